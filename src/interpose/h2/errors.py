@@ -1,0 +1,44 @@
+"""Who broke the protocol, and what the peer is told.
+
+Two faults by how far they reach: a ConnectionFault ends the connection with GOAWAY, a StreamFault one stream with
+RST_STREAM. Both are the remote peer's doing; our own mistakes are plain bugs and raise builtins.
+"""
+
+from enum import IntEnum
+
+
+class ErrorCode(IntEnum):
+    """RFC 9113 section 7."""
+
+    NO_ERROR = 0
+    PROTOCOL_ERROR = 1
+    INTERNAL_ERROR = 2
+    FLOW_CONTROL_ERROR = 3
+    SETTINGS_TIMEOUT = 4
+    STREAM_CLOSED = 5
+    FRAME_SIZE_ERROR = 6
+    REFUSED_STREAM = 7
+    CANCEL = 8
+    COMPRESSION_ERROR = 9
+    CONNECT_ERROR = 10
+    ENHANCE_YOUR_CALM = 11
+    INADEQUATE_SECURITY = 12
+    HTTP_1_1_REQUIRED = 13
+
+
+class ConnectionFault(Exception):  # noqa: N818 - a verdict on the peer, not a failure of ours
+    """The peer broke a rule that makes the whole connection unusable."""
+
+    def __init__(self, code: ErrorCode, reason: str) -> None:
+        super().__init__(f"{code.name}: {reason}")
+        self.code = code
+        self.reason = reason
+
+
+class StreamFault(Exception):  # noqa: N818 - a verdict on the peer, not a failure of ours
+    """The peer broke a rule on one stream; the connection's state is intact."""
+
+    def __init__(self, code: ErrorCode, reason: str) -> None:
+        super().__init__(f"{code.name}: {reason}")
+        self.code = code
+        self.reason = reason
