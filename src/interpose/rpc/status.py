@@ -94,9 +94,7 @@ def quote_message(text: str) -> bytes:
     raw = text.encode("utf-8", "surrogateescape")
     if all(0x20 <= byte <= 0x7E and byte != 0x25 for byte in raw):
         return raw
-    return b"".join(
-        bytes((byte,)) if 0x20 <= byte <= 0x7E and byte != 0x25 else b"%%%02X" % byte for byte in raw
-    )
+    return b"".join(bytes((byte,)) if 0x20 <= byte <= 0x7E and byte != 0x25 else b"%%%02X" % byte for byte in raw)
 
 
 def unquote_message(value: bytes) -> str:
@@ -106,7 +104,7 @@ def unquote_message(value: bytes) -> str:
     out = bytearray()
     position = 0
     while position < len(value):
-        if value[position] == 0x25 and position + 2 < len(value) + 0:
+        if value[position] == 0x25 and position + 2 < len(value):
             try:
                 out.append(int(value[position + 1 : position + 3], 16))
             except ValueError:

@@ -1,0 +1,146 @@
+"""One measurement at a time: run a load against a socket and read what it cost the process in the middle."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from targets import EARLY_CALLS, LATE_CALLS
+from workloads import CHANGING
+
+from interpose.testing.lab import h2load
+from interpose.testing.lab.processes import Child, accepts, children, wait_for
+from interpose.testing.lab.rawload import RawConnection, Timing, build_requests
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from contestants import Contestant
+    from workloads import Workload
+
+FIRST_CALL_WITHIN = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One timed run. `cpu` is per call; `cpu` and `rss` are None when there is no process in the middle."""
+
+    contestant: str
+    workload: str
+    round: int
+    rate: float
+    p50: float
+    p99: float
+    cpu: float | None
+    rss: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Footprint:
+    """A fresh process: seconds to its first answer, bytes after few and many calls, and after changing headers."""
+
+    contestant: str
+    start_seconds: float
+    rss_early: int
+    rss_late: int
+    rss_changing: int
+
+
+class Bench:
+    """Runs loads; the requests with changing headers are built once and used for everyone."""
+
+    def __init__(self, folder: Path, changing_calls: int) -> None:
+        self._folder = folder
+        self._changing = build_requests(changing_calls) if changing_calls else []
+        self._one_request = build_requests(1)
+
+    def sample(self, contestant: Contestant, child: Child | None, socket: Path, load: Workload, round_: int) -> Sample:
+        """Warm up, run, and divide the CPU time of the process by the calls."""
+        calls = max(int(load.calls * contestant.share), load.streams)
+        if load.client == CHANGING:
+            with RawConnection(socket, self._changing) as connection:
+                connection.run(max(int(load.warm_up * contestant.share), 1), load.streams)
+                before = _cpu(child)
+                timing = connection.run(calls, load.streams)
+                after = _cpu(child)
+            if child is not None:
+                after = max(after, _settled_cpu(child)) if before == after else after
+        else:
+            self._h2load(socket, max(int(load.warm_up * contestant.share), 1), load.streams)
+            before = _settled_cpu(child)
+            timing = self._h2load(socket, calls, load.streams)
+            after = _settled_cpu(child)
+        cuts = statistics.quantiles(timing.durations, n=100, method="inclusive")
+        return Sample(
+            contestant=contestant.name,
+            workload=load.name,
+            round=round_,
+            rate=timing.rate,
+            p50=cuts[49],
+            p99=cuts[98],
+            cpu=None if child is None else (after - before) / calls * 1e6,
+            rss=None if child is None else child.rss_bytes(),
+        )
+
+    def start_seconds(self, contestant: Contestant, folder: Path, listen: Path, backend: Path) -> tuple[float, Child]:
+        """From before the process exists to its first answered call, through a fresh connection."""
+        if contestant.start is None:
+            raise ValueError(f"{contestant.name} has no process to start")
+        begin = time.perf_counter()
+        child = contestant.start(folder, listen, backend)
+        self.first_call(listen)
+        return time.perf_counter() - begin, child
+
+    def first_call(self, socket: Path) -> None:
+        wait_for(lambda: accepts(socket), within=FIRST_CALL_WITHIN, what=f"{socket} to accept", every=0.001)
+        with RawConnection(socket, self._one_request) as connection:
+            connection.run(1, 1)
+
+    def footprint(
+        self, contestant: Contestant, folder: Path, listen: Path, backend: Path, starts: int, scale: float
+    ) -> Footprint:
+        """Start several times for the median of the start, then load the last process and watch its memory."""
+        seconds: list[float] = []
+        for turn in range(starts):
+            taken, child = self.start_seconds(contestant, folder, listen, backend)
+            seconds.append(taken)
+            if turn < starts - 1:
+                child.stop()
+        with child:
+            early = int(EARLY_CALLS * scale)
+            self._h2load(listen, early, 16)
+            rss_early = child.rss_bytes()
+            self._h2load(listen, int(LATE_CALLS * scale) - early, 16)
+            rss_late = child.rss_bytes()
+            with RawConnection(listen, self._changing) as connection:
+                connection.run(len(self._changing), 16)
+            rss_changing = child.rss_bytes()
+        return Footprint(
+            contestant=contestant.name,
+            start_seconds=statistics.median(seconds),
+            rss_early=rss_early,
+            rss_late=rss_late,
+            rss_changing=rss_changing,
+        )
+
+    def _h2load(self, socket: Path, calls: int, streams: int) -> Timing:
+        return h2load.run(self._folder, socket, count=calls, streams=min(streams, calls))
+
+
+def median_of(values: Sequence[float]) -> float:
+    return statistics.median(values)
+
+
+def _cpu(child: Child | None) -> float:
+    return 0.0 if child is None else child.cpu_seconds()
+
+
+def _settled_cpu(child: Child | None) -> float:
+    """CPU time once the children of finished connections (socat forks) have been counted in."""
+    if child is None:
+        return 0.0
+    wait_for(lambda: not children(child.pid), within=5, what="the last connection's process to end")
+    return child.cpu_seconds()

@@ -1,0 +1,42 @@
+"""The targets of the relay, as data: which number, compared with what, and the limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatioTarget:
+    """A limit for the median of the per-round ratios of our number to HAProxy's."""
+
+    workload: str
+    metric: str
+    title: str
+    limit: float
+    at_least: bool
+
+    def met(self, ratio: float) -> bool:
+        return ratio >= self.limit if self.at_least else ratio <= self.limit
+
+    @property
+    def bound(self) -> str:
+        return f"{'>=' if self.at_least else '<='} {self.limit:g}x"
+
+
+RATIO_TARGETS = (
+    RatioTarget(workload="version-16", metric="rate", title="16 streams, req/s", limit=1.0, at_least=True),
+    RatioTarget(workload="version-16", metric="cpu", title="16 streams, CPU per call", limit=1.25, at_least=False),
+    RatioTarget(workload="version-1", metric="p50", title="1 stream, p50", limit=1.12, at_least=False),
+    RatioTarget(workload="version-128", metric="rate", title="128 streams, req/s", limit=0.95, at_least=True),
+    RatioTarget(workload="changing-16", metric="rate", title="changing header, req/s", limit=0.7, at_least=True),
+    RatioTarget(workload="changing-16", metric="cpu", title="changing header, CPU per call", limit=2.2, at_least=False),
+    RatioTarget(workload="large-1", metric="rate", title="1 MB reply, 1 stream, req/s", limit=0.8, at_least=True),
+    RatioTarget(workload="large-16", metric="rate", title="1 MB reply, 16 streams, req/s", limit=0.8, at_least=True),
+    RatioTarget(workload="large-128", metric="rate", title="1 MB reply, 128 streams, req/s", limit=0.8, at_least=True),
+)
+
+RSS_LIMIT = 30e6
+# Between 20 000 and 100 000 calls; an allocator may still settle by less than this.
+RSS_GROWTH_LIMIT = 1e6
+START_LIMIT = 0.250
+EARLY_CALLS, LATE_CALLS = 20_000, 100_000

@@ -1,0 +1,74 @@
+"""Health endpoints in the form Kubernetes components have them.
+
+`/livez` says that this process works; it must not depend on the backend, or a dead runtime would restart the relay in
+circles. `/readyz` says that calls succeed. `/healthz` is the old name of `/livez`. The status code is the contract,
+the text is for people: `?verbose` lists the checks, `&exclude=NAME` leaves one out, `/readyz/NAME` asks for one.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from interpose.admin.routes import Handler, Request, Response, RouteTable, error_response, text_response
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One named question; `probe` returns None when all is well, else the reason. It must answer at once."""
+
+    name: str
+    probe: Callable[[], str | None]
+
+
+def health_routes(live: Sequence[Check], ready: Sequence[Check]) -> RouteTable:
+    """Routes for /livez, /readyz and /healthz with their single checks."""
+    routes: dict[tuple[str, str], Handler] = {}
+    for name, checks in (("livez", live), ("readyz", ready), ("healthz", live)):
+        routes["GET", f"/{name}"] = _all_checks(name, checks)
+        routes["GET", f"/{name}/*"] = _one_check(name, checks)
+    return routes
+
+
+def _all_checks(name: str, checks: Sequence[Check]) -> Handler:
+    async def handler(request: Request) -> Response:
+        names = [key for key, _ in request.query]
+        excluded = {value for key, value in request.query if key == "exclude"}
+        return report(name, checks, excluded, verbose="verbose" in names)
+
+    return handler
+
+
+def _one_check(name: str, checks: Sequence[Check]) -> Handler:
+    async def handler(request: Request) -> Response:
+        chosen = [check for check in checks if check.name == request.rest]
+        if not chosen:
+            return error_response(404, f"{name} has no check {request.rest!r}")
+        return report(name, chosen, set(), verbose=any(key == "verbose" for key, _ in request.query))
+
+    return handler
+
+
+def report(name: str, checks: Sequence[Check], excluded: set[str], *, verbose: bool) -> Response:
+    """Ask the checks: 200 when all that count are well, else 503 with the list of what is not."""
+    lines = []
+    healthy = True
+    for check in checks:
+        if check.name in excluded:
+            lines.append(f"[+]{check.name} excluded: ok")
+            continue
+        problem = _ask(check)
+        healthy = healthy and problem is None
+        lines.append(f"[+]{check.name} ok" if problem is None else f"[-]{check.name} failed: {problem}")
+    unknown = sorted(excluded - {check.name for check in checks})
+    if unknown:
+        lines.append(f"warn: some checks cannot be excluded: no matches for {', '.join(map(repr, unknown))}")
+    if healthy and not verbose:
+        return text_response("ok")
+    lines.append(f"{name} check {'passed' if healthy else 'failed'}")
+    return text_response("\n".join(lines) + "\n", 200 if healthy else 503)
+
+
+def _ask(check: Check) -> str | None:
+    try:
+        return check.probe()
+    except Exception as error:  # a broken check is a failed check, never a broken probe
+        return f"{type(error).__name__}: {error}"

@@ -1,0 +1,126 @@
+"""Requests, responses and the choice of a handler. Pure values; no socket, no HTTP library."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from socket import socket
+from typing import NamedTuple, TypeAlias
+
+TEXT = "text/plain; charset=utf-8"
+JSON = "application/json"
+
+
+class BadRequestError(Exception):
+    """The client sent something a handler cannot use: answered as 400 with this text."""
+
+
+class Peer(NamedTuple):
+    """Who is at the other end of a unix socket, as the kernel says."""
+
+    pid: int
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request. `query` keeps order and repeats; `rest` is what `*` matched in the route's path.
+
+    `peer` is None on a loopback address, where anyone on this machine may ask.
+    """
+
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
+    body: bytes = b""
+    peer: Peer | None = None
+    rest: str = ""
+
+    def json(self) -> object:
+        """The body as JSON; if it is none, the client gets a 400."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError) as error:
+            raise BadRequestError(f"the body is not JSON: {error}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """One answer, complete in memory."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = TEXT
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Hijack:
+    """An answer that takes the connection over.
+
+    `callback` gets the raw, connected, non-blocking socket and owns it for the time of the call; the server closes it
+    afterwards. No HTTP answer is sent, and bytes the client sent behind its request are lost: only for clients that
+    send one request and wait.
+    """
+
+    callback: Callable[[socket], Awaitable[None]]
+
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Response | Hijack]]
+# (method, path) to handler. A path that ends in "/*" matches one or more further segments.
+RouteTable: TypeAlias = Mapping[tuple[str, str], Handler]
+
+
+def text_response(text: str, status: int = 200) -> Response:
+    """An answer for people and probes."""
+    return Response(status=status, body=text.encode(), headers={"x-content-type-options": "nosniff"})
+
+
+def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer for programs; what JSON does not know is written as text."""
+    body = json.dumps(value, default=str).encode() + b"\n"
+    return Response(status=status, body=body, content_type=JSON, headers=headers or {})
+
+
+def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """A failure as JSON: {"error": text}."""
+    return json_response({"error": message}, status, headers)
+
+
+class Match(NamedTuple):
+    """The handler for a request and what its `*` stood for."""
+
+    handler: Handler
+    rest: str
+
+
+def find(routes: RouteTable, method: str, path: str) -> Match | Response:
+    """Choose the handler, or the 404 or 405 answer. HEAD is served by the GET handler."""
+    wanted = "GET" if method == "HEAD" else method
+    allowed: set[str] = set()
+    # Exact paths first, then the longest pattern, so that the order of the table does not matter.
+    for (verb, pattern), handler in sorted(
+        routes.items(), key=lambda item: (_is_pattern(item[0][1]), -len(item[0][1]))
+    ):
+        rest = _match(pattern, path)
+        if rest is None:
+            continue
+        if verb == wanted:
+            return Match(handler, rest)
+        allowed.add(verb)
+    if allowed:
+        allow = ", ".join(sorted(allowed | ({"HEAD"} if "GET" in allowed else set())))
+        return error_response(405, f"{path} does not take {method}, only {allow}", {"allow": allow})
+    return error_response(404, f"there is nothing at {path}")
+
+
+def _is_pattern(pattern: str) -> bool:
+    return pattern.endswith("/*")
+
+
+def _match(pattern: str, path: str) -> str | None:
+    if not _is_pattern(pattern):
+        return "" if pattern == path else None
+    prefix = pattern[:-1]
+    return path[len(prefix) :] if path.startswith(prefix) and len(path) > len(prefix) else None

@@ -1,0 +1,87 @@
+"""Asks a running daemon on its admin socket, for the commands that show or change something.
+
+Every failure is a click error that says which address was asked and what to do.
+"""
+
+import http.client
+import json
+import socket
+from typing import Any, NoReturn
+
+import click
+
+from interpose.config.endpoint import TcpListen, UnixListen, parse_listen
+from interpose.config.settings import AdminSettings
+
+# The daemon answers from memory; more than this means it hangs.
+TIMEOUT = 5.0
+# A status with thousands of calls stays below this; a wrong address could send anything.
+MAX_ANSWER = 64 << 20
+
+admin_option = click.option(
+    "--admin",
+    metavar="ADDRESS",
+    envvar="INTERPOSE_ADMIN_LISTEN",
+    default=AdminSettings().listen,
+    show_default=True,
+    show_envvar=True,
+    help="Admin socket of the relay: a path or a loopback address.",
+)
+
+
+class _Connection(http.client.HTTPConnection):
+    """HTTP over whatever the admin address names."""
+
+    def __init__(self, address: UnixListen | TcpListen) -> None:
+        super().__init__("localhost", timeout=TIMEOUT)
+        self._address = address
+
+    def connect(self) -> None:
+        """Open the socket."""
+        if isinstance(self._address, TcpListen):
+            self.sock = socket.create_connection((self._address.host, self._address.port), TIMEOUT)
+            return
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(TIMEOUT)
+        self.sock.connect(self._address.path)
+
+
+def ask(address: str, method: str, path: str, body: object = None) -> Any:
+    """Send one request and return the JSON answer; anything else is a message and exit code 1."""
+    if address == "none":
+        raise click.ClickException("--admin is none: the relay was told to have no admin socket")
+    connection = _Connection(parse_listen(address, "--admin"))
+    payload = None if body is None else json.dumps(body)
+    try:
+        connection.request(method, path, payload, {"content-type": "application/json"} if payload else {})
+        response = connection.getresponse()
+        data = response.read(MAX_ANSWER)
+    except OSError as error:
+        _fail_to_connect(address, error)
+    except http.client.HTTPException as error:
+        raise click.ClickException(f"{address} does not speak HTTP ({error!r}): is it the admin socket?") from None
+    finally:
+        connection.close()
+    return _decode(address, path, response.status, data)
+
+
+def _decode(address: str, path: str, status: int, data: bytes) -> Any:
+    try:
+        answer = json.loads(data) if data.strip() else {}
+    except ValueError:
+        raise click.ClickException(f"{address} answered {path} with something that is not JSON ({status})") from None
+    if status >= http.client.BAD_REQUEST:
+        reason = answer.get("error", "no reason given") if isinstance(answer, dict) else "no reason given"
+        raise click.ClickException(f"{address} refused {path}: {reason} ({status})")
+    return answer
+
+
+def _fail_to_connect(address: str, error: OSError) -> NoReturn:
+    reason = error.strerror or str(error) or type(error).__name__
+    if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+        hint = "is the relay running, and with this --admin-listen?"
+    elif isinstance(error, PermissionError):
+        hint = "the socket is open to the relay's own user and root only"
+    else:
+        hint = "the relay did not answer properly"
+    raise click.ClickException(f"nobody could be asked at {address}: {reason} ({hint})") from None

@@ -1,0 +1,39 @@
+"""Command lines as Go programs take them: -flag value, -flag=value, --flag value, --flag=value.
+
+Pure. For the drop-in commands, which must accept the command lines of existing unit files.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoFlags:
+    """What was given: values by flag name (the last one counts), bare words such as help, and what is wrong."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    words: set[str] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+
+
+def parse_go_flags(arguments: Sequence[str], *, flags: Collection[str], words: Collection[str]) -> GoFlags:
+    """Split a command line. `flags` take a value, `words` take none."""
+    parsed = GoFlags()
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, value = argument.removeprefix("-").removeprefix("-").partition("=")
+        if argument == "--":
+            parsed.problems.extend(f"unexpected argument {word!r}" for word in rest)
+        elif not argument.startswith("-") or not name:
+            parsed.problems.append(f"unexpected argument {argument!r}")
+        elif name in words and not equals:
+            parsed.words.add(name)
+        elif name not in flags:
+            parsed.problems.append(f"unknown flag --{name}")
+        elif equals:
+            parsed.values[name] = value
+        elif (following := next(rest, None)) is not None:
+            parsed.values[name] = following
+        else:
+            parsed.problems.append(f"flag --{name} needs a value")
+    return parsed

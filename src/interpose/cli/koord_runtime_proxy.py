@@ -1,0 +1,114 @@
+"""`koord-runtime-proxy`: the relay under the name, flags and defaults of Koordinator's runtime proxy.
+
+Only translates the command line into relay settings. Flags are those of all releases: the image endpoint was removed
+after 1.3, but documentation and unit files still have it.
+"""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from interpose import __version__
+from interpose.cli.go_flags import parse_go_flags
+from interpose.config.load import Given, Loaded, load
+from interpose.errors import ConfigError, SocketInUseError
+
+PROGRAM = "koord-runtime-proxy"
+EXIT_USAGE = 2
+
+_MODES = {"Containerd": "cri", "Docker": "docker"}
+
+
+class Flag(NamedTuple):
+    """One flag of the old program: the setting it stands for (None: no effect yet) and its default there."""
+
+    key: str | None
+    default: str
+    help: str
+
+
+FLAGS = {
+    "koord-runtimeproxy-endpoint": Flag(
+        "listen", "/var/run/koord-runtimeproxy/runtimeproxy.sock", "socket the kubelet connects to"
+    ),
+    "remote-runtime-service-endpoint": Flag(
+        "runtime_endpoint", "/var/run/containerd/containerd.sock", "socket of the container runtime"
+    ),
+    "remote-image-service-endpoint": Flag(
+        "image_endpoint", "", "socket of the image service; empty: the same as the runtime"
+    ),
+    "backend-runtime-mode": Flag("backend", "Containerd", "Containerd, or Docker (not yet available)"),
+    "runtime-hook-server-key": Flag(
+        None,
+        "runtimeproxy.koordinator.sh/skip-hookserver",
+        "label of pods that get no hooks; no effect until hooks exist",
+    ),
+    "runtime-hook-server-val": Flag(None, "true", "value of that label; no effect until hooks exist"),
+}
+
+
+def help_text() -> str:
+    """What --help prints."""
+    lines = [
+        f"Usage: {PROGRAM} [flags]",
+        "",
+        "Stands between the kubelet and the container runtime. This is `interpose relay` with other flags.",
+        "Flags are written -flag value, -flag=value, --flag value or --flag=value. Everything else can be set by",
+        "INTERPOSE_* environment variables, which `interpose relay --help` lists.",
+        "",
+        "Flags:",
+    ]
+    for name, flag in FLAGS.items():
+        lines += [
+            f"  --{name} string",
+            f"        {flag.help}" + (f" (default {flag.default!r})" if flag.default else ""),
+        ]
+    lines += ["  --help", "        print this text", "  --version", "        print the version"]
+    return "\n".join(lines)
+
+
+def load_flags(values: Mapping[str, str], env: Mapping[str, str]) -> Loaded:
+    """Relay settings for the given flags: flag over environment over file over the old program's defaults."""
+    flags: dict[str, Given] = {}
+    presets: dict[str, Given] = {}
+    for name, flag in FLAGS.items():
+        if flag.key is None:
+            continue
+        if flag.default:
+            presets[flag.key] = Given(_MODES.get(flag.default, flag.default), f"default of {PROGRAM}")
+        if name in values:
+            flags[flag.key] = Given(values[name], f"flag --{name}")
+    if mode := flags.get("backend"):
+        if mode.text not in _MODES:
+            raise ConfigError(f"{mode.origin}: {mode.text!r} is not one of {', '.join(_MODES)}")
+        flags["backend"] = Given(_MODES[mode.text], mode.origin)
+    return load(flags=flags, env=env, presets=presets)
+
+
+def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
+    """The whole program but for the process exit."""
+    parsed = parse_go_flags(arguments, flags=FLAGS, words={"h", "help", "version"})
+    if parsed.words & {"h", "help"}:
+        print(help_text())
+        return 0
+    if "version" in parsed.words:
+        print(f"{PROGRAM} (interpose {__version__})")
+        return 0
+    if parsed.problems:
+        for problem in parsed.problems:
+            print(f"error: {problem}", file=sys.stderr)
+        print(f"Run {PROGRAM} --help for the flags.", file=sys.stderr)
+        return EXIT_USAGE
+    from interpose.cli.main import report
+    from interpose.cli.relay import run_loaded
+
+    try:
+        return run_loaded(load_flags(parsed.values, env))
+    except (ConfigError, SocketInUseError) as error:
+        return report(error)
+
+
+def main() -> None:
+    """Entry point of the `koord-runtime-proxy` program."""
+    sys.exit(run_command(sys.argv[1:], os.environ))

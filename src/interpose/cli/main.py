@@ -1,0 +1,79 @@
+"""The `interpose` command: finds the subcommand, loads only that, and turns errors into messages and exit codes.
+
+Exit codes: 0 fine, 1 failed, 2 wrong usage, 78 settings cannot be used (EX_CONFIG, so that a service manager can tell
+a mistake in a file from a crash).
+"""
+
+import importlib
+from typing import Any, NamedTuple
+
+import click
+
+from interpose import __version__
+from interpose.errors import ConfigError, SocketInUseError
+
+EXIT_FAILED = 1
+EXIT_CONFIG = 78
+
+
+class Subcommand(NamedTuple):
+    """Where a subcommand lives and what the overview says of it, so that the overview loads none of them."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+SUBCOMMANDS = {
+    "relay": Subcommand("interpose.cli.relay", "relay", "Stand between the kubelet and the container runtime."),
+    "status": Subcommand("interpose.cli.status", "status", "Show what a running relay is doing."),
+    "log-level": Subcommand("interpose.cli.log_level", "log_level", "Change the log level of a running relay."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose subcommands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Names in the order of the table: the main one first."""
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import one subcommand."""
+        entry = SUBCOMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = getattr(importlib.import_module(entry.module), entry.attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The overview, from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in SUBCOMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand; its return value is the exit code, its known errors become messages."""
+        try:
+            code = super().invoke(ctx)
+        except (ConfigError, SocketInUseError) as error:
+            ctx.exit(report(error))
+        ctx.exit(code or 0)
+
+
+def report(error: ConfigError | SocketInUseError) -> int:
+    """Write an error to stderr, one problem per line, and give the exit code for it."""
+    problems = error.problems if isinstance(error, ConfigError) else [str(error)]
+    for problem in problems:
+        click.echo(f"error: {problem}", err=True)
+    return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="%(prog)s %(version)s", prog_name="interpose")
+def cli() -> None:
+    """See, shape and steer what passes between the kubelet and the container runtime."""
+
+
+def main() -> None:
+    """Entry point of the `interpose` program."""
+    cli(prog_name="interpose")

@@ -1,0 +1,45 @@
+"""`interpose relay`: gather settings, then run the relay. Imports nothing of it before the settings are right."""
+
+import os
+from typing import Any
+
+import click
+
+from interpose.cli.options import SettingsCommand, given_flags, setting_options
+from interpose.config.load import CONFIG_ENV, Loaded, load
+
+
+def run_loaded(loaded: Loaded, *, print_config: bool = False) -> int:
+    """Show the settings, or run the relay with them; the exit code."""
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if print_config:
+        from interpose.config.reference import values_table
+
+        click.echo(values_table(loaded))
+        return 0
+    from interpose.relay.process import run
+
+    return run(loaded.settings)
+
+
+def _relay(config: str | None, print_config: bool, **parameters: Any) -> int:
+    loaded = load(flags=given_flags(parameters), env=os.environ, path=config)
+    return run_loaded(loaded, print_config=print_config)
+
+
+relay = SettingsCommand(
+    "relay",
+    callback=_relay,
+    help="Stand between the kubelet and the container runtime: pass every CRI call on, see it, shape it.",
+    epilog="A flag beats the environment, the environment beats the file, the file beats the default.",
+    params=[
+        click.Option(
+            ["--config"], metavar="FILE", default=None, help=f"Settings file, YAML or JSON. [env: {CONFIG_ENV}]"
+        ),
+        click.Option(
+            ["--print-config"], is_flag=True, help="Print every setting with its value and origin, then exit."
+        ),
+        *setting_options(),
+    ],
+)

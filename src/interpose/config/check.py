@@ -1,0 +1,124 @@
+"""Check a raw document against the table of settings and collect every problem, not just the first.
+
+Pure: nodes in, values and problems out. Each problem names the file, the line, the key and the offending value.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from interpose.config.document import Node
+from interpose.config.table import Setting
+from interpose.errors import ConfigError
+
+API_VERSION = "interpose/v1"
+KIND = "RelayConfig"
+
+_TAG_NAMES = {
+    "map": "a group of keys",
+    "list": "a list",
+    "str": "text",
+    "int": "a number",
+    "float": "a number with a fraction",
+    "bool": "true or false",
+    "null": "empty",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Checked:
+    """What a document holds: values with the place each came from, and everything wrong with it."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def check_document(root: Node, path: str, table: Sequence[Setting]) -> Checked:
+    """Walk the whole document; the result is usable only when `problems` is empty."""
+    checked = Checked()
+    by_key = {setting.key: setting for setting in table}
+    if root.tag != "map":
+        checked.problems.append(f"{_place(path, root)}: the file must hold keys and values, not {_TAG_NAMES[root.tag]}")
+        return checked
+    checked.problems += _header_problems(root, path)
+    _walk(root, "", path, by_key, checked)
+    return checked
+
+
+def _header_problems(root: Node, path: str) -> Iterator[str]:
+    present = dict(root.entries)
+    for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
+        node = present.get(key)
+        if node is None:
+            yield f"file {path}: {key} is missing, the file must say {key}: {expected}"
+        elif node.text != expected:
+            yield f"{_place(path, node)}: {key}: {_shown(node)} is not known here, it must be {expected}"
+
+
+def _walk(node: Node, section: str, path: str, by_key: Mapping[str, Setting], checked: Checked) -> None:
+    first_lines: dict[str, int | None] = {}
+    for name, child in node.entries:
+        key = f"{section}.{name}" if section else name
+        where = f"{_place(path, child)}: {key}"
+        if name in first_lines:
+            first = first_lines[name]
+            checked.problems.append(f"{where}: is given twice" + (f", first in line {first}" if first else ""))
+            continue
+        first_lines[name] = child.line
+        if not section and name in ("apiVersion", "kind"):
+            continue
+        if key in by_key:
+            _take(child, by_key[key], where, path, checked)
+        elif any(known.startswith(key + ".") for known in by_key):
+            _enter(child, key, where, path, by_key, checked)
+        else:
+            checked.problems.append(f"{where}: is not a known key{_suggestion(key, by_key)}")
+
+
+def _enter(child: Node, key: str, where: str, path: str, by_key: Mapping[str, Setting], checked: Checked) -> None:
+    if child.tag == "map":
+        _walk(child, key, path, by_key, checked)
+    elif child.tag != "null":  # a group whose keys are all commented out is fine
+        checked.problems.append(f"{where}: expected a group of keys, found {_TAG_NAMES[child.tag]} ({_shown(child)})")
+
+
+def _take(child: Node, setting: Setting, where: str, path: str, checked: Checked) -> None:
+    text = child.text
+    if child.tag not in setting.kind.accepts:
+        checked.problems.append(
+            f"{where}: expected {setting.kind.name}, found {_TAG_NAMES[child.tag]} ({_shown(child)})"
+        )
+        return
+    if child.tag == "list":
+        if strange := [item for item in child.items if item.tag not in ("int", "str") or "," in item.text]:
+            checked.problems.append(f"{where}: expected {setting.kind.name}, found {_shown(strange[0])}")
+            return
+        text = ",".join(item.text for item in child.items)
+    try:
+        checked.values[setting.key] = setting.kind.parse(text, where)
+        checked.origins[setting.key] = f"file {path}:{child.line}" if child.line else f"file {path}"
+    except ConfigError as error:
+        checked.problems += error.problems
+
+
+def _place(path: str, node: Node) -> str:
+    return f"file {path} line {node.line}" if node.line else f"file {path}"
+
+
+def _shown(node: Node) -> str:
+    if node.tag in ("map", "list"):
+        return _TAG_NAMES[node.tag]
+    return repr(node.text if len(node.text) <= 80 else node.text[:77] + "...")
+
+
+def _suggestion(key: str, by_key: Mapping[str, Setting]) -> str:
+    import difflib  # only a mistake needs it
+
+    known = [*by_key, *{setting.section for setting in by_key.values() if setting.section}]
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    if not close:
+        # The right key in the wrong group, such as a top-level `max_streams`.
+        last = key.rpartition(".")[2]
+        close = [other for other in known if other.rpartition(".")[2] == last][:1]
+    return f", did you mean {close[0]}?" if close else ""

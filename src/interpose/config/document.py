@@ -1,0 +1,163 @@
+"""Read a settings file into plain nodes that remember their line, whatever the format.
+
+Nothing is interpreted here: scalars keep their text (YAML would turn 0660 into 432 and 1:30 into 90), duplicate keys
+stay visible, and the checker decides. Aliases are refused, so a small file cannot unfold into a large one.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from interpose.errors import ConfigError
+
+if TYPE_CHECKING:
+    from yaml.nodes import Node as YamlNode
+
+# A settings file with every key and a page of comments is below 20 KiB.
+MAX_FILE_BYTES = 1 << 20
+# Real files are three levels deep; the bound keeps a hostile one from exhausting the stack.
+MAX_DEPTH = 32
+
+_YAML_TAGS = {f"tag:yaml.org,2002:{tag}": tag for tag in ("str", "int", "float", "bool", "null", "map", "seq")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One value of a document. `tag`: map, list, str, int, float, bool, null."""
+
+    tag: str
+    text: str = ""
+    line: int | None = None
+    entries: "tuple[tuple[str, Node], ...]" = ()
+    items: "tuple[Node, ...]" = ()
+
+
+def read_document(path: str) -> Node:
+    """Read and parse a .yaml, .yml or .json file; any trouble is a ConfigError that names the file."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".yaml", ".yml", ".json"):
+        raise ConfigError(f"file {path}: the name must end in .yaml, .yml or .json")
+    text = _read_text(path)
+    if not text.strip():
+        raise ConfigError(f"file {path}: is empty")
+    try:
+        return _parse_json(text, path) if suffix == ".json" else _parse_yaml(text, path)
+    except RecursionError:
+        raise ConfigError(f"file {path}: is nested too deeply") from None
+
+
+def _read_text(path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"file {path}: cannot be read: {error.strerror}") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"file {path}: is larger than {MAX_FILE_BYTES} bytes, this is no settings file")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"file {path}: is not UTF-8 text (byte {error.start})") from None
+
+
+def _parse_yaml(text: str, path: str) -> Node:
+    import yaml  # 3 MB that a relay without a file never pays
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        root = yaml.compose(text, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"file {path}{line}: is not valid YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"file {path}: is not valid YAML: {error}") from None
+    if root is None:
+        raise ConfigError(f"file {path}: holds only comments")
+    return _from_yaml(root, path, set(), 0)
+
+
+def _from_yaml(node: "YamlNode", path: str, seen: set[int], depth: int) -> Node:
+    line = node.start_mark.line + 1
+    if id(node) in seen:
+        # The mark of an alias is that of its anchor, so the line says what was repeated.
+        raise ConfigError(f"file {path} line {line}: anchors with aliases are not supported, repeat the value")
+    seen.add(id(node))
+    tag = _YAML_TAGS.get(node.tag)
+    if tag is None or depth > MAX_DEPTH:
+        kind = node.tag.removeprefix("tag:yaml.org,2002:")
+        reason = "is nested too deeply" if tag else f"values of type {kind} are not supported, quote it if it is text"
+        raise ConfigError(f"file {path} line {line}: {reason}")
+    if tag == "map":
+        entries = tuple((str(key.value), _from_yaml(value, path, seen, depth + 1)) for key, value in node.value)
+        return Node(tag="map", line=line, entries=entries)
+    if tag == "seq":
+        items = tuple(_from_yaml(item, path, seen, depth + 1) for item in node.value)
+        return Node(tag="list", line=line, items=items)
+    return Node(tag=tag, text=str(node.value), line=line)
+
+
+class _Pairs(NamedTuple):
+    """A JSON object with its duplicate keys."""
+
+    pairs: list[tuple[str, Any]]
+
+
+def _parse_json(text: str, path: str) -> Node:
+    try:
+        # Numbers stay text: only the checker knows what they are meant to be.
+        raw = json.loads(text, object_pairs_hook=_Pairs, parse_int=_Integer, parse_float=_Decimal)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"file {path} line {error.lineno}: is not valid JSON: {error.msg}") from None
+    return _from_json(raw, _Lines(text), 1, 0)
+
+
+class _Integer(str):
+    """The text of a JSON whole number."""
+
+    __slots__ = ()
+
+
+class _Decimal(str):
+    """The text of a JSON number with a fraction or exponent."""
+
+    __slots__ = ()
+
+
+class _Lines:
+    """Finds the line of each key: keys are met in document order, so searching forward is exact enough."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+
+    def of_key(self, key: str) -> int:
+        found = self._text.find(json.dumps(key), self._position)
+        if found >= 0:
+            self._position = found + 1
+        return self._text.count("\n", 0, self._position) + 1
+
+
+def _from_json(raw: Any, lines: _Lines, line: int, depth: int) -> Node:
+    if depth > MAX_DEPTH:
+        raise RecursionError
+    if isinstance(raw, _Pairs):
+        return Node(tag="map", line=line, entries=tuple(_json_entries(raw, lines, depth)))
+    if isinstance(raw, list):
+        return Node(tag="list", line=line, items=tuple(_from_json(item, lines, line, depth + 1) for item in raw))
+    if raw is None:
+        return Node(tag="null", text="null", line=line)
+    if isinstance(raw, bool):
+        return Node(tag="bool", text=str(raw).lower(), line=line)
+    if isinstance(raw, _Integer):
+        return Node(tag="int", text=str(raw), line=line)
+    if isinstance(raw, str) and not isinstance(raw, _Decimal):
+        return Node(tag="str", text=raw, line=line)
+    return Node(tag="float", text=str(raw), line=line)
+
+
+def _json_entries(raw: _Pairs, lines: _Lines, depth: int) -> Iterator[tuple[str, Node]]:
+    for key, value in raw.pairs:
+        line = lines.of_key(key)
+        yield key, _from_json(value, lines, line, depth + 1)

@@ -1,0 +1,76 @@
+"""The settings of a relay: typed, grouped, frozen. A value that got here has been checked.
+
+Unit, range, the meaning of an empty value and the reason for each default stand once, in `table.RELAY_SETTINGS`;
+flags, environment, file keys and the reference page come from there too. Dataclasses instead of msgspec structs:
+the relay loads this before it listens, and msgspec would add 1.6 MB where dataclasses add 0.2 MB.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SocketSettings:
+    """The CRI socket: who may connect and how many."""
+
+    mode: int = 0o600
+    owner: str = ""  # "user[:group]"; empty: whoever runs the relay
+    like_backend: bool = False
+    allow_uids: tuple[int, ...] = ()  # empty: root and our own uid
+    max_connections: int = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminSettings:
+    """The admin socket: health, metrics, views for people."""
+
+    listen: str = "/var/run/interpose/admin.sock"  # "none" turns it off
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSettings:
+    """What a peer may cost us. Sizes in bytes, times in seconds, rates per second."""
+
+    max_streams: int = 1000
+    max_total_streams: int = 4000
+    header_list: int = 65536
+    backend_header_list: int = 1048576
+    stream_window: int = 262144
+    message: int = 33554432
+    idle_frames: int = 10000
+    resets: int = 2000
+    handshake_timeout: float = 10.0
+    backend_wait: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """Start, stop and succession of the process. Times in seconds."""
+
+    grace: float = 30.0
+    take_over: bool = False
+    take_over_cap: float = 900.0
+    detach: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggingSettings:
+    """What is written to stderr, and in which form."""
+
+    level: str = "info"
+    format: str = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelaySettings:
+    """Everything `interpose relay` can be told."""
+
+    listen: str = "/var/run/interpose/cri.sock"
+    runtime_endpoint: str = ""  # empty: the first existing well-known runtime socket
+    image_endpoint: str = ""  # empty: the same as runtime_endpoint
+    backend: str = "cri"
+    embedded: bool = False
+    socket: SocketSettings = field(default_factory=SocketSettings)
+    admin: AdminSettings = field(default_factory=AdminSettings)
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    process: ProcessSettings = field(default_factory=ProcessSettings)
+    logging: LoggingSettings = field(default_factory=LoggingSettings)

@@ -1,0 +1,252 @@
+"""The one table of relay settings. Flags, environment, file keys, --print-config and the reference page follow it.
+
+`key` is the path inside `RelaySettings` and inside a settings file. `help` says what it does, its unit and what
+empty means; `why` gives the reason for the default. The name in the environment follows from the flag.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from interpose.config.settings import RelaySettings
+from interpose.config.values import (
+    Kind,
+    choice,
+    duration,
+    endpoint,
+    integer,
+    listen_or_none,
+    mode,
+    owner,
+    size,
+    switch,
+    uids,
+)
+
+ENV_PREFIX = "INTERPOSE_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One row: a value and all its names."""
+
+    key: str
+    flag: str
+    kind: Kind
+    help: str
+    why: str
+
+    @property
+    def env(self) -> str:
+        """The environment variable: --max-streams is INTERPOSE_MAX_STREAMS."""
+        return ENV_PREFIX + self.flag.removeprefix("--").replace("-", "_").upper()
+
+    @property
+    def section(self) -> str:
+        """The group it belongs to; empty at the top."""
+        return self.key.rpartition(".")[0]
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether the flag stands alone, without a value."""
+        return self.kind.accepts == {"bool"}
+
+
+def value_of(settings: RelaySettings, key: str) -> Any:
+    """The value at a key such as `limits.message`."""
+    value: Any = settings
+    for name in key.split("."):
+        value = getattr(value, name)
+    return value
+
+
+RELAY_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        key="listen",
+        flag="--listen",
+        kind=endpoint(optional=False),
+        help="Socket the kubelet connects to.",
+        why="A directory of our own: nobody else creates or cleans files in it.",
+    ),
+    Setting(
+        key="runtime_endpoint",
+        flag="--runtime-endpoint",
+        kind=endpoint(optional=True),
+        help="Socket of the container runtime. Empty: the first existing well-known runtime socket.",
+        why="A node has one runtime, and its socket is where its packages put it.",
+    ),
+    Setting(
+        key="image_endpoint",
+        flag="--image-endpoint",
+        kind=endpoint(optional=True),
+        help="Socket of the image service. Empty: the same as the runtime.",
+        why="All common runtimes serve images on their runtime socket.",
+    ),
+    Setting(
+        key="backend",
+        flag="--backend",
+        kind=choice("cri", "docker"),
+        help="What is behind the relay: a CRI runtime, or dockerd (not yet available).",
+        why="Dockershim left Kubernetes in 1.24.",
+    ),
+    Setting(
+        key="embedded",
+        flag="--embedded",
+        kind=switch(),
+        help="Run containers with the built-in runtime instead of a backend (not yet available).",
+        why="A node that has a runtime keeps it.",
+    ),
+    Setting(
+        key="socket.mode",
+        flag="--socket-mode",
+        kind=mode(),
+        help="Mode of the CRI socket, octal.",
+        why="Whoever can write to a CRI socket is root on the node; containerd uses 0660, we start narrower.",
+    ),
+    Setting(
+        key="socket.owner",
+        flag="--socket-owner",
+        kind=owner(),
+        help='Owner of the CRI socket, "user[:group]". Empty: whoever runs the relay.',
+        why="The kubelet runs as root, as the relay does.",
+    ),
+    Setting(
+        key="socket.like_backend",
+        flag="--socket-like-backend",
+        kind=switch(),
+        help="Copy mode, owner and group of the CRI socket from the backend's socket.",
+        why="Off: it could open the socket wider than its mode says.",
+    ),
+    Setting(
+        key="socket.allow_uids",
+        flag="--allow-uids",
+        kind=uids(),
+        help="User ids that may connect to the CRI socket. Empty: root and the relay's own.",
+        why="The kernel tells us who connects; file modes alone can be changed by anyone who owns the directory.",
+    ),
+    Setting(
+        key="socket.max_connections",
+        flag="--max-connections",
+        kind=integer(1, 65536),
+        help="Clients connected to the CRI socket at the same time.",
+        why="A node has a kubelet, a few agents and people with crictl; 512 is far above and fits 1024 descriptors.",
+    ),
+    Setting(
+        key="admin.listen",
+        flag="--admin-listen",
+        kind=listen_or_none(),
+        help='Admin socket: a path or a loopback address such as 127.0.0.1:9095. "none" turns it off.',
+        why="A unix socket needs no port and is closed to other users.",
+    ),
+    Setting(
+        key="limits.max_streams",
+        flag="--max-streams",
+        kind=integer(1, 100_000),
+        help="Calls in progress per client connection.",
+        why="A kubelet keeps tens of calls open, its log followers included; a thousand is a busy node's start.",
+    ),
+    Setting(
+        key="limits.max_total_streams",
+        flag="--max-total-streams",
+        kind=integer(1, 1_000_000),
+        help="Calls in progress over all clients.",
+        why="With the stream window this bounds memory; four connections may be full at once.",
+    ),
+    Setting(
+        key="limits.header_list",
+        flag="--max-header-list",
+        kind=size(8192, 16 << 20),
+        help="Size of the headers of one call from a client; above it the call is refused.",
+        why="gRPC clients send a few hundred bytes; 64 KiB leaves room for tokens and traces.",
+    ),
+    Setting(
+        key="limits.backend_header_list",
+        flag="--max-backend-header-list",
+        kind=size(8192, 64 << 20),
+        help="Size of the headers or trailers of one answer from the backend; above it that call fails.",
+        why="Runtimes put whole error texts into trailers; a long one must arrive, an endless one must not.",
+    ),
+    Setting(
+        key="limits.stream_window",
+        flag="--stream-window",
+        kind=size(65535, 64 << 20),
+        help="Bytes of one call that may wait in the relay, per direction.",
+        why="Large enough for an image list in one go, small enough that all streams together stay bounded.",
+    ),
+    Setting(
+        key="limits.message",
+        flag="--max-message",
+        kind=size(1 << 20, 1 << 30),
+        help="Size of one message of an intercepted call, after decompression. Calls passed through have no limit.",
+        why="Twice what the kubelet itself accepts (16 MiB), so the relay is never the first to refuse.",
+    ),
+    Setting(
+        key="limits.idle_frames",
+        flag="--max-idle-frames",
+        kind=integer(100, 10_000_000),
+        help="Frames without progress (PING, SETTINGS, empty DATA ...) per second and connection.",
+        why="gRPC clients send a few pings per second at most; a flood is tens of thousands.",
+    ),
+    Setting(
+        key="limits.resets",
+        flag="--max-resets",
+        kind=integer(10, 10_000_000),
+        help="Calls a client may cancel per second.",
+        why="A restarting kubelet cancels what it has open, a thousand at most; rapid-reset attacks exceed that.",
+    ),
+    Setting(
+        key="limits.handshake_timeout",
+        flag="--handshake-timeout",
+        kind=duration(0.1, 600.0),
+        help="Time a new client has to send its HTTP/2 preface and settings.",
+        why="A live client needs microseconds; ten seconds survive a machine that swaps.",
+    ),
+    Setting(
+        key="limits.backend_wait",
+        flag="--backend-wait",
+        kind=duration(0.0, 60.0),
+        help="Time a new call waits for an unreachable backend before it fails as UNAVAILABLE.",
+        why="Covers a restart of containerd, and is well below the kubelet's two-minute deadline.",
+    ),
+    Setting(
+        key="process.grace",
+        flag="--grace",
+        kind=duration(0.0, 3600.0),
+        help="Time for calls in progress to finish after SIGTERM.",
+        why="Most calls take milliseconds, stopping a container up to its own 30 s.",
+    ),
+    Setting(
+        key="process.take_over",
+        flag="--take-over",
+        kind=switch(),
+        help="Take the socket over from the running relay, without a refused connection or a failed call.",
+        why="Off: a second relay started by mistake must not replace the first.",
+    ),
+    Setting(
+        key="process.take_over_cap",
+        flag="--take-over-cap",
+        kind=duration(0.0, 86400.0),
+        help="Time a relay that was taken over stays for its last calls.",
+        why="An image pull is the longest call, and the kubelet gives up on one after minutes.",
+    ),
+    Setting(
+        key="process.detach",
+        flag="--detach",
+        kind=switch(),
+        help="Return when the relay listens and leave it running in the background.",
+        why="Off: service managers want the process in the foreground.",
+    ),
+    Setting(
+        key="logging.level",
+        flag="--log-level",
+        kind=choice("debug", "info", "warning", "error"),
+        help="Lowest level that is logged.",
+        why="Info reports changes of state, not calls: a healthy relay is nearly silent.",
+    ),
+    Setting(
+        key="logging.format",
+        flag="--log-format",
+        kind=choice("text", "json"),
+        help="Form of the log: text as klog writes it, or one JSON object per line.",
+        why="The same form as the kubelet's log beside it.",
+    ),
+)

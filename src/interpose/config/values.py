@@ -1,0 +1,204 @@
+"""How the text of one value becomes that value, and back.
+
+Flags, environment and files all hand over text, so there is one parser per kind of value. Invariant: what `show`
+writes, `parse` reads back to the same value. Every error names where the text came from and the text itself.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from interpose.config.endpoint import UnixListen, parse_endpoint, parse_listen
+from interpose.errors import ConfigError
+
+_N = TypeVar("_N", int, float)
+
+_DURATION_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SIZE_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_NUMBER_AND_UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")
+_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+# Linux keeps 2^32-1 for "no such user": chown(2) reads it as "leave unchanged".
+_MAX_UID = 2**32 - 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of value.
+
+    `accepts` lists what a file may hold: tags of `document.Node`. `parse(text, where)` raises ConfigError.
+    """
+
+    name: str
+    accepts: frozenset[str]
+    parse: Callable[[str, str], Any]
+    show: Callable[[Any], str] = str
+
+
+def refuse(where: str, text: str, reason: str) -> ConfigError:
+    """Build the error for a value that cannot be used; `where` is a flag, a variable or a file with line and key."""
+    shown = text if len(text) <= 80 else text[:77] + "..."
+    return ConfigError(f"{where}: {shown!r} {reason}")
+
+
+def switch() -> Kind:
+    """Yes or no."""
+
+    def parse(text: str, where: str) -> bool:
+        value = _BOOLEANS.get(text.strip().lower())
+        if value is None:
+            raise refuse(where, text, "is neither true nor false")
+        return value
+
+    return Kind(name="true or false", accepts=frozenset({"bool"}), parse=parse, show=lambda value: str(value).lower())
+
+
+def integer(lowest: int, highest: int) -> Kind:
+    """A whole number within a range."""
+
+    def parse(text: str, where: str) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,18}", text.strip()):
+            raise refuse(where, text, "is not a whole number")
+        return _within(int(text), lowest, highest, str, text, where)
+
+    return Kind(name=f"whole number, {lowest} to {highest}", accepts=frozenset({"int"}), parse=parse)
+
+
+def duration(lowest: float, highest: float) -> Kind:
+    """A time: "30s", "500ms", "2m"; a plain number is seconds."""
+
+    def parse(text: str, where: str) -> float:
+        number, factor = _split_unit(text, where, _DURATION_UNITS, 'is not a time such as "30s", "500ms" or "2m"')
+        return _within(float(number) * factor, lowest, highest, show_duration, text, where)
+
+    name = f"time, {show_duration(lowest)} to {show_duration(highest)}"
+    return Kind(name=name, accepts=frozenset({"str", "int", "float"}), parse=parse, show=show_duration)
+
+
+def size(lowest: int, highest: int) -> Kind:
+    """A number of bytes: "64KiB", "1MiB"; a plain number is bytes."""
+
+    def parse(text: str, where: str) -> int:
+        number, factor = _split_unit(text, where, _SIZE_UNITS, 'is not a size such as "65536", "64KiB" or "1MiB"')
+        exact = float(number) * factor
+        if exact != int(exact):
+            raise refuse(where, text, "is not a whole number of bytes")
+        value = int(number) * int(factor) if number.isdigit() else int(exact)
+        return _within(value, lowest, highest, show_size, text, where)
+
+    name = f"size, {show_size(lowest)} to {show_size(highest)}"
+    return Kind(name=name, accepts=frozenset({"str", "int"}), parse=parse, show=show_size)
+
+
+def mode() -> Kind:
+    """File mode bits, always read as octal: 0660, "0660" and 0o660 are the same."""
+
+    def parse(text: str, where: str) -> int:
+        digits = text.strip().removeprefix("0o")
+        if not re.fullmatch(r"[0-7]{3,4}", digits):
+            raise refuse(where, text, 'is not an octal file mode such as "0660"')
+        value = int(digits, 8)
+        if value > 0o777:
+            raise refuse(where, text, "has bits other than read, write and execute")
+        return value
+
+    # Files keep the text of a number, so a plain YAML 0660 arrives here as it was written.
+    return Kind(name="octal file mode", accepts=frozenset({"str", "int"}), parse=parse, show=lambda bits: f"{bits:04o}")
+
+
+def choice(*options: str) -> Kind:
+    """One word of a few."""
+
+    def parse(text: str, where: str) -> str:
+        if text not in options:
+            raise refuse(where, text, f"is not one of {', '.join(options)}")
+        return text
+
+    return Kind(name=" or ".join(options), accepts=frozenset({"str"}), parse=parse)
+
+
+def uids() -> Kind:
+    """Numeric user ids, separated by commas; in a file also a list."""
+
+    def parse(text: str, where: str) -> tuple[int, ...]:
+        parts = [part.strip() for part in text.split(",")] if text.strip() else []
+        for part in parts:
+            if not re.fullmatch(r"[0-9]{1,10}", part) or int(part) > _MAX_UID:
+                raise refuse(where, part, f"is not a numeric user id, 0 to {_MAX_UID}")
+        return tuple(dict.fromkeys(int(part) for part in parts))
+
+    def show(value: tuple[int, ...]) -> str:
+        return ",".join(map(str, value))
+
+    return Kind(name="list of user ids", accepts=frozenset({"str", "int", "list"}), parse=parse, show=show)
+
+
+def owner() -> Kind:
+    """`user`, `user:group` or `:group`, names or numbers. Whether they exist is asked when the socket is made."""
+
+    def parse(text: str, where: str) -> str:
+        if text and not re.fullmatch(r"[\w.-]*\$?(:[\w.-]+\$?)?", text):
+            raise refuse(where, text, 'is not of the form "user", "user:group" or ":group"')
+        return text
+
+    return Kind(name="user[:group]", accepts=frozenset({"str", "int"}), parse=parse)
+
+
+def endpoint(*, optional: bool) -> Kind:
+    """A unix socket; an optional one may be empty."""
+
+    def parse(text: str, where: str) -> str:
+        return "" if optional and not text else parse_endpoint(text, where)
+
+    return Kind(name="socket path or unix:///path", accepts=frozenset({"str"}), parse=parse)
+
+
+def listen_or_none() -> Kind:
+    """A unix socket or a loopback address, or the word none. Kept as text; whoever binds parses it again."""
+
+    def parse(text: str, where: str) -> str:
+        if text == "none":
+            return text
+        parsed = parse_listen(text, where)
+        return parsed.path if isinstance(parsed, UnixListen) else text
+
+    return Kind(name="socket path, loopback host:port, or none", accepts=frozenset({"str"}), parse=parse)
+
+
+def show_duration(seconds: float) -> str:
+    """The shortest way to write a time that `duration` reads back exactly."""
+    for unit, factor in (("h", 3600.0), ("m", 60.0)):
+        if seconds >= factor and seconds % factor == 0:
+            return f"{seconds / factor:g}{unit}"
+    if 0 < seconds < 1 and (seconds * 1000).is_integer() and (seconds * 1000) * 0.001 == seconds:
+        return f"{seconds * 1000:g}ms"
+    if seconds == int(seconds):
+        return f"{int(seconds)}s"
+    digits = repr(seconds)
+    # repr falls back to an exponent for tiny values, which no person writes and `duration` does not read.
+    return f"{seconds:.30f}".rstrip("0") + "s" if "e" in digits else f"{digits}s"
+
+
+def show_size(count: int) -> str:
+    """The shortest way to write a size that `size` reads back exactly."""
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= factor and count % factor == 0:
+            return f"{count // factor}{unit}"
+    return str(count)
+
+
+def _split_unit(
+    text: str, where: str, units: "dict[str, float] | dict[str, int]", reason: str
+) -> "tuple[str, float | int]":
+    match = _NUMBER_AND_UNIT.fullmatch(text.strip())
+    factor = units.get(match[2].lower()) if match and len(match[1]) <= 40 else None
+    if match is None or factor is None:
+        raise refuse(where, text, reason)
+    return match[1], factor
+
+
+def _within(value: _N, lowest: _N, highest: _N, show: Callable[[_N], str], text: str, where: str) -> _N:
+    if not math.isfinite(value) or not lowest <= value <= highest:
+        raise refuse(where, text, f"is out of range: allowed are {show(lowest)} to {show(highest)}")
+    return value

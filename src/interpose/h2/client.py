@@ -1,0 +1,65 @@
+"""The opening role: our connection to a backend or a hook server."""
+
+from typing import Final
+
+from interpose.h2 import frames
+from interpose.h2.connection import Connection
+from interpose.h2.errors import ErrorCode
+from interpose.h2.headers import Headers
+from interpose.h2.states import HEAD
+from interpose.h2.stream import Sink, Stream
+
+# Stream ids run out after a billion calls; stop well before.
+_LAST_USABLE: Final = frames.LARGEST_STREAM_ID - 20_000
+
+
+class ClientConnection(Connection):
+    """Opens streams. A connection that is `full` or `draining` takes no more; the caller dials another."""
+
+    _next = 1
+
+    def start(self) -> None:
+        self.emit(frames.PREFACE)
+        super().start()
+
+    def announced(self) -> dict[int, int]:
+        return {frames.ENABLE_PUSH: 0}
+
+    @property
+    def usable(self) -> bool:
+        """Whether a further stream may be opened now."""
+        return (
+            not self.draining
+            and len(self.streams) < self.peer.max_streams
+            and self.failed is None
+            and self._next <= _LAST_USABLE
+        )
+
+    def open(self, sink: Sink, wire: bytes, end: bool) -> Stream:
+        """Send a request. The caller has looked at `usable`."""
+        number = self._next
+        self._next = number + 2
+        stream = Stream(self, number, HEAD)
+        stream.sink = sink
+        self.streams[number] = stream
+        stream.send_headers(wire, end)
+        return stream
+
+    def on_headers(self, number: int, headers: Headers, end: int) -> None:
+        stream = self.streams.get(number)
+        if stream is None:
+            self.stray_headers(number)
+        else:
+            self.continue_stream(stream, headers, end)
+
+    def is_idle(self, number: int) -> bool:
+        return not number & 1 or number >= self._next
+
+    def on_goaway(self, last_stream: int, code: int) -> None:
+        """Streams the peer will not process end as refused: a caller may safely try those again."""
+        self.draining = True
+        for stream in [stream for number, stream in self.streams.items() if number > last_stream]:
+            self.drop(stream)
+            stream.sink.on_reset(stream, ErrorCode.REFUSED_STREAM)
+        if not self.streams:
+            self.on_idle()

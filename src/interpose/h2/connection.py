@@ -1,0 +1,436 @@
+"""One HTTP/2 connection: frames in, events to the sinks of its streams, frames out.
+
+The loop in `receive` is the data path of the relay. DATA and HEADERS are handled there and in `Stream`; everything
+else is a method looked up in a table. `server.ServerConnection` and `client.ClientConnection` add what only one role
+does: accepting or opening streams.
+
+Outgoing bytes gather in `out`. The connection puts itself on the shell's `dirty` list when the first ones come, and
+the shell calls `flush` when its turn is over: one write per connection and turn, however many frames.
+
+A peer that breaks the protocol gets GOAWAY with the right code, and `failed` is set; the shell closes. Nothing but
+ConnectionFault can leave the handlers.
+"""
+
+from collections.abc import Callable
+
+from interpose.h2 import frames
+from interpose.h2.errors import ConnectionFault, ErrorCode
+from interpose.h2.headers import Headers
+from interpose.h2.hpack import HpackDecoder
+from interpose.h2.huffman import HuffmanDecoder
+from interpose.h2.limits import Guard, Limits
+from interpose.h2.settings import PeerSettings, settings_frame
+from interpose.h2.states import DATA_EVENT, DONE, RECEIVING
+from interpose.h2.stream import Stream
+
+_unpack = frames.FRAME_HEAD.unpack_from
+_DATA_ROW = tuple((row[DATA_EVENT], row[DATA_EVENT + 1]) for row in RECEIVING)
+_REMEMBERED_RESETS = 1024
+# Slices shorter than this are cheaper to copy than to look at through a view.
+_VIEW_FROM = 2048
+
+
+class Connection:
+    """State of one connection. Not for use by more than one task at a time."""
+
+    def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: "list[Connection]") -> None:
+        self.limits = limits
+        self.dirty = dirty
+        self.out: list[bytes] = []
+        self.write: Callable[[bytes], None] = _discard
+        self.streams: dict[int, Stream] = {}
+        self.waiting: dict[int, Stream] = {}
+        self.blocked = False  # the transport's buffer is full: no more DATA
+        self.failed: ConnectionFault | None = None
+        self.draining = False  # no new streams
+        self.last_stream = 0
+        self.peer_window = frames.DEFAULT_WINDOW
+        self.max_frame = frames.DEFAULT_FRAME_SIZE
+        self.send_window = frames.DEFAULT_WINDOW
+        self.stream_window = limits.stream_window
+        self.credit_step = limits.stream_window // 2
+        self.table_update = b""
+        self.peer = PeerSettings()
+        self.on_idle: Callable[[], None] = _nothing
+        self._unacked = 0
+        self._unacked_limit = limits.connection_window // 2
+        self._rest = b""
+        self._greeted = False
+        self._decoder = HpackDecoder(huffman, limits.header_list)
+        self._guard = Guard(limits)
+        self._fragments: list[bytes] | None = None
+        self._fragment_of = (0, 0)  # stream, flags
+        self._resets: dict[int, None] = {}
+        self._handlers = (
+            None,
+            None,
+            self._on_priority,
+            self._on_rst_stream,
+            self._on_settings,
+            self._on_push_promise,
+            self._on_ping,
+            self._on_goaway,
+            self._on_window_update,
+            self._on_continuation,
+        )
+
+    # -- the shell's side
+
+    def start(self) -> None:
+        """Say what we allow. First thing on a connection."""
+        self.emit(settings_frame(self.limits, self.announced()))
+        self.emit(frames.window_update(0, self.limits.connection_window - frames.DEFAULT_WINDOW))
+
+    def announced(self) -> dict[int, int]:
+        """Settings of this role, beside the ones both roles send."""
+        raise NotImplementedError
+
+    def emit(self, data: bytes) -> None:
+        """Queue bytes for the next flush."""
+        if not self.out:
+            self.dirty.append(self)
+        self.out.append(data)
+
+    def flush(self) -> None:
+        """Hand everything to the transport in one piece."""
+        out = self.out
+        if out:
+            data = b"".join(out)
+            out.clear()
+            self.write(data)
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the peer. Afterwards look at `failed`."""
+        if self.failed is not None:
+            return
+        try:
+            self._receive(data)
+        except ConnectionFault as fault:
+            self.fail(fault)
+
+    def fail(self, fault: ConnectionFault) -> None:
+        """End this connection: GOAWAY now, every stream lost; the shell closes after the flush."""
+        if self.failed is None:
+            self.failed = fault
+            self.emit(frames.goaway(self.last_stream, fault.code, fault.reason.encode()))
+            self.lost()
+
+    def lost(self) -> None:
+        """The transport is gone, or will be: nobody may wait for these streams any longer."""
+        streams = list(self.streams.values())
+        self.streams.clear()
+        self.waiting.clear()
+        for stream in streams:
+            stream.clear()
+            stream.sink.on_lost(stream)
+
+    def resume(self) -> None:
+        """The transport takes bytes again."""
+        self.blocked = False
+        self._pump()
+
+    def tick(self) -> None:
+        """A second has passed."""
+        self._guard.tick()
+
+    @property
+    def half_read(self) -> bool:
+        """Something began and has not ended: the preface, a frame or a header block. A slow peer may hold it so."""
+        return bool(self._rest) or self._fragments is not None or not self._greeted
+
+    # -- the frame loop
+
+    def _greet(self, data: bytes) -> bytes | None:
+        """Check how the peer begins; None while there is not enough to tell. SETTINGS has to come first."""
+        if len(data) < frames.HEAD_SIZE:
+            self._rest = data
+            return None
+        head, flags, _ = _unpack(data, 0)
+        if head & 0xFF != frames.SETTINGS or flags & frames.ACK:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
+        self._greeted = True
+        return data
+
+    def _receive(self, data: bytes) -> None:
+        if self._rest:
+            data = self._rest + data
+            self._rest = b""
+        if not self._greeted:
+            greeted = self._greet(data)
+            if greeted is None:
+                return
+            data = greeted
+        position = 0
+        size = len(data)
+        streams = self.streams
+        view: memoryview | None = None
+        while size - position >= 9:
+            head, flags, number = _unpack(data, position)
+            length = head >> 8
+            start = position + 9
+            position = start + length
+            if length > frames.DEFAULT_FRAME_SIZE:
+                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, f"frame of {length} bytes")
+            if position > size:
+                position = start - 9
+                break
+            kind = head & 0xFF
+            number &= 0x7FFFFFFF
+            if self._fragments is not None and (kind != frames.CONTINUATION or number != self._fragment_of[0]):
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a header block is interrupted")
+            if kind == 0:  # DATA
+                self._unacked += length
+                if self._unacked >= self._unacked_limit:
+                    self.emit(frames.window_update(0, self._unacked))
+                    self._unacked = 0
+                stream = streams.get(number)
+                if stream is None:
+                    self._stray(number, "DATA")
+                    continue
+                if flags & frames.PADDED:
+                    payload = _unpad(data, start, position)
+                elif length < _VIEW_FROM:
+                    payload = data[start:position]
+                else:
+                    if view is None:
+                        view = memoryview(data)
+                    payload = view[start:position]  # type: ignore[assignment]
+                end = flags & 1
+                state = _DATA_ROW[stream.receiving][end]
+                window = stream.receive_window - length
+                if state < 0 or window < 0:
+                    self.refuse(stream, -state if state < 0 else ErrorCode.FLOW_CONTROL_ERROR)
+                    continue
+                stream.receive_window = window
+                stream.receiving = state
+                if not length and not end:
+                    self._guard.idle("empty DATA")
+                elif length != len(payload):
+                    stream.credit(length - len(payload))
+                stream.sink.on_data(stream, payload, end == 1)
+                if end and stream.sending == DONE:
+                    self.drop(stream)
+            elif kind == 1:  # HEADERS
+                if flags & 0x28:  # PADDED or PRIORITY
+                    block = self._strip(data, start, position, flags, number)
+                else:
+                    block = data[start:position]
+                if not flags & frames.END_HEADERS:
+                    self._fragments = [block]
+                    self._fragment_of = (number, flags)
+                    continue
+                headers = self._decoder.memo.get(block)
+                if headers is None:
+                    headers = self._decoder.decode(block)
+                self.on_headers(number, headers, flags & 1)
+            elif kind <= frames.CONTINUATION:
+                self._handlers[kind](number, flags, data[start:position])  # type: ignore[misc]
+            else:
+                self._guard.idle("a frame of unknown type")
+            if self.failed is not None:
+                return
+        if position < size:
+            self._rest = data[position:]
+
+    def on_headers(self, number: int, headers: Headers, end: int) -> None:
+        """A whole header block on a stream, open or not. Each role has its own."""
+        raise NotImplementedError
+
+    def continue_stream(self, stream: Stream, headers: Headers, end: int) -> None:
+        """A header block on an open stream: the table knows whether it may come now."""
+        state = RECEIVING[stream.receiving][headers.shape * 2 + end]
+        if state < 0 or headers.oversized:
+            self.refuse(stream, -state if state < 0 else ErrorCode.ENHANCE_YOUR_CALM)
+            return
+        stream.receiving = state
+        stream.sink.on_headers(stream, headers, end == 1)
+        if end and stream.sending == DONE:
+            self.drop(stream)
+
+    def drop(self, stream: Stream) -> None:
+        """Both sides are done: forget the stream."""
+        if self.streams.pop(stream.number, None) is not None:
+            self.waiting.pop(stream.number, None)
+            stream.clear()
+            if self.draining and not self.streams:
+                self.on_idle()
+
+    def forget(self, stream: Stream) -> None:
+        """We reset it: what the peer sent before it knew is not its fault."""
+        if len(self._resets) >= _REMEMBERED_RESETS:
+            del self._resets[next(iter(self._resets))]
+        self._resets[stream.number] = None
+        self.drop(stream)
+
+    def refuse(self, stream: Stream, code: int) -> None:
+        """The peer broke a rule on this stream: tell it, and the sink."""
+        self.emit(frames.rst_stream(stream.number, code))
+        self.forget(stream)
+        stream.sink.on_reset(stream, code)
+
+    def _stray(self, number: int, what: str) -> None:
+        """A frame for a stream that is not open: late ones are ignored, early ones are an error."""
+        if number == 0:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"{what} on stream 0")
+        if self.is_idle(number):
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"{what} on a stream that was never opened")
+        self._guard.idle(f"{what} on a closed stream")
+        if number not in self._resets and what in ("DATA", "HEADERS"):
+            self.emit(frames.rst_stream(number, ErrorCode.STREAM_CLOSED))
+
+    def is_idle(self, number: int) -> bool:
+        """Whether this stream was never opened."""
+        raise NotImplementedError
+
+    def stray_headers(self, number: int) -> None:
+        """A header block on a closed stream, already decoded so that the table stays right."""
+        self._stray(number, "HEADERS")
+
+    def _strip(self, data: bytes, start: int, end: int, flags: int, number: int) -> bytes:
+        payload = _unpad(data, start, end) if flags & frames.PADDED else data[start:end]
+        if flags & frames.PRIORITY_FLAG:
+            if len(payload) < 5:
+                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "priority fields are cut short")
+            if int.from_bytes(payload[:4], "big") & 0x7FFFFFFF == number:
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a stream depends on itself")
+            payload = payload[5:]
+        return payload
+
+    # -- the other frames
+
+    def _on_continuation(self, number: int, flags: int, payload: bytes) -> None:
+        if self._fragments is None:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "CONTINUATION without HEADERS")
+        self._fragments.append(payload)
+        if sum(map(len, self._fragments)) > self.limits.header_block or len(self._fragments) > 1024:
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "header block is too large")
+        if len(payload) < 64 and not flags & frames.END_HEADERS:
+            self._guard.idle("small CONTINUATION")
+        if flags & frames.END_HEADERS:
+            block = b"".join(self._fragments)
+            self._fragments = None
+            self.on_headers(number, self._decoder.decode(block), self._fragment_of[1] & 1)
+
+    def _on_priority(self, number: int, _flags: int, payload: bytes) -> None:
+        self._guard.idle("PRIORITY")
+        if number == 0:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "PRIORITY on stream 0")
+        stream = self.streams.get(number)
+        if len(payload) == 5:
+            if int.from_bytes(payload[:4], "big") & 0x7FFFFFFF == number and stream is not None:
+                self.refuse(stream, ErrorCode.PROTOCOL_ERROR)
+        elif stream is not None:
+            self.refuse(stream, ErrorCode.FRAME_SIZE_ERROR)
+
+    def _on_rst_stream(self, number: int, _flags: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "RST_STREAM has another size than 4")
+        stream = self.streams.get(number)
+        if stream is None:
+            self._stray(number, "RST_STREAM")
+            return
+        self._guard.reset()
+        self.drop(stream)
+        stream.sink.on_reset(stream, int.from_bytes(payload, "big"))
+
+    def _on_settings(self, number: int, flags: int, payload: bytes) -> None:
+        if number:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "SETTINGS on a stream")
+        self._guard.idle("SETTINGS")
+        if flags & frames.ACK:
+            if payload:
+                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS acknowledgement with a payload")
+            return
+        change = self.peer.update(payload)
+        self.max_frame = min(self.peer.max_frame, frames.DEFAULT_FRAME_SIZE)
+        self.peer_window = self.peer.initial_window
+        if change:
+            for stream in self.streams.values():
+                stream.send_window += change
+                if stream.send_window > frames.LARGEST_WINDOW:
+                    raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE overflows a window")
+        if self.peer.table_lowered:
+            # We keep no table: zero is below whatever was asked for, and is said once (RFC 7541 4.2).
+            self.table_update = b"\x20"
+            self.peer.table_lowered = False
+        self.emit(frames.SETTINGS_ACK)
+        if change > 0:
+            self._pump()
+        self.on_settings()
+
+    def on_settings(self) -> None:
+        """The peer's settings have changed."""
+
+    def _on_push_promise(self, _number: int, _flags: int, _payload: bytes) -> None:
+        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "PUSH_PROMISE, which nobody asked for")
+
+    def _on_ping(self, number: int, flags: int, payload: bytes) -> None:
+        if number:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "PING on a stream")
+        if len(payload) != 8:
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "PING has another size than 8")
+        self._guard.idle("PING")
+        if flags & frames.ACK:
+            self.on_pong(payload)
+        else:
+            self.emit(frames.ping(payload, ack=True))
+
+    def on_pong(self, payload: bytes) -> None:
+        """The answer to a PING of ours."""
+
+    def _on_goaway(self, number: int, _flags: int, payload: bytes) -> None:
+        if number:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "GOAWAY on a stream")
+        if len(payload) < 8:
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "GOAWAY is cut short")
+        self._guard.idle("GOAWAY")
+        self.on_goaway(int.from_bytes(payload[:4], "big") & 0x7FFFFFFF, int.from_bytes(payload[4:8], "big"))
+
+    def on_goaway(self, last_stream: int, code: int) -> None:
+        """The peer takes no more streams above this one."""
+
+    def _on_window_update(self, number: int, _flags: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "WINDOW_UPDATE has another size than 4")
+        increment = int.from_bytes(payload, "big") & 0x7FFFFFFF
+        if number == 0:
+            if increment == 0:
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE by zero")
+            self.send_window += increment
+            if self.send_window > frames.LARGEST_WINDOW:
+                raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "the connection's window overflows")
+            self._pump()
+            return
+        stream = self.streams.get(number)
+        if stream is None:
+            if self.is_idle(number):
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE on a stream that was never opened")
+            return
+        if increment == 0:
+            self.refuse(stream, ErrorCode.PROTOCOL_ERROR)
+            return
+        stream.send_window += increment
+        if stream.send_window > frames.LARGEST_WINDOW:
+            self.refuse(stream, ErrorCode.FLOW_CONTROL_ERROR)
+        elif number in self.waiting:
+            stream.pump(frames.LARGEST_WINDOW)
+
+    def _pump(self) -> None:
+        """Share what the connection may send among the waiting streams, some frames each in turn."""
+        busy = list(self.waiting.values())
+        while busy and self.send_window > 0 and not self.blocked:
+            busy = [stream for stream in busy if stream.pump(self.max_frame * 4)]
+
+
+def _unpad(data: bytes, start: int, end: int) -> bytes:
+    if start == end or data[start] >= end - start:
+        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "padding is longer than the frame")
+    return data[start + 1 : end - data[start]]
+
+
+def _discard(data: bytes) -> None:
+    """Before a transport is there, and after it has gone."""
+
+
+def _nothing() -> None:
+    """Nobody asked to be told."""

@@ -1,0 +1,189 @@
+"""Header fields, and what makes a list of them a request, a response or trailers.
+
+A Field carries its own outgoing form (`wire`): static table or literal, never indexed, so that sending needs no state
+and one decoded block can be written to any connection. Each field has a one-byte kind; the kinds of a block, as bytes,
+decide its shape (RFC 9113 8.2, 8.3), and that decision is kept because real traffic has a handful of them.
+"""
+
+import re
+from enum import IntEnum
+from typing import Final
+
+from interpose.h2.static_table import STATIC_TABLE
+
+# Kinds: what a field means to the shape of its block, and the few fields that are looked up by everyone.
+PLAIN: Final = 0
+METHOD: Final = 1
+SCHEME: Final = 2
+PATH: Final = 3
+AUTHORITY: Final = 4
+STATUS: Final = 5
+BAD: Final = 6
+GRPC_STATUS: Final = 7
+
+_KINDS: Final = {
+    b":method": METHOD,
+    b":scheme": SCHEME,
+    b":path": PATH,
+    b":authority": AUTHORITY,
+    b":status": STATUS,
+    b"grpc-status": GRPC_STATUS,
+    # Fields that speak about one connection must not travel on (RFC 9113 8.2.2).
+    b"connection": BAD,
+    b"keep-alive": BAD,
+    b"proxy-connection": BAD,
+    b"transfer-encoding": BAD,
+    b"upgrade": BAD,
+}
+_NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
+_BAD_VALUE: Final = re.compile(rb"[\0\r\n]")
+
+
+class Shape(IntEnum):
+    """What a header block may be."""
+
+    MALFORMED = 0
+    REQUEST = 1
+    RESPONSE = 2
+    INTERIM = 3  # a response with a 1xx status: more headers follow
+    TRAILERS = 4
+
+
+class Field:
+    """One header field, immutable by agreement. `size` counts as RFC 7541 4.1 does."""
+
+    __slots__ = ("kind", "name", "prefix", "size", "value", "wire")
+
+    def __init__(self, name: bytes, value: bytes, kind: int, prefix: bytes, wire: bytes) -> None:
+        self.name = name
+        self.value = value
+        self.kind = kind
+        self.prefix = prefix
+        self.wire = wire
+        self.size = len(name) + len(value) + 32
+
+    def __repr__(self) -> str:
+        return f"Field({self.name!r}: {len(self.value)} bytes)"  # values may be secrets
+
+
+class Headers:
+    """A decoded header block. Shared between calls by the decoder's memo, hence never changed."""
+
+    __slots__ = ("fields", "grpc_status", "kinds", "oversized", "path", "shape", "size", "wire")
+
+    def __init__(self, fields: list[Field], size: int, *, oversized: bool = False) -> None:
+        self.fields = fields
+        self.size = size
+        self.oversized = oversized
+        self.kinds = kinds = bytes([field.kind for field in fields])
+        self.wire = b"".join([field.wire for field in fields])
+        self.shape = shape_of(kinds)
+        where = kinds.find(PATH)
+        self.path = fields[where].value if where >= 0 else b""
+        where = kinds.find(GRPC_STATUS)
+        self.grpc_status = fields[where].value if where >= 0 else None
+        if self.shape is Shape.RESPONSE:
+            status = fields[0].value
+            if len(status) != 3 or not status.isdigit():
+                self.shape = Shape.MALFORMED
+            elif status[0] == 0x31:
+                self.shape = Shape.INTERIM
+
+    def get(self, name: bytes) -> bytes | None:
+        """The first value of this name."""
+        for field in self.fields:
+            if field.name == name:
+                return field.value
+        return None
+
+    def items(self) -> list[tuple[bytes, bytes]]:
+        """All fields in order, pseudo-header fields included."""
+        return [(field.name, field.value) for field in self.fields]
+
+
+_REQUEST: Final = re.compile(rb"(?=[^\x01]*\x01[^\x01]*$)(?=[^\x02]*\x02[^\x02]*$)(?=[^\x03]*\x03[^\x03]*$)"
+                             rb"(?![^\x04]*\x04[^\x04]*\x04)[\x01-\x04]{3,4}[\x00\x07]*\Z", re.DOTALL)  # fmt: skip
+_RESPONSE: Final = re.compile(rb"\x05[\x00\x07]*\Z")
+_TRAILERS: Final = re.compile(rb"[\x00\x07]*\Z")
+
+
+def shape_of(kinds: bytes) -> Shape:
+    """Decide by the kinds alone; a 1xx status is told apart later, by its value."""
+    if kinds[:1] == b"\x05":
+        return Shape.RESPONSE if _RESPONSE.match(kinds) else Shape.MALFORMED
+    if _TRAILERS.match(kinds):
+        return Shape.TRAILERS
+    return Shape.REQUEST if _REQUEST.match(kinds) else Shape.MALFORMED
+
+
+def kind_of(name: bytes) -> int:
+    """The kind a name gives its fields."""
+    kind = _KINDS.get(name)
+    if kind is not None:
+        return kind
+    return PLAIN if _NAME.fullmatch(name) else BAD
+
+
+def kind_of_field(name: bytes, name_kind: int, value: bytes) -> int:
+    """The kind of one field: its value can only make it worse."""
+    if _BAD_VALUE.search(value) is not None:
+        return BAD
+    if name_kind == PATH and not value:
+        return BAD
+    if name == b"te" and value != b"trailers":
+        return BAD
+    return name_kind
+
+
+def encode_integer(value: int, bits: int, pattern: int) -> bytes:
+    """RFC 7541 5.1: an integer behind `bits` of prefix whose upper bits are `pattern`."""
+    limit = (1 << bits) - 1
+    if value < limit:
+        return bytes((pattern | value,))
+    out = bytearray((pattern | limit,))
+    value -= limit
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encode_string(value: bytes) -> bytes:
+    """A string literal without Huffman coding."""
+    return encode_integer(len(value), 7, 0) + value
+
+
+def _static_names() -> dict[bytes, int]:
+    names: dict[bytes, int] = {}
+    for index, (name, _) in enumerate(STATIC_TABLE, 1):
+        names.setdefault(name, index)
+    return names
+
+
+_STATIC_INDEX: Final = {pair: index for index, pair in enumerate(STATIC_TABLE, 1)}
+_STATIC_NAME: Final = _static_names()
+
+
+def name_prefix(name: bytes) -> bytes:
+    """How a literal field without indexing begins: the name, by static index where there is one."""
+    index = _STATIC_NAME.get(name)
+    return encode_integer(index, 4, 0) if index is not None else b"\x00" + encode_string(name)
+
+
+def never_indexed(prefix: bytes) -> bytes:
+    """The same beginning with the never-indexed mark, which each hop has to keep (RFC 7541 6.2.3)."""
+    return bytes((prefix[0] | 0x10,)) + prefix[1:]
+
+
+def make_field(name: bytes, value: bytes) -> Field:
+    """A field of our own, or an entry of the static table."""
+    prefix = name_prefix(name)
+    index = _STATIC_INDEX.get((name, value))
+    wire = encode_integer(index, 7, 0x80) if index is not None else prefix + encode_string(value)
+    return Field(name, value, kind_of_field(name, kind_of(name), value), prefix, wire)
+
+
+def encode(items: list[tuple[bytes, bytes]]) -> bytes:
+    """The wire form of fields of our own."""
+    return b"".join([make_field(name, value).wire for name, value in items])

@@ -1,0 +1,123 @@
+"""The accepting role: a client's connection to us."""
+
+from collections.abc import Callable
+from typing import Final
+
+from interpose.h2 import frames
+from interpose.h2.connection import Connection
+from interpose.h2.errors import ConnectionFault, ErrorCode
+from interpose.h2.headers import Headers, Shape
+from interpose.h2.huffman import HuffmanDecoder
+from interpose.h2.limits import Limits
+from interpose.h2.states import BODY, DONE
+from interpose.h2.stream import Stream
+
+_DRAIN_PING: Final = b"draining"
+# How requests of older HTTP versions begin; such a peer gets an answer it can read.
+_HTTP1_METHODS: Final = (
+    b"GET ",
+    b"POST ",
+    b"HEAD ",
+    b"PUT ",
+    b"OPTIONS ",
+    b"DELETE ",
+    b"PATCH ",
+    b"CONNECT ",
+    b"TRACE ",
+)
+_HTTP1_ANSWER: Final = (
+    b"HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n"
+    b"This socket speaks gRPC (HTTP/2 with prior knowledge).\n"
+)
+
+Accept = Callable[[Stream, Headers, bool], None]
+
+
+class ServerConnection(Connection):
+    """Accepts streams. `accept` gets each new one with its request headers and gives it a sink.
+
+    Headers over the limit come to `accept` too, marked `oversized`, so that the refusal can say why.
+    """
+
+    def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Connection]) -> None:
+        super().__init__(limits=limits, huffman=huffman, dirty=dirty)
+        self.accept: Accept = _refuse
+        self._final_stream = frames.LARGEST_STREAM_ID
+        self._preface = b""
+
+    def announced(self) -> dict[int, int]:
+        return {frames.MAX_CONCURRENT_STREAMS: self.limits.streams}
+
+    def _greet(self, data: bytes) -> bytes | None:
+        """The client's preface, then our settings: an HTTP/1.1 client must not get frames as an answer."""
+        if not self._preface:
+            start = data[: len(frames.PREFACE)]
+            if not frames.PREFACE.startswith(start):
+                if data.startswith(_HTTP1_METHODS):
+                    self.failed = ConnectionFault(ErrorCode.HTTP_1_1_REQUIRED, "an HTTP/1.1 request")
+                    self.emit(_HTTP1_ANSWER)
+                    return None
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "not an HTTP/2 connection preface")
+            if len(start) < len(frames.PREFACE):
+                self._rest = data
+                return None
+            self._preface = start
+            data = data[len(frames.PREFACE) :]
+            self.start()
+        return super()._greet(data)
+
+    def on_headers(self, number: int, headers: Headers, end: int) -> None:
+        stream = self.streams.get(number)
+        if stream is not None:
+            self.continue_stream(stream, headers, end)
+            return
+        if number <= self.last_stream or not number & 1:
+            if number and number & 1:
+                self.stray_headers(number)
+                return
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"HEADERS on stream {number}")
+        self.last_stream = number
+        if number > self._final_stream or len(self.streams) >= self.limits.streams:
+            self._guard.idle("a refused stream")
+            self.emit(frames.rst_stream(number, ErrorCode.REFUSED_STREAM))
+            return
+        if headers.shape is not Shape.REQUEST and not headers.oversized:
+            self._guard.idle("a malformed request")
+            self.emit(frames.rst_stream(number, ErrorCode.PROTOCOL_ERROR))
+            return
+        stream = Stream(self, number, DONE if end else BODY)
+        self.streams[number] = stream
+        self.accept(stream, headers, end == 1)
+
+    def is_idle(self, number: int) -> bool:
+        return not number & 1 or number > self.last_stream
+
+    def drain(self) -> None:
+        """Ask the client to go elsewhere: no stream is cut, `on_idle` is called when the last one has ended.
+
+        The first GOAWAY names no stream, because calls may be on their way; the answer to our PING shows that they
+        have arrived, and the second GOAWAY names the last one.
+        """
+        if not self.draining and self.failed is None:
+            self.draining = True
+            if self._preface:
+                self.emit(frames.goaway(frames.LARGEST_STREAM_ID, ErrorCode.NO_ERROR))
+                self.emit(frames.ping(_DRAIN_PING, ack=False))
+            else:
+                self.on_idle()
+
+    def on_pong(self, payload: bytes) -> None:
+        if self.draining and payload == _DRAIN_PING and self._final_stream == frames.LARGEST_STREAM_ID:
+            self._final_stream = self.last_stream
+            self.emit(frames.goaway(self.last_stream, ErrorCode.NO_ERROR))
+            if not self.streams:
+                self.on_idle()
+
+    @property
+    def drained(self) -> bool:
+        """Every stream has ended and no further one can come."""
+        return self._final_stream != frames.LARGEST_STREAM_ID and not self.streams
+
+
+def _refuse(stream: Stream, headers: Headers, end: bool) -> None:
+    stream.reset(ErrorCode.REFUSED_STREAM)

@@ -1,0 +1,188 @@
+"""Listening unix sockets that never displace a live owner and never remove a file of somebody else.
+
+The ready-made unix servers of event loops unlink whatever they find. Here a socket is bound under a lock, under a
+temporary name, and renamed into place when it already listens, so that a client sees the old owner, nothing, or us,
+but never a socket that refuses. All calls are synchronous and short; they belong to start and stop.
+"""
+
+import fcntl
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from interpose.config.endpoint import MAX_PATH_BYTES, check_path_length
+from interpose.errors import ConfigError
+from interpose.host.peers import PeerCredentials, check_unowned, peer_credentials
+from interpose.host.socket_paths import is_socket, kind_of, lock_name, prepare_directory
+
+__all__ = ["BoundSocket", "PeerCredentials", "SocketOwner", "adopt", "bind_unix", "owner_like", "peer_credentials"]
+
+_BACKLOG = 512
+# From linux/sockios.h: an O_PATH descriptor of the file a unix socket is bound to.
+_SIOCUNIXFILE = 0x89E0
+
+
+class SocketOwner(NamedTuple):
+    """Permission bits and owner of a socket file."""
+
+    mode: int
+    uid: int
+    gid: int
+
+
+class Identity(NamedTuple):
+    """Which file a socket is; stays unique while the socket is open, because that keeps the inode in use."""
+
+    device: int
+    inode: int
+
+
+class BoundSocket:
+    """A listening socket, its file and the lock on its name. Exactly one of `close` and `release` ends it."""
+
+    def __init__(self, sock: socket.socket, path: str, identity: Identity | None, lock_fd: int | None) -> None:
+        self.sock = sock
+        self.path = path
+        self.identity = identity  # None: the file belongs to somebody else (systemd), it is never unlinked
+        self.lock_fd = lock_fd
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What a successor needs, in the order `adopt` takes it: the socket, then the lock if there is one."""
+        return [self.sock.fileno()] if self.lock_fd is None else [self.sock.fileno(), self.lock_fd]
+
+    def close(self) -> None:
+        """Stop listening; remove the file if it is still ours. Call it soon after an event loop closed `sock`."""
+        try:
+            if self.identity is not None and _identity_at(self.path) == self.identity:
+                Path(self.path).unlink(missing_ok=True)
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Give up our copies of the descriptors and leave the file: a successor holds its own copies."""
+        self.identity = None
+        self.sock.close()
+        if self.lock_fd is not None:
+            # Closing frees the lock only when no successor has a copy; LOCK_UN would take it from the successor too.
+            # The lock file stays: a starter may have opened it already, and would then lock a name nobody else sees.
+            os.close(self.lock_fd)
+            self.lock_fd = None
+
+
+def bind_unix(
+    path: str, *, mode: int = 0o600, uid: int | None = None, gid: int | None = None, backlog: int = _BACKLOG
+) -> BoundSocket:
+    """Listen at `path` or say who does (SocketInUseError); a dead socket is replaced, any other file refused.
+
+    The umask is changed while binding and put back; it belongs to the whole process, so call this before threads that
+    create files are started.
+    """
+    check_path_length(path, "socket")
+    prepare_directory(Path(path).parent, path)
+    lock_fd = lock_name(path)
+    try:
+        if is_socket(path, path):
+            check_unowned(path)
+        sock, identity = _bind_and_rename(
+            path, SocketOwner(mode, -1 if uid is None else uid, -1 if gid is None else gid), backlog
+        )
+    except BaseException:
+        os.close(lock_fd)
+        raise
+    return BoundSocket(sock, path, identity, lock_fd)
+
+
+def adopt(
+    sock: socket.socket, lock_fd: int | None, path: str, *, backlog: int = _BACKLOG, owned: bool = True
+) -> BoundSocket:
+    """Go on with a listening socket received from a predecessor: from now on we are its owner and unlink its file.
+
+    With `owned=False` (a socket from systemd) the file and the name shown to others stay with whoever made them.
+    """
+    sock.setblocking(False)
+    if not owned:
+        return BoundSocket(sock, path, None, lock_fd)
+    # listen() again makes the kernel show our PID, not the predecessor's, to whoever connects.
+    sock.listen(backlog)
+    return BoundSocket(sock, path, _identity_of(sock, path), lock_fd)
+
+
+def owner_like(path: str) -> SocketOwner:
+    """Mode and owner of an existing socket (a link to it is followed), to be given to one of ours."""
+    found = Path(path).stat()
+    if not stat.S_ISSOCK(found.st_mode):
+        raise ConfigError(f"{path}: {kind_of(found.st_mode)}, not a socket: its mode and owner cannot be copied")
+    return SocketOwner(stat.S_IMODE(found.st_mode) & 0o777, found.st_uid, found.st_gid)
+
+
+def _bind_and_rename(path: str, owner: SocketOwner, backlog: int) -> tuple[socket.socket, Identity]:
+    # One fixed name is enough: we hold the lock, so what stands there was left by a starter that died.
+    temporary = Path(f"{path}.new")
+    if is_socket(str(temporary), path):
+        temporary.unlink()
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        _bind_private(sock, temporary)
+        sock.listen(backlog)
+        _give(temporary, owner, path)
+        identity = _identity_at(str(temporary))
+        if identity is None:
+            raise FileNotFoundError(f"socket {path}: {temporary} was removed while it was set up")
+        temporary.rename(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        sock.close()
+        raise
+    return sock, identity
+
+
+def _bind_private(sock: socket.socket, temporary: Path) -> None:
+    """Bind so that nobody else can connect before mode and owner are set."""
+    directory_fd = os.open(temporary.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    before = os.umask(0o177)
+    try:
+        # The temporary name may be too long where the final one is not. The detour is not the rule because `ss` and
+        # `lsof` go on showing the name that was bound.
+        fits = len(os.fsencode(temporary)) <= MAX_PATH_BYTES
+        sock.bind(str(temporary) if fits else f"/proc/self/fd/{directory_fd}/{temporary.name}")
+    except OSError as exc:
+        raise OSError(exc.errno, f"cannot bind socket {temporary}: {exc.strerror}") from exc
+    finally:
+        os.umask(before)
+        os.close(directory_fd)
+
+
+def _give(temporary: Path, owner: SocketOwner, path: str) -> None:
+    """Owner first: until then the mode must not let the wrong group in."""
+    try:
+        if (owner.uid, owner.gid) != (-1, -1):
+            os.chown(temporary, owner.uid, owner.gid, follow_symlinks=False)
+        temporary.chmod(owner.mode)
+    except OSError as exc:
+        wanted = f"mode {owner.mode:04o}, uid {owner.uid}, gid {owner.gid} (-1: unchanged)"
+        raise OSError(exc.errno, f"cannot give socket {path} {wanted}: {exc.strerror}") from exc
+
+
+def _identity_at(path: str) -> Identity | None:
+    try:
+        found = Path(path).lstat()
+    except OSError:
+        return None
+    return Identity(found.st_dev, found.st_ino) if stat.S_ISSOCK(found.st_mode) else None
+
+
+def _identity_of(sock: socket.socket, path: str) -> Identity | None:
+    """The file of a socket somebody else bound: the kernel knows, if we may ask (CAP_NET_ADMIN); else what is there."""
+    try:
+        file_fd = fcntl.ioctl(sock, _SIOCUNIXFILE)
+    except OSError:
+        return _identity_at(path)
+    try:
+        found = os.fstat(file_fd)
+        return Identity(found.st_dev, found.st_ino)
+    finally:
+        os.close(file_fd)

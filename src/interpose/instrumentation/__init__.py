@@ -1,0 +1,1 @@
+"""What the process says about itself: log lines and metrics. Knows nothing of relays, hooks or policies."""

@@ -1,0 +1,232 @@
+"""Calls nobody asked to see: frames of one stream go to the other as they arrive.
+
+Two sinks are shared by all such calls: `Requests` on the client's streams, `Replies` on the backend's. A stream's
+`peer` is the stream on the other side, and a client stream's `call` is its Ticket, or None once the call was counted.
+
+Flow control is per hop: a stream gets credit when its bytes were written to the other side, never before. So a slow
+reader fills one stream window of memory, and then its own sender waits.
+"""
+
+from collections.abc import Callable
+
+from interpose.h2.client import ClientConnection
+from interpose.h2.errors import ErrorCode
+from interpose.h2.headers import Headers
+from interpose.h2.stream import NOWHERE, Stream
+from interpose.relay.routes import Route
+from interpose.rpc.answer import answer
+from interpose.rpc.status import Code, code_of_http, code_of_reset
+from interpose.rpc.upstream import Upstream, Waiter
+
+
+class Ticket:
+    """One call in flight, for the counters: when it came, and when it went on."""
+
+    __slots__ = ("forwarded", "route", "started")
+
+    def __init__(self, route: Route, started: float) -> None:
+        self.route = route
+        self.started = started
+        self.forwarded = started
+
+
+class Ledger:
+    """Counts calls when they end, each exactly once."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.active = 0
+
+    def finish(self, stream: Stream, code: int) -> None:
+        """The call of this client stream is over."""
+        ticket = stream.call
+        if ticket is None:
+            return
+        stream.call = None
+        self.active -= 1
+        forwarded = ticket.forwarded
+        ticket.route.stats.finish(code if 0 <= code < 17 else 2, self.clock() - forwarded, forwarded - ticket.started)
+
+
+def code_of(headers: Headers) -> int:
+    """The gRPC code a final header block carries."""
+    status = headers.grpc_status
+    if status is not None:
+        return int(status) if status.isdigit() and len(status) < 3 else Code.UNKNOWN
+    http = headers.get(b":status")
+    return code_of_http(int(http)) if http is not None else Code.UNKNOWN
+
+
+class Requests:
+    """From the client to the backend."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
+        if stream.peer is not None:
+            stream.peer.send_headers(headers.wire, end)
+
+    def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
+        peer = stream.peer
+        if stream.call is not None:
+            stream.call.route.stats.bytes_received += len(data)
+        if peer is None:
+            stream.credit(len(data))
+            return
+        sent = peer.send_data(data, end)
+        if sent and not end:
+            stream.credit(sent)
+
+    def on_sent(self, stream: Stream, count: int) -> None:
+        if stream.peer is not None:
+            stream.peer.credit(count)
+
+    def on_reset(self, stream: Stream, code: int) -> None:
+        self._gone(stream, code)
+
+    def on_lost(self, stream: Stream) -> None:
+        self._gone(stream, ErrorCode.CANCEL)
+
+    def _gone(self, stream: Stream, code: int) -> None:
+        """The client gave up: so does the backend, at once."""
+        peer = stream.peer
+        if stream.call is not None:
+            stream.call.route.stats.resets += 1
+        self._ledger.finish(stream, Code.CANCELLED)
+        if peer is not None:
+            unlink(stream, peer)
+            peer.reset(code)
+
+
+class Replies:
+    """From the backend to the client."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
+        client = stream.peer
+        if client is None:
+            return
+        client.send_headers(headers.wire, end)
+        if end:
+            self._ledger.finish(client, code_of(headers))
+            if client.closed:
+                unlink(client, stream)
+
+    def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
+        client = stream.peer
+        if client is None:
+            stream.credit(len(data))
+            return
+        if client.call is not None:
+            client.call.route.stats.bytes_sent += len(data)
+        sent = client.send_data(data, end)
+        if end:
+            # A body that ends without trailers has no status: HTTP, not gRPC, but it passes.
+            self._ledger.finish(client, Code.UNKNOWN)
+        elif sent:
+            stream.credit(sent)
+
+    def on_sent(self, stream: Stream, count: int) -> None:
+        if stream.peer is not None:
+            stream.peer.credit(count)
+
+    def on_reset(self, stream: Stream, code: int) -> None:
+        client = stream.peer
+        if client is not None:
+            if client.call is not None:
+                client.call.route.stats.resets += 1
+            self._ledger.finish(client, code_of_reset(code))
+            unlink(client, stream)
+            client.reset(code)
+
+    def on_lost(self, stream: Stream) -> None:
+        client = stream.peer
+        if client is not None:
+            self._ledger.finish(client, Code.UNAVAILABLE)
+            unlink(client, stream)
+            answer(client, Code.UNAVAILABLE, "connection to the runtime was lost")
+
+
+def unlink(client: Stream, backend: Stream) -> None:
+    """Break the pair, so that both are freed at once and no late event crosses."""
+    client.peer = backend.peer = None
+    client.sink = backend.sink = NOWHERE
+
+
+class Passthrough:
+    """Opens the backend's side of a call and ties the two streams together."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.requests = Requests(ledger)
+        self.replies = Replies(ledger)
+
+    def join(self, stream: Stream, conn: ClientConnection, wire: bytes, end: bool) -> None:
+        """Send the call on."""
+        peer = conn.open(self.replies, wire, end)
+        peer.peer = stream
+        stream.peer = peer
+        stream.sink = self.requests
+
+    def wait(self, stream: Stream, upstream: Upstream, wire: bytes, end: bool) -> None:
+        """No backend now: hold what comes, within the stream's window, until there is one or time is up."""
+        Held(self, self._ledger, stream, upstream, wire, end)
+
+
+class Held:
+    """The sink of a client stream that waits for a backend."""
+
+    def __init__(
+        self, owner: Passthrough, ledger: Ledger, stream: Stream, upstream: Upstream, wire: bytes, end: bool
+    ) -> None:
+        self._owner = owner
+        self._ledger = ledger
+        self._stream = stream
+        self._upstream = upstream
+        self._wire = wire
+        self._end = end
+        self._parts: list[tuple[bool, bytes, bool]] = []
+        self._waiter = Waiter(self._ready, self._expired)
+        stream.sink = self
+        upstream.wait(self._waiter)
+
+    def _ready(self, conn: ClientConnection) -> None:
+        stream = self._stream
+        if stream.call is not None:
+            stream.call.forwarded = self._ledger.clock()
+        self._owner.join(stream, conn, self._wire, self._end)
+        requests = self._owner.requests
+        for head, payload, end in self._parts:
+            if head:
+                if stream.peer is not None:
+                    stream.peer.send_headers(payload, end)
+            else:
+                requests.on_data(stream, payload, end)
+
+    def _expired(self, reason: str) -> None:
+        stream = self._stream
+        if stream.call is not None:
+            stream.call.forwarded = self._ledger.clock()
+        self._ledger.finish(stream, Code.UNAVAILABLE)
+        stream.sink = NOWHERE
+        answer(stream, Code.UNAVAILABLE, reason)
+
+    def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
+        self._parts.append((True, headers.wire, end))
+
+    def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
+        self._parts.append((False, bytes(data), end))
+
+    def on_sent(self, stream: Stream, count: int) -> None:
+        """Nothing was sent."""
+
+    def on_reset(self, stream: Stream, code: int) -> None:
+        self.on_lost(stream)
+
+    def on_lost(self, stream: Stream) -> None:
+        self._upstream.cancel(self._waiter)
+        stream.sink = NOWHERE
+        self._ledger.finish(stream, Code.CANCELLED)

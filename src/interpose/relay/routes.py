@@ -1,0 +1,65 @@
+"""Where a path goes and who asked to see it.
+
+One route per known CRI path of both API versions, made at start; every other path shares the route `other` of its
+backend. Unknown services belong to the runtime.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from interpose.relay.methods import METHODS, Method
+from interpose.relay.stats import MethodStats
+
+OTHER: Final = "other"
+_IMAGE: Final = b"ImageService/"
+
+
+class Route:
+    """The way of one path. `special` is set if the call has to leave the frame loop."""
+
+    __slots__ = ("intercepted", "method", "special", "stats", "taps", "upstream")
+
+    def __init__(self, upstream: Any, stats: MethodStats, method: Method | None) -> None:
+        self.upstream = upstream
+        self.stats = stats
+        self.method = method
+        self.taps: tuple[Any, ...] = ()
+        self.intercepted = False
+        self.special = False
+
+    def subscribe(self, *, intercepted: bool, taps: Sequence[Any]) -> None:
+        """Say who wants to see these calls."""
+        self.intercepted = intercepted
+        self.taps = tuple(taps)
+        self.special = intercepted or bool(taps)
+
+
+class Routes:
+    """Looked up by path for every call."""
+
+    def __init__(self, runtime: Any, image: Any) -> None:
+        self.known: dict[bytes, Route] = {}
+        self._runtime_other = Route(runtime, MethodStats(OTHER, OTHER), None)
+        self._image_other = Route(image, self._runtime_other.stats, None)
+        for method in METHODS.values():
+            for path in method.paths:
+                service = path[1:].rpartition("/")[0]
+                upstream = image if method.service == "ImageService" else runtime
+                self.known[path.encode()] = Route(upstream, MethodStats(service, method.name), method)
+
+    def find(self, path: bytes) -> Route:
+        """The route of a path that is not among the known ones."""
+        return self._image_other if _IMAGE in path else self._runtime_other
+
+    def of_method(self, name: str) -> list[Route]:
+        """The routes of a CRI method, one for each API version."""
+        return [route for route in self.known.values() if route.method is not None and route.method.name == name]
+
+    def stats(self) -> list[MethodStats]:
+        """Every record, for metrics."""
+        return [self._runtime_other.stats, *(route.stats for route in self.known.values())]
+
+
+def by_path(routes: Routes) -> Mapping[bytes, Route]:
+    """The table itself, for the data path."""
+    return routes.known

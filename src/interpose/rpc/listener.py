@@ -1,0 +1,164 @@
+"""Accepting connections on a unix socket that is bound already.
+
+Peers are checked by what the kernel says about them, connections are counted, and a once-a-second tick keeps slow and
+noisy peers in check. The socket itself (its path, lock and mode) is the business of `host`.
+"""
+
+import asyncio
+import logging
+import socket
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from interpose.h2.limits import Limits
+from interpose.h2.server import Accept, ServerConnection
+from interpose.rpc.transport import Hub, Link
+
+_log = logging.getLogger(__name__)
+
+
+class Peer(Protocol):
+    """Who is at the other end, as the kernel saw it when it connected."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def uid(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """Who may connect. Without `identify` everyone may whom the socket's mode lets in."""
+
+    identify: Callable[[socket.socket], Peer] | None = None
+    uids: Collection[int] = ()
+    connections: int = 512
+    handshake_timeout: float = 10.0
+
+
+class ClientLink(Link):
+    """A client's connection, with what the listener knows about it."""
+
+    __slots__ = ("_admit", "half_read_for", "peer", "server")
+
+    def __init__(
+        self,
+        conn: ServerConnection,
+        hub: Hub,
+        admit: "Callable[[ClientLink], bool]",
+        ended: "Callable[[ClientLink], None]",
+    ) -> None:
+        super().__init__(conn, hub, lambda _: ended(self))
+        self.server = conn
+        self.peer: Peer | None = None
+        self.half_read_for = 0
+        self._admit = admit
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if not self._admit(self):
+            self.abort()
+
+    @property
+    def pid(self) -> int:
+        """The peer's process, for messages; 0 if nobody asked."""
+        return self.peer.pid if self.peer is not None else 0
+
+
+class Listener:
+    """One listening socket and its connections. Counters are plain numbers, read when somebody scrapes."""
+
+    def __init__(
+        self, *, hub: Hub, limits: Limits, admission: Admission, accept: Callable[[ClientLink], Accept]
+    ) -> None:
+        self.accepted = 0
+        self.refused = 0
+        self.faults: dict[str, int] = {}
+        self.links: set[ClientLink] = set()
+        self._hub = hub
+        self._limits = limits
+        self._admission = admission
+        self._accept = accept
+        self._server: asyncio.AbstractServer | None = None
+        self._drained: asyncio.Event | None = None
+
+    async def start(self, sock: socket.socket) -> None:
+        """Serve a bound socket. The caller keeps its own descriptor: we work on a duplicate."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(self._connected, sock=sock.dup(), **_NO_CLEANUP)
+
+    def _connected(self) -> ClientLink:
+        conn = ServerConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
+        link = ClientLink(conn, self._hub, self._admit, self._lost)
+        conn.accept = self._accept(link)
+        conn.on_idle = link.close
+        return link
+
+    def _admit(self, link: ClientLink) -> bool:
+        admission = self._admission
+        if admission.identify is not None:
+            link.peer = admission.identify(link.transport.get_extra_info("socket"))
+            if link.peer.uid not in admission.uids:
+                self.refused += 1
+                _log.warning("Peer is not allowed", extra={"kv": {"pid": link.pid, "uid": link.peer.uid}})
+                return False
+        if len(self.links) >= admission.connections:
+            self.refused += 1
+            _log.warning("Too many connections", extra={"kv": {"pid": link.pid, "limit": admission.connections}})
+            return False
+        self.accepted += 1
+        self.links.add(link)
+        return True
+
+    def _lost(self, link: ClientLink) -> None:
+        if link not in self.links:
+            return
+        self.links.discard(link)
+        if (fault := link.conn.failed) is not None:
+            self.faults[fault.code.name] = self.faults.get(fault.code.name, 0) + 1
+            _log.warning("Peer broke the protocol", extra={"kv": {"pid": link.pid, "err": str(fault)}})
+        if self._drained is not None and not self.links:
+            self._drained.set()
+
+    def tick(self) -> None:
+        """A second has passed. A peer that leaves something half said for too long is cut off."""
+        for link in list(self.links):
+            link.tick()
+            link.half_read_for = link.half_read_for + 1 if link.conn.half_read else 0
+            if link.half_read_for > self._admission.handshake_timeout:
+                self.faults["SLOW"] = self.faults.get("SLOW", 0) + 1
+                _log.warning("Peer is too slow", extra={"kv": {"pid": link.pid}})
+                link.abort()
+
+    def stop_accepting(self) -> None:
+        """Leave the listening socket to whoever else holds it."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def drain(self, grace: float) -> bool:
+        """No new calls; wait until those in flight have ended. False if the time was not enough."""
+        self.stop_accepting()
+        self._drained = asyncio.Event()
+        for link in list(self.links):
+            link.server.drain()
+        self._hub.flush()
+        if not self.links:
+            return True
+        try:
+            await asyncio.wait_for(self._drained.wait(), grace)
+        except TimeoutError:
+            return False
+        return True
+
+    def abort(self) -> None:
+        """Close what is left."""
+        for link in list(self.links):
+            link.close()
+
+
+# Python 3.13 and later would unlink the socket file when the server closes; the file is not ours to remove here.
+_NO_CLEANUP: Final[dict[str, Any]] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}

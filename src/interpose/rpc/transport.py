@@ -1,0 +1,119 @@
+"""The glue between a transport of the event loop and an h2 connection.
+
+A turn of the loop: bytes arrive, the connection's sinks act on this and other connections, then everything that was
+said goes out, one write per connection. Whoever speaks outside such a turn (a task, a timer) calls `Hub.flush` itself.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from interpose.h2.connection import Connection
+from interpose.h2.errors import ConnectionFault, ErrorCode
+from interpose.h2.huffman import HuffmanDecoder
+
+_log = logging.getLogger(__name__)
+
+# Above this much unwritten output a connection takes no more DATA; streams then wait in their bounded queues.
+_HIGH_WATER: Final = 512 * 1024
+# Frames that no window bounds (headers, resets, answers to PING) may pile up to here when a peer does not read.
+_BACKLOG_LIMIT: Final = 8 * 1024 * 1024
+
+
+class Hub:
+    """What the connections of one event loop share."""
+
+    def __init__(self) -> None:
+        self.dirty: list[Connection] = []
+        self.huffman = HuffmanDecoder()
+
+    def flush(self) -> None:
+        """Write what was said since the last flush."""
+        dirty = self.dirty
+        if dirty:
+            batch = dirty[:]
+            dirty.clear()
+            for connection in batch:
+                connection.flush()
+
+
+class Link(asyncio.Protocol):
+    """One transport and its connection. Bytes read and written are counted for whoever wants to know."""
+
+    __slots__ = ("_ended", "_hub", "bytes_read", "conn", "transport")
+
+    def __init__(self, conn: Connection, hub: Hub, ended: "Callable[[Link], None]") -> None:
+        self.conn = conn
+        self.transport: Any = None
+        self.bytes_read = 0
+        self._hub = hub
+        self._ended = ended
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.transport.set_write_buffer_limits(high=_HIGH_WATER)
+        self.conn.write = self.transport.write
+
+    def data_received(self, data: bytes) -> None:
+        conn = self.conn
+        self.bytes_read += len(data)
+        try:
+            conn.receive(data)
+        except Exception:
+            # A bug of ours costs this connection, never the process and never the others.
+            _log.exception("Connection handler failed")
+            conn.fail(ConnectionFault(ErrorCode.INTERNAL_ERROR, "internal error"))
+        dirty = self._hub.dirty
+        if dirty:
+            batch = dirty[:]
+            dirty.clear()
+            for connection in batch:
+                connection.flush()
+        if conn.failed is not None:
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        self.conn.blocked = True
+
+    def resume_writing(self) -> None:
+        self.conn.resume()
+        self._hub.flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.conn.write = _discard
+        self.conn.draining = True
+        try:
+            self.conn.lost()
+        finally:
+            self._hub.flush()
+            self._ended(self)
+
+    def tick(self) -> None:
+        """A second has passed: start the flood counters anew, and cut a peer that lets our output pile up."""
+        self.conn.tick()
+        if self.backlog > _BACKLOG_LIMIT:
+            self.transport.abort()
+
+    @property
+    def backlog(self) -> int:
+        """Bytes the peer has not read yet."""
+        size: int = self.transport.get_write_buffer_size()
+        return size
+
+    @property
+    def congested(self) -> bool:
+        """The peer has stopped reading; more calls would only pile up."""
+        return self.conn.blocked and self.backlog > _BACKLOG_LIMIT // 2
+
+    def close(self) -> None:
+        """Close after what was written is out."""
+        self.transport.close()
+
+    def abort(self) -> None:
+        """Close now."""
+        self.transport.abort()
+
+
+def _discard(data: bytes) -> None:
+    """The transport is gone."""

@@ -1,0 +1,225 @@
+"""A backend: one shared connection, dialled again and again, a further one when it is full.
+
+Callers ask for a connection; if there is none now they wait for the next dial, at most `wait` seconds. The relay never
+re-sends a call: what was on a lost connection is over.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Final
+
+from interpose.h2.client import ClientConnection
+from interpose.h2.limits import Limits
+from interpose.rpc.tasks import TaskBag
+from interpose.rpc.transport import Hub, Link
+
+_log = logging.getLogger(__name__)
+
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 1.0
+_DIAL_TIMEOUT: Final = 5.0
+_MOST_CONNECTIONS: Final = 64
+
+
+class Waiter:
+    """A call that waits for a connection. Exactly one of `ready` and `expired` is called, unless cancelled."""
+
+    __slots__ = ("_timer", "expired", "ready")
+
+    def __init__(self, ready: Callable[[ClientConnection], None], expired: Callable[[str], None]) -> None:
+        self.ready = ready
+        self.expired = expired
+        self._timer: asyncio.TimerHandle | None = None
+
+    def arm(self, timer: asyncio.TimerHandle) -> None:
+        """Remember the timer that ends the wait."""
+        self._timer = timer
+
+    def disarm(self) -> None:
+        """The wait is over."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class Upstream:
+    """Connections to one unix socket. `up` is what metrics and readiness show."""
+
+    def __init__(self, path: str, *, hub: Hub, limits: Limits, wait: float) -> None:
+        self.path = path
+        self.current: ClientConnection | None = None
+        self.dials = 0
+        self.failures = 0
+        self.last_error = "not dialled yet"
+        self._hub = hub
+        self._limits = limits
+        self._wait = wait
+        self._links: dict[ClientConnection, Link] = {}
+        self._waiters: dict[Waiter, None] = {}
+        self._tasks = TaskBag()
+        self._dialling = False
+        self._closing = False
+        self._since = time.monotonic()
+
+    @property
+    def up(self) -> bool:
+        """Whether a connection is there."""
+        return any(not conn.draining for conn in self._links)
+
+    @property
+    def connections(self) -> int:
+        return len(self._links)
+
+    @property
+    def state_age(self) -> float:
+        """Seconds since the backend came or went."""
+        return time.monotonic() - self._since
+
+    def start(self) -> None:
+        """Begin to dial, and keep a connection from now on."""
+        self._dial()
+
+    def connection(self) -> ClientConnection | None:
+        """A connection that takes one more stream, if there is one now."""
+        current = self.current
+        if current is not None and current.usable:
+            return current
+        for conn in self._links:
+            if conn.usable:
+                self.current = conn
+                return conn
+        self._dial()
+        return None
+
+    @property
+    def congested(self) -> bool:
+        """The backend has stopped reading and a lot waits for it already."""
+        link = self._links.get(self.current) if self.current is not None else None
+        return link is not None and link.congested
+
+    def wait(self, waiter: Waiter) -> None:
+        """Call back with the next usable connection, or after the longest wait with the reason."""
+        loop = asyncio.get_running_loop()
+        self._waiters[waiter] = None
+        waiter.arm(loop.call_later(self._wait, self._expire, waiter))
+        self._dial()
+
+    def cancel(self, waiter: Waiter) -> None:
+        """The call is over; it waits no more."""
+        self._waiters.pop(waiter, None)
+        waiter.disarm()
+
+    def _expire(self, waiter: Waiter) -> None:
+        if self._waiters.pop(waiter, _MISSING) is not _MISSING:
+            waiter.disarm()
+            waiter.expired(self._trouble())
+            self._hub.flush()
+
+    def _trouble(self) -> str:
+        if self._links:
+            return f"runtime {self.path} takes no further calls now"
+        return f"runtime {self.path} is not reachable: {self.last_error}"
+
+    def _serve_waiters(self) -> None:
+        while self._waiters:
+            conn = self.connection()
+            if conn is None:
+                return
+            waiter = next(iter(self._waiters))
+            self.cancel(waiter)
+            waiter.ready(conn)
+
+    def _dial(self) -> None:
+        if not self._dialling and not self._closing and len(self._links) < _MOST_CONNECTIONS:
+            self._dialling = True
+            self._tasks.spawn(self._keep_dialling(), name=f"dial {self.path}")
+
+    async def _keep_dialling(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause = _FIRST_PAUSE
+        try:
+            while not self._closing:
+                self.dials += 1
+                try:
+                    await asyncio.wait_for(loop.create_unix_connection(self._connected, self.path), _DIAL_TIMEOUT)
+                except TimeoutError:
+                    self._note_failure(f"no answer within {_DIAL_TIMEOUT:g} s")
+                except OSError as error:
+                    self._note_failure(error.strerror or str(error))
+                else:
+                    break
+                await asyncio.sleep(pause * random.uniform(0.9, 1.0))
+                pause = min(pause * 2, _LONGEST_PAUSE)
+        finally:
+            self._dialling = False
+        self._serve_waiters()
+        self._hub.flush()
+
+    def _note_failure(self, error: str) -> None:
+        self.failures += 1
+        if error != self.last_error:
+            self.last_error = error
+            _log.warning("Backend is not reachable", extra={"kv": {"endpoint": self.path, "err": error}})
+
+    def _connected(self) -> Link:
+        conn = ClientConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
+        link = _BackendLink(conn, self._hub, lambda _: self._lost(conn))
+        conn.on_idle = link.close
+        link.greeted = lambda: self._greeted(conn, link)
+        return link
+
+    def _greeted(self, conn: ClientConnection, link: Link) -> None:
+        if not self._links:
+            self._since = time.monotonic()
+        self._links[conn] = link
+        self.current = conn
+        self.last_error = ""
+        _log.info("Connected to backend", extra={"kv": {"endpoint": self.path, "connections": len(self._links)}})
+
+    def _lost(self, conn: ClientConnection) -> None:
+        if self._links.pop(conn, None) is None:
+            return
+        if self.current is conn:
+            self.current = None
+        why = str(conn.failed) if conn.failed is not None else "the backend closed the connection"
+        if not self._links:
+            self._since = time.monotonic()
+            self.last_error = why
+        if not self._closing:
+            log = _log.error if conn.failed is not None else _log.info
+            log("Backend connection ended", extra={"kv": {"endpoint": self.path, "reason": why}})
+            if not self._links:
+                self._dial()
+
+    def tick(self) -> None:
+        """A second has passed."""
+        for link in list(self._links.values()):
+            link.tick()
+
+    async def close(self) -> None:
+        """Drop everything."""
+        self._closing = True
+        await self._tasks.cancel()
+        for waiter in list(self._waiters):
+            self._expire(waiter)
+        for link in list(self._links.values()):
+            link.close()
+
+
+class _BackendLink(Link):
+    """Speaks first: the preface and our settings go out as soon as the socket is there."""
+
+    __slots__ = ("greeted",)
+    greeted: Callable[[], None]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.conn.start()
+        self.greeted()
+        self._hub.flush()
+
+
+_MISSING: Final = object()

@@ -1,0 +1,210 @@
+"""FakeRuntime: a container runtime without containers, answering every CRI method from state in memory.
+
+It behaves as a mature runtime (current containerd where runtimes differ), records what it was asked, and fails, waits
+or stands still on demand. Ids come from a seeded generator and time from a given clock, so a run can be repeated
+exactly. Belongs to one event loop. It can be called in the same process (`call`, `stream`) or served (`handlers`).
+"""
+
+import random
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from google.protobuf.message import DecodeError, Message
+
+from interpose.api import cri_pb2 as cri
+from interpose.rpc.handlers import Handlers, ServerContext, ServerStream, Unary
+from interpose.rpc.status import Code, RpcError
+from interpose.testing import fakeviews
+from interpose.testing.changes import Changes
+from interpose.testing.failpoints import Failpoints, Stall, When
+from interpose.testing.fakeevents import EventHub
+from interpose.testing.fakeexec import Execution, Shell, run_builtin
+from interpose.testing.fakeimages import Credentials, ImageStore
+from interpose.testing.fakeimageservice import ImageService
+from interpose.testing.fakelifecycle import Health, Lifecycle
+from interpose.testing.fakemethods import Methods, StreamMethod, UnaryMethod
+from interpose.testing.fakequeries import Identity, Queries
+from interpose.testing.fakestate import Container, NodeState, Sandbox
+from interpose.testing.pods import BUSYBOX, container_config, pod_config
+
+PAUSE = "registry.k8s.io/pause:3.10"
+
+
+class FakeRuntime:
+    """A stateful fake of both CRI services."""
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        clock: Callable[[], int] = time.time_ns,
+        identity: Identity | None = None,
+        images: Iterable[str] = (PAUSE, BUSYBOX),
+        credentials: Mapping[str, Credentials] | None = None,
+        shell: Shell = run_builtin,
+        stream_batch: int = 100,
+        record_limit: int = 10_000,
+        event_backlog: int = 10_000,
+    ) -> None:
+        """`clock` gives nanoseconds; `credentials` are asked for by registry host; `shell` answers ExecSync."""
+        identity = identity or Identity()
+        rng = random.Random(seed)
+        self._clock = clock
+        self.health = Health()
+        self.events = EventHub(event_backlog)
+        self.images = ImageStore(images, credentials)
+        self.state = NodeState(rng, clock, self._publish)
+        lifecycle = Lifecycle(self.state, self.images, self.health, identity.runtime_handlers)
+        queries = Queries(self.state, self.health, identity, self.events, clock, stream_batch)
+        execution = Execution(self.state, rng, shell)
+        self._services: Mapping[str, Methods] = {
+            "RuntimeService": {**lifecycle.methods(), **queries.methods(), **execution.methods()},
+            "ImageService": ImageService(self.images, clock, stream_batch).methods(),
+        }
+        self._methods: Methods = {name: one for methods in self._services.values() for name, one in methods.items()}
+        self._failpoints = Failpoints(self._methods)
+        # Counted and recorded as they arrive, before any failpoint.
+        self.calls: Counter[str] = Counter()
+        self.requests: deque[tuple[str, Message]] = deque(maxlen=record_limit)
+        self._arrivals = Changes()
+        self._populated = 0
+
+    # -- what a test can tell it -------------------------------------------------------------------------------------
+
+    def fail(
+        self, method: str, code: Code, message: str = "", times: int | None = None, when: When | str = When.BEFORE
+    ) -> None:
+        """Answer the next `times` calls (all, if None) with this status, before or after doing the work."""
+        self._failpoints.fail(method, code, message, times, when)
+
+    def delay(self, method: str, seconds: float, when: When | str = When.BEFORE) -> None:
+        """Make every call of a method take longer; 0 ends it."""
+        self._failpoints.delay(method, seconds, when)
+
+    def stall(self, method: str, when: When | str = When.BEFORE) -> Stall:
+        """Hold every call of a method until the stall is released."""
+        return self._failpoints.stall(method, when)
+
+    def clear(self, method: str | None = None) -> None:
+        """Remove the failpoints of a method, or all."""
+        self._failpoints.clear(method)
+
+    def exit_container(self, container_id: str, code: int = 0, reason: str = "", message: str = "") -> None:
+        """The process in a container ends by itself."""
+        self.state.exit_container(self.state.container(container_id), code, reason, message)
+
+    def populate(self, pods: int, containers_per_pod: int = 1) -> list[Sandbox]:
+        """Add running pods, past recording and failpoints; may be called again for more."""
+        image = self.images.pull(BUSYBOX, cri.AuthConfig())
+        sandboxes = []
+        for number in range(self._populated, self._populated + pods):
+            app = f"load-{number:04}"
+            config = pod_config(
+                f"{app}-6d4cf56db6-x{number % 1000:03}",
+                "production",
+                labels={"app.kubernetes.io/name": app, "pod-template-hash": "6d4cf56db6"},
+                annotations={"kubernetes.io/config.source": "api", "prometheus.io/scrape": "true"},
+            )
+            sandbox = self.state.run_sandbox(config, "runc")
+            for index in range(containers_per_pod):
+                container = container_config(config, f"{app}-container-{index}")
+                self.state.start_container(self.state.create_container(sandbox, container, image))
+            sandboxes.append(sandbox)
+        self._populated += pods
+        return sandboxes
+
+    async def wait_for_calls(self, method: str, count: int = 1) -> None:
+        """Return when this many calls of a method have arrived."""
+        if method not in self._methods:
+            raise ValueError(f"unknown method {method!r}")
+        await self._arrivals.until(lambda: self.calls[method] >= count)
+
+    def requests_of(self, method: str) -> list[Any]:
+        """The recorded requests of one method, oldest first."""
+        return [message for name, message in self.requests if name == method]
+
+    # -- what can be asked of it -------------------------------------------------------------------------------------
+
+    @property
+    def containers(self) -> Mapping[str, Container]:
+        """The containers by id."""
+        return self.state.containers
+
+    @property
+    def sandboxes(self) -> Mapping[str, Sandbox]:
+        """The sandboxes by id."""
+        return self.state.sandboxes
+
+    async def call(self, method: str, request: Message) -> Any:
+        """A unary call in the same process; raises RpcError as a client would."""
+        definition = self._methods.get(method)
+        if not isinstance(definition, UnaryMethod):
+            raise RpcError(Code.UNIMPLEMENTED, f"unknown method {method}")
+        self._record(method, request)
+        await self._failpoints.enter(method, When.BEFORE)
+        answer = definition.run(request)
+        await self._failpoints.enter(method, When.AFTER)
+        return answer
+
+    async def stream(self, method: str, request: Message) -> AsyncIterator[Any]:
+        """A server-streaming call in the same process."""
+        definition = self._methods.get(method)
+        if not isinstance(definition, StreamMethod):
+            raise RpcError(Code.UNIMPLEMENTED, f"unknown method {method}")
+        self._record(method, request)
+        await self._failpoints.enter(method, When.BEFORE)
+        async for answer in definition.run(request):
+            yield answer
+        await self._failpoints.enter(method, When.AFTER)
+
+    def handlers(self, versions: Iterable[str] = ("v1", "v1alpha2"), without: Collection[str] = ()) -> Handlers:
+        """Handlers for a server. `without` leaves methods out, as an older runtime would."""
+        unknown = sorted(set(without) - set(self._methods))
+        if unknown:
+            raise ValueError(f"handlers: without names unknown methods: {', '.join(unknown)}")
+        table: dict[bytes, Unary | ServerStream] = {}
+        for version in versions:
+            for service, methods in self._services.items():
+                for name, definition in methods.items():
+                    if name in without:
+                        continue
+                    path = f"/runtime.{version}.{service}/{name}".encode()
+                    if isinstance(definition, UnaryMethod):
+                        table[path] = Unary(partial(self._serve_unary, name, definition.request))
+                    else:
+                        table[path] = ServerStream(partial(self._serve_stream, name, definition.request))
+        return table
+
+    async def _serve_unary(self, method: str, kind: type[Message], body: bytes, _context: ServerContext) -> bytes:
+        answer: Message = await self.call(method, _parse(kind, body))
+        return answer.SerializeToString()
+
+    async def _serve_stream(
+        self, method: str, kind: type[Message], body: bytes, _context: ServerContext
+    ) -> AsyncIterator[bytes]:
+        async for answer in self.stream(method, _parse(kind, body)):
+            yield answer.SerializeToString()
+
+    def _record(self, method: str, request: Message) -> None:
+        copy = type(request)()
+        copy.CopyFrom(request)
+        self.calls[method] += 1
+        self.requests.append((method, copy))
+        self._arrivals.notify()
+
+    def _publish(self, kind: "cri.ContainerEventType", object_id: str, sandbox: Sandbox | None) -> None:
+        # An event shows the whole pod: not worth building for nobody.
+        if self.events.subscribers:
+            self.events.publish(fakeviews.event(self.state, kind, object_id, sandbox, self._clock()))
+
+
+def _parse(kind: type[Message], body: bytes) -> Message:
+    message = kind()
+    try:
+        message.ParseFromString(body)
+    except DecodeError as error:
+        raise RpcError(Code.INTERNAL, f"error unmarshalling request: {error}") from None
+    return message

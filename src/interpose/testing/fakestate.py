@@ -1,0 +1,287 @@
+"""What exists on a fake node: sandboxes and containers, and the legal ways to change them.
+
+Pure: no IO, no asyncio; time and randomness are given. One owner (FakeRuntime) calls it from one event loop.
+Invariants: a container belongs to an existing sandbox; a name with its attempt belongs to one object; a container goes
+CREATED -> RUNNING -> EXITED and never back; a running container stands in a ready sandbox.
+Status codes are those containerd answers, so that a test sees what a kubelet would see.
+"""
+
+import ipaddress
+import random
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from interpose.api import cri_pb2 as cri
+from interpose.rpc.status import Code, RpcError
+
+# What the shell shows for a process ended by a signal: 128 + number.
+EXIT_KILLED = 137
+EXIT_TERMINATED = 143
+
+
+@dataclass(slots=True, kw_only=True)
+class Sandbox:
+    """A pod sandbox. `config` is the create-time request; what was updated later is in `resources` and `overhead`."""
+
+    id: str
+    config: cri.PodSandboxConfig
+    runtime_handler: str
+    created_at: int
+    ip: str
+    pid: int
+    resources: cri.LinuxContainerResources
+    overhead: cri.LinuxContainerResources
+    ready: bool = True
+    containers: list[str] = field(default_factory=list)
+
+    @property
+    def host_network(self) -> bool:
+        """Whether the pod lives in the network of the node (and has no address of its own)."""
+        return self.config.linux.security_context.namespace_options.network == cri.NODE
+
+
+@dataclass(slots=True, kw_only=True)
+class Container:
+    """A container. `config` is the create-time request; `resources` are the current ones."""
+
+    id: str
+    sandbox_id: str
+    config: cri.ContainerConfig
+    image: cri.Image
+    log_path: str
+    created_at: int
+    resources: cri.LinuxContainerResources
+    state: "cri.ContainerState" = cri.CONTAINER_CREATED
+    pid: int = 0
+    started_at: int = 0
+    finished_at: int = 0
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    log_reopened: int = 0
+
+
+# Told of each change: the kind, the id it is about (a sandbox has events too), the sandbox if it still exists.
+EventSink = Callable[["cri.ContainerEventType", str, Sandbox | None], None]
+Record = TypeVar("Record", Sandbox, Container)
+
+
+def ignore_event(_kind: "cri.ContainerEventType", _object_id: str, _sandbox: Sandbox | None) -> None:
+    """The sink of a state nobody watches."""
+
+
+def patch_resources(target: cri.LinuxContainerResources, patch: cri.LinuxContainerResources) -> None:
+    """Apply an update as runtimes do: zero or empty is "not specified"; unified and hugepages merge by key."""
+    hugepages = {limit.page_size: limit for limit in patch.hugepage_limits}
+    known = {limit.page_size: limit for limit in target.hugepage_limits}
+    for descriptor, value in patch.ListFields():
+        if descriptor.name == "unified":
+            target.unified.update(patch.unified)
+        elif descriptor.name != "hugepage_limits":
+            setattr(target, descriptor.name, value)
+    for page_size, limit in hugepages.items():
+        if page_size in known:
+            known[page_size].limit = limit.limit
+        else:
+            target.hugepage_limits.add().CopyFrom(limit)
+
+
+class NodeState:
+    """The objects of one fake node."""
+
+    def __init__(self, rng: random.Random, clock: Callable[[], int], sink: EventSink = ignore_event) -> None:
+        self.sandboxes: dict[str, Sandbox] = {}
+        self.containers: dict[str, Container] = {}
+        self._network = ipaddress.ip_network("10.88.0.0/16")
+        self._rng = rng
+        self._clock = clock
+        self._sink = sink
+        self._names: dict[str, str] = {}
+        self._reserved: dict[str, str] = {}
+        self._addresses = 0
+        self._pids = 1000
+
+    def set_pod_cidr(self, cidr: str) -> None:
+        """New pods get their addresses from this network."""
+        try:
+            network = ipaddress.ip_network(cidr)
+        except ValueError as error:
+            raise RpcError(Code.INVALID_ARGUMENT, f'pod_cidr "{cidr}": {error}') from None
+        if network.num_addresses < 4:
+            raise RpcError(Code.INVALID_ARGUMENT, f'pod_cidr "{cidr}": too small for pods')
+        self._network = network
+
+    def sandbox(self, sandbox_id: str) -> Sandbox:
+        """The sandbox with this id or unique start of an id; NOT_FOUND otherwise."""
+        return _lookup(self.sandboxes, sandbox_id, "sandbox")
+
+    def container(self, container_id: str) -> Container:
+        """The container with this id or unique start of an id; NOT_FOUND otherwise."""
+        return _lookup(self.containers, container_id, "container")
+
+    def containers_of(self, sandbox: Sandbox) -> list[Container]:
+        """The containers of a sandbox in the order they were created."""
+        return [self.containers[container_id] for container_id in sandbox.containers]
+
+    def run_sandbox(self, config: cri.PodSandboxConfig, runtime_handler: str = "") -> Sandbox:
+        """Create and start a sandbox."""
+        if not config.HasField("metadata"):
+            raise RpcError(Code.UNKNOWN, "sandbox config must include metadata")
+        meta = config.metadata
+        sandbox_id = self._reserve("sandbox", f"{meta.name}_{meta.namespace}_{meta.uid}_{meta.attempt}")
+        sandbox = Sandbox(
+            id=sandbox_id,
+            config=_copy(config),
+            runtime_handler=runtime_handler,
+            created_at=self._clock(),
+            ip="",
+            pid=self._next_pid(),
+            resources=_copy(config.linux.resources),
+            overhead=_copy(config.linux.overhead),
+        )
+        if not sandbox.host_network:
+            sandbox.ip = self._next_address()
+        self.sandboxes[sandbox_id] = sandbox
+        self._sink(cri.CONTAINER_CREATED_EVENT, sandbox_id, sandbox)
+        self._sink(cri.CONTAINER_STARTED_EVENT, sandbox_id, sandbox)
+        return sandbox
+
+    def stop_sandbox(self, sandbox: Sandbox) -> None:
+        """Kill what runs in it and give its network back; nothing happens if it is stopped."""
+        for container in self.containers_of(sandbox):
+            self.exit_container(container, EXIT_KILLED)
+        if sandbox.ready:
+            sandbox.ready = False
+            sandbox.ip = ""
+            self._sink(cri.CONTAINER_STOPPED_EVENT, sandbox.id, sandbox)
+
+    def remove_sandbox(self, sandbox: Sandbox) -> None:
+        """Remove a sandbox with all its containers, stopping them first."""
+        self.stop_sandbox(sandbox)
+        for container in self.containers_of(sandbox):
+            self.remove_container(container)
+        del self.sandboxes[sandbox.id]
+        self._release(sandbox.id)
+        self._sink(cri.CONTAINER_DELETED_EVENT, sandbox.id, None)
+
+    def create_container(self, sandbox: Sandbox, config: cri.ContainerConfig, image: cri.Image) -> Container:
+        """Create a container in a ready sandbox."""
+        if not config.HasField("metadata"):
+            raise RpcError(Code.UNKNOWN, "container config must include metadata")
+        if not sandbox.ready:
+            raise RpcError(Code.UNKNOWN, f'failed to create container: sandbox "{sandbox.id}" is not ready')
+        pod, meta = sandbox.config.metadata, config.metadata
+        name = f"{meta.name}_{pod.name}_{pod.namespace}_{pod.uid}_{meta.attempt}"
+        container_id = self._reserve("container", name)
+        directory = sandbox.config.log_directory
+        container = Container(
+            id=container_id,
+            sandbox_id=sandbox.id,
+            config=_copy(config),
+            image=_copy(image),
+            log_path=f"{directory}/{config.log_path}" if directory and config.log_path else "",
+            created_at=self._clock(),
+            resources=_copy(config.linux.resources),
+        )
+        self.containers[container_id] = container
+        sandbox.containers.append(container_id)
+        self._sink(cri.CONTAINER_CREATED_EVENT, container_id, sandbox)
+        return container
+
+    def start_container(self, container: Container) -> None:
+        """CREATED -> RUNNING, only in a ready sandbox."""
+        sandbox = self.sandboxes[container.sandbox_id]
+        if container.state != cri.CONTAINER_CREATED:
+            raise RpcError(
+                Code.UNKNOWN,
+                f'failed to start container "{container.id}": container is in {state_name(container)} state',
+            )
+        if not sandbox.ready:
+            raise RpcError(Code.UNKNOWN, f'sandbox container "{sandbox.id}" is not running')
+        container.state = cri.CONTAINER_RUNNING
+        container.started_at = self._clock()
+        container.pid = self._next_pid()
+        self._sink(cri.CONTAINER_STARTED_EVENT, container.id, sandbox)
+
+    def exit_container(self, container: Container, code: int, reason: str = "", message: str = "") -> None:
+        """RUNNING -> EXITED; nothing happens to a container that does not run, as with a real stop."""
+        if container.state != cri.CONTAINER_RUNNING:
+            return
+        container.state = cri.CONTAINER_EXITED
+        container.finished_at = self._clock()
+        container.exit_code = code
+        container.reason = reason or ("Completed" if code == 0 else "Error")
+        container.message = message
+        container.pid = 0
+        self._sink(cri.CONTAINER_STOPPED_EVENT, container.id, self.sandboxes[container.sandbox_id])
+
+    def remove_container(self, container: Container) -> None:
+        """Remove a container; a running one is killed first."""
+        self.exit_container(container, EXIT_KILLED)
+        sandbox = self.sandboxes[container.sandbox_id]
+        sandbox.containers.remove(container.id)
+        del self.containers[container.id]
+        self._release(container.id)
+        self._sink(cri.CONTAINER_DELETED_EVENT, container.id, sandbox)
+
+    def _reserve(self, kind: str, name: str) -> str:
+        key = f"{kind} {name}"
+        owner = self._names.get(key)
+        if owner is not None:
+            raise RpcError(
+                Code.UNKNOWN, f'failed to reserve {kind} name "{name}": name "{name}" is reserved for "{owner}"'
+            )
+        object_id = f"{self._rng.getrandbits(256):064x}"
+        self._names[key] = object_id
+        self._reserved[object_id] = key
+        return object_id
+
+    def _release(self, object_id: str) -> None:
+        del self._names[self._reserved.pop(object_id)]
+
+    def _next_address(self) -> str:
+        network = self._network
+        # The first address is the network, the second its bridge, the last the broadcast.
+        self._addresses += 1
+        return str(network[2 + (self._addresses - 1) % (network.num_addresses - 3)])
+
+    def _next_pid(self) -> int:
+        self._pids += 1
+        return self._pids
+
+
+def state_name(container: Container) -> str:
+    """The state as CRI spells it, for messages."""
+    return cri.ContainerState.Name(container.state)
+
+
+def full_id(known: Collection[str], object_id: str) -> str:
+    """The one id that starts like this; what was asked for if there is none or several (or nothing was asked for)."""
+    if not object_id or object_id in known:
+        return object_id
+    matches = [one for one in known if one.startswith(object_id)]
+    return matches[0] if len(matches) == 1 else object_id
+
+
+def _lookup(objects: Mapping[str, Record], object_id: str, kind: str) -> Record:
+    found = objects.get(full_id(objects.keys(), object_id))
+    if found is None:
+        raise RpcError(Code.NOT_FOUND, f'an error occurred when try to find {kind} "{object_id}": not found')
+    return found
+
+
+Copied = TypeVar(
+    "Copied",
+    cri.PodSandboxConfig,
+    cri.ContainerConfig,
+    cri.LinuxContainerResources,
+    cri.Image,
+)
+
+
+def _copy(message: Copied) -> Copied:
+    """A copy of our own: what the caller does with its message later is not our state."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy

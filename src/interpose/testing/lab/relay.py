@@ -1,0 +1,74 @@
+"""Our own relay as a separate process, started the way an operator starts it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from interpose.testing.lab.processes import Child, LabError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def program(name: str = "interpose") -> Path:
+    """The installed command next to this interpreter."""
+    return Path(sys.executable).parent / name
+
+
+def relay_argv(listen: Path, runtime: Path, admin: Path, *options: str) -> list[str]:
+    """The command line of a relay."""
+    sockets = ["--listen", str(listen), "--runtime-endpoint", str(runtime), "--admin-listen", str(admin)]
+    return [str(program()), "relay", *sockets, *options]
+
+
+class Relay:
+    """`interpose relay` in front of one runtime socket; the paths stay the same over restarts."""
+
+    def __init__(self, folder: Path, runtime: Path, options: Sequence[str] = ()) -> None:
+        self.socket = folder / "relay.sock"
+        self.admin = folder / "admin.sock"
+        self.log = folder / "relay.log"
+        self._runtime = runtime
+        self._options = tuple(options)
+        # All that were started: an old relay that does not end by itself must still be stopped.
+        self._children: list[Child] = []
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for child in reversed(self._children):
+            child.stop()
+
+    @property
+    def child(self) -> Child:
+        if not self._children:
+            raise LabError("the relay was not started")
+        return self._children[-1]
+
+    def start(self, *options: str) -> None:
+        """Start a process and wait until it listens."""
+        self._spawn(*options).wait_listening(self.socket)
+
+    def kill(self) -> None:
+        self.child.kill()
+
+    def take_over(self, within: float = 30.0) -> Child:
+        """Start a successor that takes the socket over; returns the old process, which drains and ends by itself."""
+        old = self.child
+        new = self._spawn("--take-over")
+        code = old.wait(within)
+        if code != 0:
+            raise old.error(f"ended with {code} when it was taken over")
+        if not new.running:
+            raise new.error(f"ended with {new.exit_code} while it took over")
+        return old
+
+    def _spawn(self, *options: str) -> Child:
+        argv = relay_argv(self.socket, self._runtime, self.admin, *self._options, *options)
+        child = Child(argv, log=self.log)
+        self._children.append(child)
+        return child

@@ -1,0 +1,80 @@
+"""Real programs for the end-to-end tests: containerd with images, and the relay as a process of its own.
+
+A machine that can not run them skips visibly, with the reason. Scratch folders are short: a unix socket path may have
+107 characters only.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interpose.testing.lab.containerd import Containerd
+from interpose.testing.lab.cri import CriClient
+from interpose.testing.lab.relay import Relay
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A short-named folder of this test alone."""
+    folder = Path(tempfile.mkdtemp(prefix="interpose-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def containerd() -> Iterator[Containerd]:
+    """One containerd with images for all tests that leave it running."""
+    if reason := Containerd.missing():
+        pytest.skip(f"no containerd: {reason}")
+    folder = Path(tempfile.mkdtemp(prefix="interpose-"))
+    with Containerd(folder) as running:
+        running.add_images()
+        yield running
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def own_containerd(scratch: Path) -> Iterator[Containerd]:
+    """A containerd that the test may stop, kill and pause."""
+    if reason := Containerd.missing():
+        pytest.skip(f"no containerd: {reason}")
+    with Containerd(scratch / "c") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def relay(containerd: Containerd) -> Iterator[Relay]:
+    """One relay in front of the shared containerd."""
+    folder = Path(tempfile.mkdtemp(prefix="interpose-"))
+    with Relay(folder, containerd.socket) as running:
+        yield running
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def own_relay(scratch: Path, own_containerd: Containerd) -> Iterator[Relay]:
+    """A relay of this test, in front of a containerd of this test."""
+    with Relay(scratch, own_containerd.socket) as running:
+        yield running
+
+
+@pytest.fixture(params=["v1", "v1alpha2"])
+def client(request: pytest.FixtureRequest, relay: Relay) -> Iterator[CriClient]:
+    """A client of each API version, through the relay."""
+    with CriClient(relay.socket, request.param) as connected:
+        yield connected
+
+
+@pytest.fixture
+def direct(client: CriClient, containerd: Containerd) -> Iterator[CriClient]:
+    """A client of the same API version, straight to containerd."""
+    with CriClient(containerd.socket, client.version) as connected:
+        yield connected

@@ -1,0 +1,91 @@
+"""Settings files become nodes with text and line; broken files become clear errors."""
+
+from pathlib import Path
+
+import pytest
+
+from interpose.config.document import MAX_FILE_BYTES, Node, read_document
+from interpose.errors import ConfigError
+
+
+def _read(tmp_path: Path, name: str, text: str) -> Node:
+    path = tmp_path / name
+    path.write_text(text)
+    return read_document(str(path))
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "a.yml", "a.json"])
+def test_both_formats_give_the_same_shape_with_lines(tmp_path: Path, name: str) -> None:
+    """JSON and YAML documents look the same to the checker, lines included."""
+    text = '{\n"a": 1,\n"b": {\n"c": "x",\n"d": [true, null, 1.5]\n}\n}'
+    root = _read(tmp_path, name, text)
+    assert root.tag == "map"
+    (_, a), (_, b) = root.entries
+    assert (a.tag, a.text, a.line) == ("int", "1", 2)
+    (_, c), (_, d) = b.entries
+    assert (c.tag, c.text, c.line) == ("str", "x", 4)
+    assert [item.tag for item in d.items] == ["bool", "null", "float"]
+    assert d.line == 5
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "a.json"])
+def test_duplicate_keys_stay_visible(tmp_path: Path, name: str) -> None:
+    """The checker must see both entries, each with its own line."""
+    root = _read(tmp_path, name, '{\n"a": 1,\n"a": 2\n}')
+    assert [(key, node.text, node.line) for key, node in root.entries] == [("a", "1", 2), ("a", "2", 3)]
+
+
+def test_yaml_scalars_keep_their_text(tmp_path: Path) -> None:
+    """A mode written as 0660 arrives as 0660, not as the number YAML makes of it."""
+    root = _read(tmp_path, "a.yaml", "mode: 0660\n")
+    assert root.entries[0][1].text == "0660"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.yaml", "", "is empty"),
+        ("a.json", " \n", "is empty"),
+        ("a.yaml", "# nothing\n", "holds only comments"),
+        ("a.toml", "a = 1", "must end in .yaml, .yml or .json"),
+        ("a.yaml", "a: [1\nb: 2\n", "line 2: is not valid YAML"),
+        ("a.json", '{"a":\n}', "line 2: is not valid JSON"),
+        ("a.yaml", "a: 1\n---\nb: 2\n", "is not valid YAML"),
+        ("a.yaml", "a: &x {b: 1}\nc: *x\n", "line 1: anchors with aliases are not supported"),
+        ("a.yaml", "a: &x [*x]\n", "anchors with aliases are not supported"),
+        ("a.yaml", "a: !!python/object:os.system x\n", "values of type python/object:os.system are not supported"),
+        ("a.yaml", "a: 2026-01-01\n", "values of type timestamp are not supported"),
+        ("a.yaml", "[" * 500 + "]" * 500, "nested too deeply"),
+        ("a.json", "[" * 500 + "]" * 500, "nested too deeply"),
+        ("a.yaml", "a: \x01\n", "is not valid YAML"),
+    ],
+)
+def test_unusable_files_are_named_with_the_reason(tmp_path: Path, name: str, text: str, message: str) -> None:
+    """Whatever is wrong with a file, the error names it."""
+    with pytest.raises(ConfigError) as caught:
+        _read(tmp_path, name, text)
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"file {tmp_path / name}")
+    assert message in problem
+
+
+def test_missing_directories_and_binary_files_are_named(tmp_path: Path) -> None:
+    """A file that cannot be read as text is an error with its name."""
+    (tmp_path / "dir.yaml").mkdir()
+    (tmp_path / "bin.yaml").write_bytes(b"\xff\xfe\x00")
+    for name, message in [
+        ("none.yaml", "No such file or directory"),
+        ("dir.yaml", "Is a directory"),
+        ("bin.yaml", "is not UTF-8 text (byte 0)"),
+    ]:
+        with pytest.raises(ConfigError, match=name) as caught:
+            read_document(str(tmp_path / name))
+        assert message in caught.value.problems[0]
+
+
+def test_huge_files_are_refused_before_they_are_parsed(tmp_path: Path) -> None:
+    """A file of another kind, given by mistake, costs one bounded read."""
+    path = tmp_path / "huge.yaml"
+    path.write_bytes(b"#" * (MAX_FILE_BYTES + 1))
+    with pytest.raises(ConfigError, match=r"huge\.yaml: is larger than"):
+        read_document(str(path))

@@ -1,0 +1,64 @@
+"""The committed reference pages are what the tables in the code say today."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interpose.relay.methods import METHODS
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(tool: Path, *flags: str) -> "subprocess.CompletedProcess[str]":
+    """Run the generator on the tree it stands in."""
+    return subprocess.run([sys.executable, tool, *flags], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A folder with the generator and no pages yet."""
+    for name in ("tools/gen_reference.py", "tools/outputs.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    return tmp_path
+
+
+def test_committed_pages_are_up_to_date() -> None:
+    """gen_reference --check finds nothing to do."""
+    result = run(ROOT / "tools/gen_reference.py", "--check")
+    assert result.returncode == 0, result.stderr
+
+
+def test_check_names_a_stale_page(tree: Path) -> None:
+    """A page that was edited by hand is named with the difference, and stays as it is."""
+    page = tree / "docs/reference/cri-methods.md"
+    page.parent.mkdir(parents=True)
+    edited = (ROOT / "docs/reference/cri-methods.md").read_text().replace("| `Status` |", "| `Stratus` |")
+    page.write_text(edited)
+
+    result = run(tree / "tools/gen_reference.py", "--check")
+
+    assert result.returncode == 1
+    assert "docs/reference/cri-methods.md" in result.stderr
+    assert "Stratus" in result.stderr
+    assert page.read_text() == edited
+
+
+def test_a_missing_page_is_written(tree: Path) -> None:
+    """Without --check the generator writes what is missing, says so, and has nothing to do the second time."""
+    first = run(tree / "tools/gen_reference.py")
+    second = run(tree / "tools/gen_reference.py")
+
+    name = "docs/reference/cri-methods.md"
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert f"wrote {name}\n" in first.stdout
+    assert second.stdout == ""
+    assert (tree / name).read_text() == (ROOT / name).read_text()
+
+
+def test_every_method_has_its_line() -> None:
+    """The page about methods lists each method once."""
+    page = (ROOT / "docs/reference/cri-methods.md").read_text()
+    assert [name for name in METHODS if page.count(f"| `{name}` |") != 1] == []
