@@ -15,7 +15,6 @@ from interpose.testing.lab.processes import Child, accepts, children, wait_for
 from interpose.testing.lab.rawload import RawConnection, Timing, build_requests
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from contestants import Contestant
@@ -60,19 +59,20 @@ class Bench:
     def sample(self, contestant: Contestant, child: Child | None, socket: Path, load: Workload, round_: int) -> Sample:
         """Warm up, run, and divide the CPU time of the process by the calls."""
         calls = max(int(load.calls * contestant.share), load.streams)
+        warm_up = max(int(load.warm_up * contestant.share), 1)
+        counted = calls
         if load.client == CHANGING:
+            # One connection for both parts, so both count: socat's share is known only after the connection.
+            before = _cpu(child)
             with RawConnection(socket, self._changing) as connection:
-                connection.run(max(int(load.warm_up * contestant.share), 1), load.streams)
-                before = _cpu(child)
+                connection.run(warm_up, load.streams)
                 timing = connection.run(calls, load.streams)
-                after = _cpu(child)
-            if child is not None:
-                after = max(after, _settled_cpu(child)) if before == after else after
+            counted += warm_up
         else:
-            self._h2load(socket, max(int(load.warm_up * contestant.share), 1), load.streams)
-            before = _settled_cpu(child)
+            self._h2load(socket, warm_up, load.streams)
+            before = _cpu(child)
             timing = self._h2load(socket, calls, load.streams)
-            after = _settled_cpu(child)
+        after = _cpu(child)
         cuts = statistics.quantiles(timing.durations, n=100, method="inclusive")
         return Sample(
             contestant=contestant.name,
@@ -81,7 +81,7 @@ class Bench:
             rate=timing.rate,
             p50=cuts[49],
             p99=cuts[98],
-            cpu=None if child is None else (after - before) / calls * 1e6,
+            cpu=None if child is None else (after - before) / counted * 1e6,
             rss=None if child is None else child.rss_bytes(),
         )
 
@@ -130,15 +130,7 @@ class Bench:
         return h2load.run(self._folder, socket, count=calls, streams=min(streams, calls))
 
 
-def median_of(values: Sequence[float]) -> float:
-    return statistics.median(values)
-
-
 def _cpu(child: Child | None) -> float:
-    return 0.0 if child is None else child.cpu_seconds()
-
-
-def _settled_cpu(child: Child | None) -> float:
     """CPU time once the children of finished connections (socat forks) have been counted in."""
     if child is None:
         return 0.0

@@ -34,11 +34,11 @@ SUBCOMMANDS = {
 class LazyGroup(click.Group):
     """A group whose subcommands are imported when they are called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of the table: the main one first."""
         return list(SUBCOMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one subcommand."""
         entry = SUBCOMMANDS.get(cmd_name)
         if entry is None:
@@ -46,7 +46,7 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(entry.module), entry.attribute)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The overview, from the table alone."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in SUBCOMMANDS.items()])

@@ -6,6 +6,8 @@ from interpose.h2 import frames
 from interpose.h2.connection import Connection
 from interpose.h2.errors import ErrorCode
 from interpose.h2.headers import Headers
+from interpose.h2.huffman import HuffmanDecoder
+from interpose.h2.limits import Limits
 from interpose.h2.states import HEAD
 from interpose.h2.stream import Sink, Stream
 
@@ -16,7 +18,10 @@ _LAST_USABLE: Final = frames.LARGEST_STREAM_ID - 20_000
 class ClientConnection(Connection):
     """Opens streams. A connection that is `full` or `draining` takes no more; the caller dials another."""
 
-    _next = 1
+    def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Connection]) -> None:
+        super().__init__(limits=limits, huffman=huffman, dirty=dirty)
+        self.stream_limit = self.peer.max_streams  # zero once the connection takes no more
+        self._next = 1
 
     def start(self) -> None:
         self.emit(frames.PREFACE)
@@ -28,37 +33,40 @@ class ClientConnection(Connection):
     @property
     def usable(self) -> bool:
         """Whether a further stream may be opened now."""
-        return (
-            not self.draining
-            and len(self.streams) < self.peer.max_streams
-            and self.failed is None
-            and self._next <= _LAST_USABLE
-        )
+        return len(self.streams) < self.stream_limit
+
+    def retire(self) -> None:
+        """Take no more streams; those that are open go on."""
+        self.draining = True
+        self.stream_limit = 0
 
     def open(self, sink: Sink, wire: bytes, end: bool) -> Stream:
         """Send a request. The caller has looked at `usable`."""
         number = self._next
         self._next = number + 2
+        if number > _LAST_USABLE:
+            self.retire()
         stream = Stream(self, number, HEAD)
         stream.sink = sink
         self.streams[number] = stream
         stream.send_headers(wire, end)
         return stream
 
-    def on_headers(self, number: int, headers: Headers, end: int) -> None:
-        stream = self.streams.get(number)
-        if stream is None:
-            self.stray_headers(number)
-        else:
-            self.continue_stream(stream, headers, end)
+    def on_new_headers(self, number: int, headers: Headers, end: int) -> None:
+        self._stray(number, "HEADERS")
+
+    def on_settings(self) -> None:
+        if not self.draining:
+            self.stream_limit = self.peer.max_streams
 
     def is_idle(self, number: int) -> bool:
         return not number & 1 or number >= self._next
 
     def on_goaway(self, last_stream: int, code: int) -> None:
         """Streams the peer will not process end as refused: a caller may safely try those again."""
-        self.draining = True
+        self.retire()
         for stream in [stream for number, stream in self.streams.items() if number > last_stream]:
+            stream.clear()
             self.drop(stream)
             stream.sink.on_reset(stream, ErrorCode.REFUSED_STREAM)
         if not self.streams:

@@ -5,7 +5,9 @@ else is a method looked up in a table. `server.ServerConnection` and `client.Cli
 does: accepting or opening streams.
 
 Outgoing bytes gather in `out`. The connection puts itself on the shell's `dirty` list when the first ones come, and
-the shell calls `flush` when its turn is over: one write per connection and turn, however many frames.
+the shell calls `flush` when its turn is over: one write per connection and turn, however many frames. Answers to PING
+go to `later`: they ride on the next write, or the shell flushes them a moment after. grpc-go probes with a PING per
+call, and a write of its own for each would wake the backend twice.
 
 A peer that breaks the protocol gets GOAWAY with the right code, and `failed` is set; the shell closes. Nothing but
 ConnectionFault can leave the handlers.
@@ -37,6 +39,7 @@ class Connection:
         self.limits = limits
         self.dirty = dirty
         self.out: list[bytes] = []
+        self.later: list[bytes] = []
         self.write: Callable[[bytes], None] = _discard
         self.streams: dict[int, Stream] = {}
         self.waiting: dict[int, Stream] = {}
@@ -94,6 +97,9 @@ class Connection:
     def flush(self) -> None:
         """Hand everything to the transport in one piece."""
         out = self.out
+        if self.later:
+            out += self.later
+            self.later.clear()
         if out:
             data = b"".join(out)
             out.clear()
@@ -119,7 +125,6 @@ class Connection:
         """The transport is gone, or will be: nobody may wait for these streams any longer."""
         streams = list(self.streams.values())
         self.streams.clear()
-        self.waiting.clear()
         for stream in streams:
             stream.clear()
             stream.sink.on_lost(stream)
@@ -162,27 +167,25 @@ class Connection:
             data = greeted
         position = 0
         size = len(data)
+        received = 0
         streams = self.streams
+        fragments = self._fragments
         view: memoryview | None = None
         while size - position >= 9:
             head, flags, number = _unpack(data, position)
             length = head >> 8
             start = position + 9
             position = start + length
-            if length > frames.DEFAULT_FRAME_SIZE:
-                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, f"frame of {length} bytes")
             if position > size:
+                if length > frames.DEFAULT_FRAME_SIZE:
+                    raise _oversized(length)
                 position = start - 9
                 break
             kind = head & 0xFF
-            number &= 0x7FFFFFFF
-            if self._fragments is not None and (kind != frames.CONTINUATION or number != self._fragment_of[0]):
+            if fragments is not None and (kind != frames.CONTINUATION or number != self._fragment_of[0]):
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a header block is interrupted")
             if kind == 0:  # DATA
-                self._unacked += length
-                if self._unacked >= self._unacked_limit:
-                    self.emit(frames.window_update(0, self._unacked))
-                    self._unacked = 0
+                received += length
                 stream = streams.get(number)
                 if stream is None:
                     self._stray(number, "DATA")
@@ -192,6 +195,8 @@ class Connection:
                 elif length < _VIEW_FROM:
                     payload = data[start:position]
                 else:
+                    if length > frames.DEFAULT_FRAME_SIZE:
+                        raise _oversized(length)
                     if view is None:
                         view = memoryview(data)
                     payload = view[start:position]  # type: ignore[assignment]
@@ -211,55 +216,80 @@ class Connection:
                 if end and stream.sending == DONE:
                     self.drop(stream)
             elif kind == 1:  # HEADERS
-                if flags & 0x28:  # PADDED or PRIORITY
-                    block = self._strip(data, start, position, flags, number)
-                else:
+                if length > frames.DEFAULT_FRAME_SIZE:
+                    raise _oversized(length)
+                if flags & 0x2C == frames.END_HEADERS:
                     block = data[start:position]
-                if not flags & frames.END_HEADERS:
-                    self._fragments = [block]
-                    self._fragment_of = (number, flags)
-                    continue
+                else:
+                    block = self._strip(data, start, position, flags, number)
+                    if not flags & frames.END_HEADERS:
+                        self._fragments = fragments = [block]
+                        self._fragment_of = (number, flags)
+                        continue
                 headers = self._decoder.memo.get(block)
                 if headers is None:
                     headers = self._decoder.decode(block)
-                self.on_headers(number, headers, flags & 1)
+                end = flags & 1
+                stream = streams.get(number)
+                if stream is None:
+                    self.on_new_headers(number, headers, end)
+                    continue
+                state = RECEIVING[stream.receiving][headers.event + end]
+                if state < 0:
+                    self._refuse_block(stream, headers, state)
+                    continue
+                stream.receiving = state
+                stream.sink.on_headers(stream, headers, end == 1)
+                if end and stream.sending == DONE:
+                    self.drop(stream)
+            elif length > frames.DEFAULT_FRAME_SIZE:
+                raise _oversized(length)
             elif kind <= frames.CONTINUATION:
                 self._handlers[kind](number, flags, data[start:position])  # type: ignore[misc]
+                fragments = self._fragments
             else:
                 self._guard.idle("a frame of unknown type")
-            if self.failed is not None:
-                return
         if position < size:
             self._rest = data[position:]
+        if received:
+            self._unacked += received
+            if self._unacked >= self._unacked_limit:
+                self.emit(frames.window_update(0, self._unacked))
+                self._unacked = 0
 
-    def on_headers(self, number: int, headers: Headers, end: int) -> None:
-        """A whole header block on a stream, open or not. Each role has its own."""
+    def on_new_headers(self, number: int, headers: Headers, end: int) -> None:
+        """A whole header block on a stream that is not open. Each role has its own."""
         raise NotImplementedError
 
-    def continue_stream(self, stream: Stream, headers: Headers, end: int) -> None:
-        """A header block on an open stream: the table knows whether it may come now."""
-        state = RECEIVING[stream.receiving][headers.shape * 2 + end]
-        if state < 0 or headers.oversized:
-            self.refuse(stream, -state if state < 0 else ErrorCode.ENHANCE_YOUR_CALM)
+    def _on_block(self, number: int, headers: Headers, end: int) -> None:
+        """A block that came in pieces; the same as in the loop, without its haste."""
+        stream = self.streams.get(number)
+        if stream is None:
+            self.on_new_headers(number, headers, end)
+            return
+        state = RECEIVING[stream.receiving][headers.event + end]
+        if state < 0:
+            self._refuse_block(stream, headers, state)
             return
         stream.receiving = state
         stream.sink.on_headers(stream, headers, end == 1)
         if end and stream.sending == DONE:
             self.drop(stream)
 
+    def _refuse_block(self, stream: Stream, headers: Headers, state: int) -> None:
+        self.refuse(stream, ErrorCode.ENHANCE_YOUR_CALM if headers.oversized else -state)
+
     def drop(self, stream: Stream) -> None:
         """Both sides are done: forget the stream."""
-        if self.streams.pop(stream.number, None) is not None:
-            self.waiting.pop(stream.number, None)
-            stream.clear()
-            if self.draining and not self.streams:
-                self.on_idle()
+        if self.streams.pop(stream.number, None) is not None and self.draining and not self.streams:
+            self.on_idle()
 
     def forget(self, stream: Stream) -> None:
         """We reset it: what the peer sent before it knew is not its fault."""
         if len(self._resets) >= _REMEMBERED_RESETS:
             del self._resets[next(iter(self._resets))]
         self._resets[stream.number] = None
+        stream.clear()
         self.drop(stream)
 
     def refuse(self, stream: Stream, code: int) -> None:
@@ -270,6 +300,7 @@ class Connection:
 
     def _stray(self, number: int, what: str) -> None:
         """A frame for a stream that is not open: late ones are ignored, early ones are an error."""
+        number &= frames.LARGEST_STREAM_ID
         if number == 0:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"{what} on stream 0")
         if self.is_idle(number):
@@ -281,10 +312,6 @@ class Connection:
     def is_idle(self, number: int) -> bool:
         """Whether this stream was never opened."""
         raise NotImplementedError
-
-    def stray_headers(self, number: int) -> None:
-        """A header block on a closed stream, already decoded so that the table stays right."""
-        self._stray(number, "HEADERS")
 
     def _strip(self, data: bytes, start: int, end: int, flags: int, number: int) -> bytes:
         payload = _unpad(data, start, end) if flags & frames.PADDED else data[start:end]
@@ -309,7 +336,7 @@ class Connection:
         if flags & frames.END_HEADERS:
             block = b"".join(self._fragments)
             self._fragments = None
-            self.on_headers(number, self._decoder.decode(block), self._fragment_of[1] & 1)
+            self._on_block(number, self._decoder.decode(block), self._fragment_of[1] & 1)
 
     def _on_priority(self, number: int, _flags: int, payload: bytes) -> None:
         self._guard.idle("PRIORITY")
@@ -330,6 +357,7 @@ class Connection:
             self._stray(number, "RST_STREAM")
             return
         self._guard.reset()
+        stream.clear()
         self.drop(stream)
         stream.sink.on_reset(stream, int.from_bytes(payload, "big"))
 
@@ -373,7 +401,7 @@ class Connection:
         if flags & frames.ACK:
             self.on_pong(payload)
         else:
-            self.emit(frames.ping(payload, ack=True))
+            self.later.append(frames.ping(payload, ack=True))
 
     def on_pong(self, payload: bytes) -> None:
         """The answer to a PING of ours."""
@@ -420,6 +448,10 @@ class Connection:
         busy = list(self.waiting.values())
         while busy and self.send_window > 0 and not self.blocked:
             busy = [stream for stream in busy if stream.pump(self.max_frame * 4)]
+
+
+def _oversized(length: int) -> ConnectionFault:
+    return ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, f"frame of {length} bytes")
 
 
 def _unpad(data: bytes, start: int, end: int) -> bytes:

@@ -69,25 +69,28 @@ class Field:
 class Headers:
     """A decoded header block. Shared between calls by the decoder's memo, hence never changed."""
 
-    __slots__ = ("fields", "grpc_status", "kinds", "oversized", "path", "shape", "size", "wire")
+    __slots__ = ("event", "fields", "grpc_status", "oversized", "path", "shape", "size", "wire")
 
     def __init__(self, fields: list[Field], size: int, *, oversized: bool = False) -> None:
         self.fields = fields
         self.size = size
         self.oversized = oversized
-        self.kinds = kinds = bytes([field.kind for field in fields])
+        kinds = bytes([field.kind for field in fields])
         self.wire = b"".join([field.wire for field in fields])
-        self.shape = shape_of(kinds)
+        shape = shape_of(kinds)
         where = kinds.find(PATH)
         self.path = fields[where].value if where >= 0 else b""
         where = kinds.find(GRPC_STATUS)
         self.grpc_status = fields[where].value if where >= 0 else None
-        if self.shape is Shape.RESPONSE:
+        if shape is Shape.RESPONSE:
             status = fields[0].value
             if len(status) != 3 or not status.isdigit():
-                self.shape = Shape.MALFORMED
+                shape = Shape.MALFORMED
             elif status[0] == 0x31:
-                self.shape = Shape.INTERIM
+                shape = Shape.INTERIM
+        self.shape = shape
+        # Plain number for the state table. A list over the limit may not come at any time.
+        self.event = 0 if oversized else int(shape) * 2
 
     def get(self, name: bytes) -> bytes | None:
         """The first value of this name."""

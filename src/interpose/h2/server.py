@@ -12,6 +12,7 @@ from interpose.h2.limits import Limits
 from interpose.h2.states import BODY, DONE
 from interpose.h2.stream import Stream
 
+_REQUEST: Final = int(Shape.REQUEST) * 2
 _DRAIN_PING: Final = b"draining"
 # How requests of older HTTP versions begin; such a peer gets an answer it can read.
 _HTTP1_METHODS: Final = (
@@ -66,22 +67,18 @@ class ServerConnection(Connection):
             self.start()
         return super()._greet(data)
 
-    def on_headers(self, number: int, headers: Headers, end: int) -> None:
-        stream = self.streams.get(number)
-        if stream is not None:
-            self.continue_stream(stream, headers, end)
-            return
-        if number <= self.last_stream or not number & 1:
-            if number and number & 1:
-                self.stray_headers(number)
+    def on_new_headers(self, number: int, headers: Headers, end: int) -> None:
+        if number <= self.last_stream or not number & 1 or number > frames.LARGEST_STREAM_ID:
+            if number & 1 and number <= self.last_stream:
+                self._stray(number, "HEADERS")
                 return
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"HEADERS on stream {number}")
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"HEADERS on stream {number & frames.LARGEST_STREAM_ID}")
         self.last_stream = number
         if number > self._final_stream or len(self.streams) >= self.limits.streams:
             self._guard.idle("a refused stream")
             self.emit(frames.rst_stream(number, ErrorCode.REFUSED_STREAM))
             return
-        if headers.shape is not Shape.REQUEST and not headers.oversized:
+        if headers.event != _REQUEST and not headers.oversized:
             self._guard.idle("a malformed request")
             self.emit(frames.rst_stream(number, ErrorCode.PROTOCOL_ERROR))
             return
@@ -119,5 +116,5 @@ class ServerConnection(Connection):
         return self._final_stream != frames.LARGEST_STREAM_ID and not self.streams
 
 
-def _refuse(stream: Stream, headers: Headers, end: bool) -> None:
+def _refuse(stream: Stream, _headers: Headers, _end: bool) -> None:
     stream.reset(ErrorCode.REFUSED_STREAM)

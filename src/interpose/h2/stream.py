@@ -1,8 +1,8 @@
 """One stream of one connection: its states, its windows, and what waits to be sent.
 
 A stream belongs to its connection and hands what arrives to its sink. Sinks are shared objects that get the stream
-with each event, so that a relayed call allocates two streams and nothing else. `peer` and `call` are the sink's own:
-the stream at the other side, and its record of the call.
+with each event, so that a relayed call allocates two streams and nothing else. `peer`, `call` and `since` are the
+sink's own: the stream at the other side, its record of the call, and when that began.
 
 Sending never blocks and never raises: what the windows do not allow yet is queued, and on a closed stream it is
 dropped. The queue is bounded by whoever feeds it, by giving credit only for what was sent.
@@ -54,6 +54,7 @@ class Stream:
         "receiving",
         "send_window",
         "sending",
+        "since",
         "sink",
     )
 
@@ -69,6 +70,7 @@ class Stream:
         self.sink: Sink = NOWHERE
         self.peer: Stream | None = None
         self.call: Any = None
+        self.since = 0.0
 
     @property
     def closed(self) -> bool:
@@ -99,7 +101,9 @@ class Stream:
             out.append(wire)
         self.sending = BODY
         if end:
-            self._sent_all()
+            self.sending = DONE
+            if self.receiving == DONE:
+                conn.drop(self)
 
     def send_data(self, data: bytes, end: bool) -> int:
         """Write body bytes. Returns how many went out at once: all, or none and `on_sent` tells later."""
@@ -122,7 +126,9 @@ class Stream:
         out.append(_pack(size << 8, 1 if end else 0, self.number))
         out.append(data)
         if end:
-            self._sent_all()
+            self.sending = DONE
+            if self.receiving == DONE:
+                conn.drop(self)
         return size
 
     def _send_later(self, data: bytes, end: bool) -> int:
@@ -166,17 +172,15 @@ class Stream:
                 sent += allowed
                 end = end and last
             if end:
-                self._sent_all()
+                self.sending = DONE
+                if self.receiving == DONE:
+                    conn.drop(self)
         if not queue:
+            self._queue = None
             conn.waiting.pop(self.number, None)
         if sent:
             self.sink.on_sent(self, sent)
         return more
-
-    def _sent_all(self) -> None:
-        self.sending = DONE
-        if self.receiving == DONE:
-            self.conn.drop(self)
 
     def credit(self, count: int) -> None:
         """These received bytes left our memory: let the peer send as many more, in steps of half a window."""
@@ -195,7 +199,9 @@ class Stream:
     def clear(self) -> None:
         """Both sides are done and nothing waits. For the connection only."""
         self.receiving = self.sending = DONE
-        self._queue = None
+        if self._queue is not None:
+            self._queue = None
+            self.conn.waiting.pop(self.number, None)
 
 
 class _Nowhere:

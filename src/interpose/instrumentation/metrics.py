@@ -107,7 +107,7 @@ def expose(families: Sequence[Family], accept: str = "") -> tuple[str, bytes]:
     registry.register(Gathered())
     try:
         encoder, content_type = choose_encoder(accept)
-    except ValueError:  # a version that is no number; the plain format is always understood
+    except (ValueError, TypeError):  # a version that is no number; the plain format is always understood
         encoder, content_type = choose_encoder("")
     return content_type, encoder(registry)
 

@@ -1,58 +1,70 @@
 """Calls nobody asked to see: frames of one stream go to the other as they arrive.
 
 Two sinks are shared by all such calls: `Requests` on the client's streams, `Replies` on the backend's. A stream's
-`peer` is the stream on the other side, and a client stream's `call` is its Ticket, or None once the call was counted.
+`peer` is the stream on the other side, and a client stream's `call` its method's counters, or None once counted.
 
 Flow control is per hop: a stream gets credit when its bytes were written to the other side, never before. So a slow
 reader fills one stream window of memory, and then its own sender waits.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from interpose.h2.client import ClientConnection
 from interpose.h2.errors import ErrorCode
 from interpose.h2.headers import Headers
+from interpose.h2.states import DONE
 from interpose.h2.stream import NOWHERE, Stream
-from interpose.relay.routes import Route
+from interpose.relay.stats import MethodStats
 from interpose.rpc.answer import answer
 from interpose.rpc.status import Code, code_of_http, code_of_reset
 from interpose.rpc.upstream import Upstream, Waiter
 
 
-class Ticket:
-    """One call in flight, for the counters: when it came, and when it went on."""
-
-    __slots__ = ("forwarded", "route", "started")
-
-    def __init__(self, route: Route, started: float) -> None:
-        self.route = route
-        self.started = started
-        self.forwarded = started
-
-
 class Ledger:
-    """Counts calls when they end, each exactly once."""
+    """Counts calls, each exactly once. A client stream's `call` holds its method's counters until the call is over."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.active = 0
 
+    def begin(self, stream: Stream, stats: MethodStats) -> None:
+        """A call has come."""
+        stats.started += 1
+        self.active += 1
+        stream.call = stats
+        stream.since = self.clock()
+
+    def forwarded(self, stream: Stream) -> None:
+        """The call had to wait here; from now on it is the backend's time."""
+        now = self.clock()
+        if stream.call is not None:
+            stream.call.spent(now - stream.since)
+        stream.since = now
+
     def finish(self, stream: Stream, code: int) -> None:
         """The call of this client stream is over."""
-        ticket = stream.call
-        if ticket is None:
-            return
-        stream.call = None
-        self.active -= 1
-        forwarded = ticket.forwarded
-        ticket.route.stats.finish(code if 0 <= code < 17 else 2, self.clock() - forwarded, forwarded - ticket.started)
+        stats = stream.call
+        if stats is not None:
+            stream.call = None
+            self.active -= 1
+            stats.finish(code, self.clock() - stream.since)
+
+    def finish_reset(self, stream: Stream, code: int) -> None:
+        """It is over because one side reset the stream."""
+        if stream.call is not None:
+            stream.call.resets += 1
+        self.finish(stream, code)
+
+
+_CODES: Final = frozenset(b"%d" % code for code in Code)
 
 
 def code_of(headers: Headers) -> int:
     """The gRPC code a final header block carries."""
     status = headers.grpc_status
     if status is not None:
-        return int(status) if status.isdigit() and len(status) < 3 else Code.UNKNOWN
+        return int(status) if status in _CODES else 2
     http = headers.get(b":status")
     return code_of_http(int(http)) if http is not None else Code.UNKNOWN
 
@@ -70,7 +82,7 @@ class Requests:
     def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
         peer = stream.peer
         if stream.call is not None:
-            stream.call.route.stats.bytes_received += len(data)
+            stream.call.bytes_received += len(data)
         if peer is None:
             stream.credit(len(data))
             return
@@ -91,9 +103,7 @@ class Requests:
     def _gone(self, stream: Stream, code: int) -> None:
         """The client gave up: so does the backend, at once."""
         peer = stream.peer
-        if stream.call is not None:
-            stream.call.route.stats.resets += 1
-        self._ledger.finish(stream, Code.CANCELLED)
+        self._ledger.finish_reset(stream, Code.CANCELLED)
         if peer is not None:
             unlink(stream, peer)
             peer.reset(code)
@@ -112,8 +122,8 @@ class Replies:
         client.send_headers(headers.wire, end)
         if end:
             self._ledger.finish(client, code_of(headers))
-            if client.closed:
-                unlink(client, stream)
+            if client.receiving == DONE:
+                client.peer = stream.peer = None
 
     def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
         client = stream.peer
@@ -121,7 +131,7 @@ class Replies:
             stream.credit(len(data))
             return
         if client.call is not None:
-            client.call.route.stats.bytes_sent += len(data)
+            client.call.bytes_sent += len(data)
         sent = client.send_data(data, end)
         if end:
             # A body that ends without trailers has no status: HTTP, not gRPC, but it passes.
@@ -136,9 +146,7 @@ class Replies:
     def on_reset(self, stream: Stream, code: int) -> None:
         client = stream.peer
         if client is not None:
-            if client.call is not None:
-                client.call.route.stats.resets += 1
-            self._ledger.finish(client, code_of_reset(code))
+            self._ledger.finish_reset(client, code_of_reset(code))
             unlink(client, stream)
             client.reset(code)
 
@@ -195,8 +203,7 @@ class Held:
 
     def _ready(self, conn: ClientConnection) -> None:
         stream = self._stream
-        if stream.call is not None:
-            stream.call.forwarded = self._ledger.clock()
+        self._ledger.forwarded(stream)
         self._owner.join(stream, conn, self._wire, self._end)
         requests = self._owner.requests
         for head, payload, end in self._parts:
@@ -208,8 +215,7 @@ class Held:
 
     def _expired(self, reason: str) -> None:
         stream = self._stream
-        if stream.call is not None:
-            stream.call.forwarded = self._ledger.clock()
+        self._ledger.forwarded(stream)
         self._ledger.finish(stream, Code.UNAVAILABLE)
         stream.sink = NOWHERE
         answer(stream, Code.UNAVAILABLE, reason)

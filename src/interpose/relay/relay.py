@@ -5,7 +5,7 @@ from collections.abc import Callable
 from interpose.h2.errors import ErrorCode
 from interpose.h2.headers import Headers
 from interpose.h2.stream import Stream
-from interpose.relay.passthrough import Ledger, Passthrough, Ticket
+from interpose.relay.passthrough import Ledger, Passthrough
 from interpose.relay.routes import Routes
 from interpose.rpc.answer import answer
 from interpose.rpc.listener import ClientLink
@@ -22,7 +22,8 @@ class Relay:
         self._known = routes.known
         self._max_streams = max_streams
         self._header_list = header_list
-        self._clock = ledger.clock
+        self._requests = self.passthrough.requests
+        self._replies = self.passthrough.replies
 
     def accept(self, link: ClientLink) -> Callable[[Stream, Headers, bool], None]:
         """What to do with the streams of this client."""
@@ -33,9 +34,7 @@ class Relay:
         if route is None:
             route = self.routes.find(headers.path)
         ledger = self.ledger
-        route.stats.started += 1
-        ledger.active += 1
-        stream.call = Ticket(route, self._clock())
+        ledger.begin(stream, route.stats)
         if headers.oversized:
             ledger.finish(stream, Code.RESOURCE_EXHAUSTED)
             answer(
@@ -48,8 +47,14 @@ class Relay:
             ledger.finish(stream, Code.UNAVAILABLE)
             stream.reset(ErrorCode.REFUSED_STREAM)
             return
-        conn = route.upstream.connection()
-        if conn is None:
-            self.passthrough.wait(stream, route.upstream, headers.wire, end)
-        else:
-            self.passthrough.join(stream, conn, headers.wire, end)
+        upstream = route.upstream
+        conn = upstream.current
+        if conn is None or len(conn.streams) >= conn.stream_limit:
+            conn = upstream.connection()
+            if conn is None:
+                self.passthrough.wait(stream, upstream, headers.wire, end)
+                return
+        peer = conn.open(self._replies, headers.wire, end)
+        peer.peer = stream
+        stream.peer = peer
+        stream.sink = self._requests

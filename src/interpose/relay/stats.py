@@ -48,10 +48,13 @@ class MethodStats:
         """Calls begun and not ended."""
         return self.started - sum(self.codes)
 
-    def finish(self, code: int, backend: float, own: float) -> None:
-        """A call ended; `backend` and `own` are the seconds it spent there and here."""
+    def finish(self, code: int, backend: float) -> None:
+        """A call ended that spent this many seconds at the backend and next to none here."""
         self.codes[code] += 1
         self.backend_buckets[bisect_left(BOUNDS, backend)] += 1
         self.backend_sum += backend
+
+    def spent(self, own: float) -> None:
+        """Seconds a call spent here: waiting for the backend, or with interceptors. Calls that did not are not told."""
         self.own_buckets[bisect_left(BOUNDS, own)] += 1
         self.own_sum += own

@@ -15,6 +15,8 @@ from interpose.h2.huffman import HuffmanDecoder
 
 _log = logging.getLogger(__name__)
 
+# How long an answer to PING may wait for company.
+_LATE: Final = 0.001
 # Above this much unwritten output a connection takes no more DATA; streams then wait in their bounded queues.
 _HIGH_WATER: Final = 512 * 1024
 # Frames that no window bounds (headers, resets, answers to PING) may pile up to here when a peer does not read.
@@ -27,6 +29,7 @@ class Hub:
     def __init__(self) -> None:
         self.dirty: list[Connection] = []
         self.huffman = HuffmanDecoder()
+        self._late: set[Connection] = set()
 
     def flush(self) -> None:
         """Write what was said since the last flush."""
@@ -35,6 +38,19 @@ class Hub:
             batch = dirty[:]
             dirty.clear()
             for connection in batch:
+                connection.flush()
+
+    def flush_later(self, conn: Connection) -> None:
+        """This connection has answers that can wait for its next write, but not for long."""
+        if not self._late:
+            asyncio.get_running_loop().call_later(_LATE, self._flush_late)
+        self._late.add(conn)
+
+    def _flush_late(self) -> None:
+        late = list(self._late)
+        self._late.clear()
+        for connection in late:
+            if connection.later:
                 connection.flush()
 
 
@@ -70,6 +86,8 @@ class Link(asyncio.Protocol):
             dirty.clear()
             for connection in batch:
                 connection.flush()
+        if conn.later:
+            self._hub.flush_later(conn)
         if conn.failed is not None:
             self.transport.close()
 
@@ -82,7 +100,6 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.conn.write = _discard
-        self.conn.draining = True
         try:
             self.conn.lost()
         finally:

@@ -180,6 +180,7 @@ class Upstream:
         _log.info("Connected to backend", extra={"kv": {"endpoint": self.path, "connections": len(self._links)}})
 
     def _lost(self, conn: ClientConnection) -> None:
+        conn.retire()
         if self._links.pop(conn, None) is None:
             return
         if self.current is conn:

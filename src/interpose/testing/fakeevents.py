@@ -4,7 +4,7 @@ Memory is bounded: a subscriber that does not read loses its subscription, never
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from interpose.api import cri_pb2 as cri
 from interpose.rpc.status import Code, RpcError
@@ -43,7 +43,7 @@ class EventHub:
             self._drop(queue)
             queue.put_nowait(error)
 
-    async def stream(self) -> AsyncIterator[cri.ContainerEventResponse]:
+    async def stream(self) -> AsyncGenerator[cri.ContainerEventResponse, None]:
         """One subscription; it begins with the first item asked for."""
         queue: asyncio.Queue[cri.ContainerEventResponse | RpcError | None] = asyncio.Queue()
         self._queues.add(queue)

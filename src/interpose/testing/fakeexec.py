@@ -77,7 +77,7 @@ class Execution:
     def exec_sync(self, request: cri.ExecSyncRequest) -> cri.ExecSyncResponse:
         container = self._running(request.container_id)
         if not request.cmd:
-            raise RpcError(Code.INVALID_ARGUMENT, "cmd must not be empty")
+            raise RpcError(Code.UNKNOWN, "failed to exec in container: args must not be empty")
         result = self._shell(container, list(request.cmd))
         if 0 < request.timeout < result.seconds:
             raise RpcError(
@@ -89,8 +89,6 @@ class Execution:
         )
 
     def exec(self, request: cri.ExecRequest) -> cri.ExecResponse:
-        if not request.cmd:
-            raise RpcError(Code.INVALID_ARGUMENT, "cmd must not be empty")
         _check_streams(request)
         self._running(request.container_id)
         return cri.ExecResponse(url=self._url("exec"))

@@ -1,7 +1,7 @@
 """The ImageService of a fake node over its image store."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from google.protobuf.message import Message
 
@@ -34,7 +34,7 @@ class ImageService:
     def list_images(self, request: cri.ListImagesRequest) -> cri.ListImagesResponse:
         return cri.ListImagesResponse(images=self._images.list(request.filter.image.image))
 
-    def stream_images(self, request: cri.StreamImagesRequest) -> AsyncIterator[Message]:
+    def stream_images(self, request: cri.StreamImagesRequest) -> AsyncGenerator[Message, None]:
         items = self._images.list(request.filter.image.image)
         return in_batches(items, self._batch, lambda part: cri.StreamImagesResponse(images=part))
 

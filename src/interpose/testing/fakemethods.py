@@ -1,6 +1,6 @@
 """What one CRI method of a fake is: the class of its request and the function that answers it."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -21,7 +21,7 @@ class StreamMethod:
     """One request, any number of answers."""
 
     request: type[Message]
-    run: Callable[[Any], AsyncIterator[Message]]
+    run: Callable[[Any], AsyncGenerator[Message, None]]
 
 
 Methods: TypeAlias = Mapping[str, UnaryMethod | StreamMethod]
@@ -29,7 +29,7 @@ Methods: TypeAlias = Mapping[str, UnaryMethod | StreamMethod]
 
 async def in_batches(
     items: Sequence[Message], size: int, wrap: Callable[[Sequence[Any]], Message]
-) -> AsyncIterator[Message]:
+) -> AsyncGenerator[Message, None]:
     """A list as a stream of answers with at most `size` items each; an empty list is an empty stream."""
     for start in range(0, len(items), size):
         yield wrap(items[start : start + size])

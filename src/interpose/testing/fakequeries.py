@@ -1,7 +1,7 @@
 """The calls that only look: version, status, lists, statuses, stats, metrics, events."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 
 from google.protobuf.message import Message
@@ -155,27 +155,27 @@ class Queries:
     def list_pod_sandbox_metrics(self, _request: cri.ListPodSandboxMetricsRequest) -> cri.ListPodSandboxMetricsResponse:
         return cri.ListPodSandboxMetricsResponse(pod_metrics=fakestats.sandbox_metrics(self._state, self._clock()))
 
-    def stream_pod_sandboxes(self, request: cri.StreamPodSandboxesRequest) -> AsyncIterator[Message]:
+    def stream_pod_sandboxes(self, request: cri.StreamPodSandboxesRequest) -> AsyncGenerator[Message, None]:
         items = fakeviews.list_sandboxes(self._state, request.filter)
         return in_batches(items, self._batch, lambda part: cri.StreamPodSandboxesResponse(pod_sandboxes=part))
 
-    def stream_containers(self, request: cri.StreamContainersRequest) -> AsyncIterator[Message]:
+    def stream_containers(self, request: cri.StreamContainersRequest) -> AsyncGenerator[Message, None]:
         items = fakeviews.list_containers(self._state, request.filter)
         return in_batches(items, self._batch, lambda part: cri.StreamContainersResponse(containers=part))
 
-    def stream_container_stats(self, request: cri.StreamContainerStatsRequest) -> AsyncIterator[Message]:
+    def stream_container_stats(self, request: cri.StreamContainerStatsRequest) -> AsyncGenerator[Message, None]:
         items = fakestats.list_container_stats(self._state, request.filter, self._clock())
         return in_batches(items, self._batch, lambda part: cri.StreamContainerStatsResponse(container_stats=part))
 
-    def stream_pod_sandbox_stats(self, request: cri.StreamPodSandboxStatsRequest) -> AsyncIterator[Message]:
+    def stream_pod_sandbox_stats(self, request: cri.StreamPodSandboxStatsRequest) -> AsyncGenerator[Message, None]:
         items = fakestats.list_sandbox_stats(self._state, request.filter, self._clock())
         return in_batches(items, self._batch, lambda part: cri.StreamPodSandboxStatsResponse(pod_sandbox_stats=part))
 
-    def stream_pod_sandbox_metrics(self, _request: cri.StreamPodSandboxMetricsRequest) -> AsyncIterator[Message]:
+    def stream_pod_sandbox_metrics(self, _request: cri.StreamPodSandboxMetricsRequest) -> AsyncGenerator[Message, None]:
         items = fakestats.sandbox_metrics(self._state, self._clock())
         return in_batches(
             items, self._batch, lambda part: cri.StreamPodSandboxMetricsResponse(pod_sandbox_metrics=part)
         )
 
-    def get_container_events(self, _request: cri.GetEventsRequest) -> AsyncIterator[Message]:
+    def get_container_events(self, _request: cri.GetEventsRequest) -> AsyncGenerator[Message, None]:
         return self._events.stream()

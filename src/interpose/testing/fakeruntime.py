@@ -8,7 +8,8 @@ exactly. Belongs to one event loop. It can be called in the same process (`call`
 import random
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -149,15 +150,17 @@ class FakeRuntime:
         await self._failpoints.enter(method, When.AFTER)
         return answer
 
-    async def stream(self, method: str, request: Message) -> AsyncIterator[Any]:
+    async def stream(self, method: str, request: Message) -> AsyncGenerator[Any, None]:
         """A server-streaming call in the same process."""
         definition = self._methods.get(method)
         if not isinstance(definition, StreamMethod):
             raise RpcError(Code.UNIMPLEMENTED, f"unknown method {method}")
         self._record(method, request)
         await self._failpoints.enter(method, When.BEFORE)
-        async for answer in definition.run(request):
-            yield answer
+        # Closed here and now: a caller that leaves must not keep a subscription open until the next collection.
+        async with aclosing(definition.run(request)) as answers:
+            async for answer in answers:
+                yield answer
         await self._failpoints.enter(method, When.AFTER)
 
     def handlers(self, versions: Iterable[str] = ("v1", "v1alpha2"), without: Collection[str] = ()) -> Handlers:
@@ -184,9 +187,10 @@ class FakeRuntime:
 
     async def _serve_stream(
         self, method: str, kind: type[Message], body: bytes, _context: ServerContext
-    ) -> AsyncIterator[bytes]:
-        async for answer in self.stream(method, _parse(kind, body)):
-            yield answer.SerializeToString()
+    ) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self.stream(method, _parse(kind, body))) as answers:
+            async for answer in answers:
+                yield answer.SerializeToString()
 
     def _record(self, method: str, request: Message) -> None:
         copy = type(request)()

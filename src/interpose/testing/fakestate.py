@@ -113,11 +113,11 @@ class NodeState:
         self._network = network
 
     def sandbox(self, sandbox_id: str) -> Sandbox:
-        """The sandbox with this id or unique start of an id; NOT_FOUND otherwise."""
+        """The sandbox with this id or unique start of an id; NOT_FOUND if there is none."""
         return _lookup(self.sandboxes, sandbox_id, "sandbox")
 
     def container(self, container_id: str) -> Container:
-        """The container with this id or unique start of an id; NOT_FOUND otherwise."""
+        """The container with this id or unique start of an id; NOT_FOUND if there is none."""
         return _lookup(self.containers, container_id, "container")
 
     def containers_of(self, sandbox: Sandbox) -> list[Container]:
@@ -170,7 +170,10 @@ class NodeState:
         if not config.HasField("metadata"):
             raise RpcError(Code.UNKNOWN, "container config must include metadata")
         if not sandbox.ready:
-            raise RpcError(Code.UNKNOWN, f'failed to create container: sandbox "{sandbox.id}" is not ready')
+            # The code surprises; it is what containerd answers, because the task of the sandbox is gone.
+            raise RpcError(
+                Code.NOT_FOUND, f'failed to get sandbox container task: task "{sandbox.id}" not found: not found'
+            )
         pod, meta = sandbox.config.metadata, config.metadata
         name = f"{meta.name}_{pod.name}_{pod.namespace}_{pod.uid}_{meta.attempt}"
         container_id = self._reserve("container", name)
@@ -265,6 +268,8 @@ def full_id(known: Collection[str], object_id: str) -> str:
 
 
 def _lookup(objects: Mapping[str, Record], object_id: str, kind: str) -> Record:
+    if not object_id:
+        raise RpcError(Code.UNKNOWN, f'an error occurred when try to find {kind} "": prefix must not be empty')
     found = objects.get(full_id(objects.keys(), object_id))
     if found is None:
         raise RpcError(Code.NOT_FOUND, f'an error occurred when try to find {kind} "{object_id}": not found')

@@ -70,9 +70,7 @@ def test_mistakes_of_all_sources_come_together(tmp_path: Path) -> None:
     """Nobody has to start the relay three times to find three mistakes."""
     path = _file(tmp_path, "limits:\n  message: big\n")
     with pytest.raises(ConfigError) as caught:
-        load(
-            flags={"process.grace": Given("x", "flag --grace")}, env={"INTERPOSE_LOG_LEVEL": "loud"}, path=path
-        )
+        load(flags={"process.grace": Given("x", "flag --grace")}, env={"INTERPOSE_LOG_LEVEL": "loud"}, path=path)
     places = [problem.split(": ")[0] for problem in caught.value.problems]
     assert places == [f"file {path} line 4", "environment INTERPOSE_LOG_LEVEL", "flag --grace"]
 

@@ -8,7 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from interpose.instrumentation.logging import LogControl, RateLimited, is_secret, kv, quote, redacted, setup
+from interpose.instrumentation.logging import (
+    LineHandler,
+    LogControl,
+    RateLimited,
+    is_secret,
+    kv,
+    quote,
+    redacted,
+    setup,
+)
 
 log = logging.getLogger("interpose.test")
 
@@ -123,14 +132,22 @@ class BrokenStream:
 
 
 def test_a_line_that_cannot_be_written_is_counted_not_raised() -> None:
-    """Neither a dead stderr nor a bad argument reaches the caller."""
+    """A dead stderr does not reach the caller."""
     control = setup("info", "text", BrokenStream())
     try:
         log.info("Lost")
-        log.info("Bad %d", "argument")
-        assert control.dropped == 2
+        assert control.dropped == 1
     finally:
         control.close()
+
+
+def test_a_line_that_cannot_be_formatted_is_counted_not_raised(stream: io.StringIO) -> None:
+    """A wrong argument in a log call costs its own line only."""
+    handler = LineHandler(stream)
+    handler.handle(logging.LogRecord("x", logging.INFO, "x.py", 1, "Bad %d", ("argument",), None))
+    handler.handle(logging.LogRecord("x", logging.INFO, "x.py", 1, "Good", (), None))
+    assert handler.dropped == 1
+    assert stream.getvalue() == "Good\n"
 
 
 def test_secrets_are_recognised_by_name() -> None:

@@ -45,6 +45,12 @@ async def test_an_unknown_command_is_an_error(runtime: FakeRuntime) -> None:
         await runtime.call("ExecSync", request)
 
 
+async def test_nothing_to_run_is_an_error(runtime: FakeRuntime) -> None:
+    """An empty command is refused with the runtime's own words."""
+    with pytest.raises(RpcError, match="args must not be empty"):
+        await runtime.call("ExecSync", cri.ExecSyncRequest(container_id=await running(runtime)))
+
+
 async def test_a_command_over_its_time_is_deadline_exceeded(runtime: FakeRuntime) -> None:
     """This code is what makes a probe fail; without a timeout there is no limit."""
     request = cri.ExecSyncRequest(container_id=await running(runtime), cmd=["sleep", "10"], timeout=1)
@@ -104,8 +110,6 @@ async def test_streaming_calls_give_one_time_urls(runtime: FakeRuntime) -> None:
 @pytest.mark.parametrize(
     ("request_message", "method", "text"),
     [
-        (cri.ExecSyncRequest(), "ExecSync", "cmd"),
-        (cri.ExecRequest(stdout=True), "Exec", "cmd"),
         (cri.ExecRequest(cmd=["sh"]), "Exec", "stdin, stdout or stderr"),
         (cri.ExecRequest(cmd=["sh"], tty=True, stderr=True), "Exec", "tty and stderr"),
         (cri.AttachRequest(), "Attach", "stdin, stdout or stderr"),

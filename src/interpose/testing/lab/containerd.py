@@ -71,8 +71,8 @@ class Containerd:
     def __exit__(self, *_: object) -> None:
         if self._child is not None:
             self._child.stop()
-        self._end_leftovers()
-        _unmount_below(self.folder)
+        end_shims(str(self.socket))
+        unmount_below(self.folder)
         for name in ("root", "state"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
@@ -114,25 +114,33 @@ class Containerd:
         with CriClient(self.socket) as client:
             return client.outcome("Status", timeout=5).code == "OK"
 
-    def _end_leftovers(self) -> None:
-        """End shims and what they run, in case a test did not remove its pods."""
-        shims = _processes_naming(str(self.socket))
-        for pid in [*shims, *(grandchild for shim in shims for grandchild in _descendants(shim))]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        if shims:
-            wait_for(lambda: not _processes_naming(str(self.socket)), within=10, what="the shims to end")
+
+def end_shims(socket: str) -> None:
+    """End the shims of the containerd on this socket and all they run, in case a test did not remove its pods."""
+    shims = _shims_of(socket)
+    for pid in [*shims, *(below for shim in shims for below in _descendants(shim))]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if shims:
+        wait_for(lambda: not _shims_of(socket), within=10, what="the shims to end")
 
 
-def _processes_naming(text: str) -> list[int]:
-    """Pids of containerd shims whose command line holds this text."""
+def unmount_below(folder: Path) -> None:
+    """Detach every mount under the folder, deepest first."""
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for point in sorted((p for p in points if Path(p).is_relative_to(folder)), key=len, reverse=True):
+        subprocess.run(["umount", "--lazy", point], capture_output=True, timeout=10, check=False)
+
+
+def _shims_of(socket: str) -> list[int]:
+    """Pids of the shims that name this socket as an argument of theirs."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError):
             argv = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"containerd-shim" in argv[0] and text.encode() in argv:
+            if b"containerd-shim" in argv[0] and socket.encode() in argv:
                 found.append(int(entry.name))
     return found
 
@@ -143,10 +151,3 @@ def _descendants(pid: int) -> list[int]:
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             found += [int(child), *_descendants(int(child))]
     return found
-
-
-def _unmount_below(folder: Path) -> None:
-    """Detach every mount under the folder, deepest first."""
-    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for point in sorted((p for p in points if Path(p).is_relative_to(folder)), key=len, reverse=True):
-        subprocess.run(["umount", "--lazy", point], capture_output=True, timeout=10, check=False)

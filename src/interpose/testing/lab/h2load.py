@@ -26,7 +26,21 @@ def run(folder: Path, socket: Path, *, count: int, streams: int, timeout: float 
     body, log = folder / "h2load.body", folder / "h2load.log"
     body.write_bytes(EMPTY_MESSAGE)
     log.unlink(missing_ok=True)
-    argv = ["h2load", "-n", str(count), "-c", "1", "-m", str(streams), "-t", "1", "-d", str(body), "-B", f"unix:{socket}"]
+    argv = [
+        "h2load",
+        "-n",
+        str(count),
+        "-c",
+        "1",
+        "-m",
+        str(streams),
+        "-t",
+        "1",
+        "-d",
+        str(body),
+        "-B",
+        f"unix:{socket}",
+    ]
     argv += ["--log-file", str(log), "-H", "content-type: application/grpc", "-H", "te: trailers"]
     argv += [f"http://localhost{VERSION_PATH.decode()}"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout, check=False)

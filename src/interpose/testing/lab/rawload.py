@@ -83,15 +83,12 @@ class RawConnection:
         self._settled = False
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(timeout)
-        self._socket.connect(str(path))
-        # Wide windows: this client never makes a peer wait for credit.
-        self._socket.sendall(
-            frames.PREFACE
-            + frames.settings({frames.INITIAL_WINDOW_SIZE: frames.LARGEST_WINDOW})
-            + frames.window_update(0, frames.LARGEST_WINDOW - frames.DEFAULT_WINDOW)
-        )
-        while not self._settled:
-            self._read({}, 0)
+        try:
+            self._socket.connect(str(path))
+            self._handshake()
+        except BaseException:
+            self._socket.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -100,7 +97,7 @@ class RawConnection:
         self._socket.close()
 
     def run(self, count: int, streams: int) -> Timing:
-        """This many calls, `streams` of them in flight; the first call of a connection sets the size of a good reply."""
+        """This many calls, `streams` of them in flight; the first run sets the size of a good reply."""
         if self._next + count > len(self._requests):
             raise ValueError(f"{count} more calls of {len(self._requests)} built, {self._next} already sent")
         first, last = self._next, self._next + count
@@ -122,8 +119,20 @@ class RawConnection:
         seconds = time.perf_counter() - begin
         self._reply_size = self._reply_size or data // count
         if data != self._reply_size * count or not data:
-            raise LabError(f"{count} replies had {data} bytes of DATA; {self._reply_size} each were due: some calls failed")
+            raise LabError(
+                f"{count} replies had {data} bytes of DATA; {self._reply_size} each were due: some calls failed"
+            )
         return Timing(seconds=seconds, durations=[(ended[n] - started[n]) * 1e6 for n in range(count)])
+
+    def _handshake(self) -> None:
+        # Wide windows: this client never makes a peer wait for credit.
+        self._socket.sendall(
+            frames.PREFACE
+            + frames.settings({frames.INITIAL_WINDOW_SIZE: frames.LARGEST_WINDOW})
+            + frames.window_update(0, frames.LARGEST_WINDOW - frames.DEFAULT_WINDOW)
+        )
+        while not self._settled:
+            self._read({}, 0)
 
     def _read(self, ended: dict[int, float], first: int) -> int:
         """Take in what has arrived; note the ends of streams, return the bytes of DATA."""

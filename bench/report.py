@@ -1,0 +1,174 @@
+"""From samples to words: medians, ratios per round, targets met or not; pure, no IO.
+
+A ratio is taken within one round, where both sides had the same machine at nearly the same time; the median over
+rounds is what counts. Absolute numbers are shown for the curious.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from contestants import OURS, YARDSTICK, Contestant
+from targets import EARLY_CALLS, LATE_CALLS, RATIO_TARGETS, RSS_GROWTH_LIMIT, RSS_LIMIT, START_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from measure import Footprint, Sample
+    from workloads import Workload
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    title: str
+    head: Row
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """All that a run measured, and where."""
+
+    machine: str
+    rounds: int
+    scale: float
+    contestants: Sequence[Contestant]
+    workloads: Sequence[Workload]
+    samples: Sequence[Sample]
+    footprints: Sequence[Footprint]
+
+
+def metric(sample: Sample, name: str) -> float | None:
+    """The number a target talks about."""
+    return {"rate": sample.rate, "p50": sample.p50, "p99": sample.p99, "cpu": sample.cpu}[name]
+
+
+def ratio(samples: Sequence[Sample], workload: str, name: str, ours: str, theirs: str = YARDSTICK) -> float | None:
+    """Median over rounds of our number divided by theirs in the same round; None when either was not measured."""
+    found: dict[tuple[str, int], float | None] = {
+        (sample.contestant, sample.round): metric(sample, name) for sample in samples if sample.workload == workload
+    }
+    ratios = []
+    for who, round_ in found:
+        mine, other = found.get((ours, round_)), found.get((theirs, round_))
+        if who == ours and mine is not None and other:
+            ratios.append(mine / other)
+    return statistics.median(ratios) if ratios else None
+
+
+def workload_table(results: Results, workload: Workload) -> Table:
+    """One row per contestant: medians, and ratios to HAProxy."""
+    rows = []
+    for contestant in results.contestants:
+        own = [s for s in results.samples if (s.contestant, s.workload) == (contestant.name, workload.name)]
+        if not own:
+            continue
+        cpus = [s.cpu for s in own if s.cpu is not None]
+        sizes = [s.rss for s in own if s.rss is not None]
+        rows.append(
+            (
+                contestant.title,
+                f"{statistics.median(s.p50 for s in own):.0f}",
+                f"{statistics.median(s.p99 for s in own):.0f}",
+                f"{statistics.median(s.rate for s in own):.0f}",
+                f"{statistics.median(cpus):.1f}" if cpus else "-",
+                f"{sizes[-1] / 1e6:.1f}" if sizes else "-",
+                _times(ratio(results.samples, workload.name, "p50", contestant.name)),
+                _times(ratio(results.samples, workload.name, "rate", contestant.name)),
+                _times(ratio(results.samples, workload.name, "cpu", contestant.name)),
+            )
+        )
+    head = ("proxy", "p50 us", "p99 us", "req/s", "CPU us/call", "RSS MB", "p50 ratio", "req/s ratio", "CPU ratio")
+    return Table(title=workload.title, head=head, rows=rows)
+
+
+def footfootprinttable(results: Results) -> Table:
+    titles = {contestant.name: contestant.title for contestant in results.contestants}
+    head = (
+        "proxy",
+        "start to first answer ms",
+        f"RSS MB after {EARLY_CALLS * results.scale:.0f} calls",
+        f"after {LATE_CALLS * results.scale:.0f}",
+        "and after changing headers",
+    )
+    rows = [
+        (
+            titles[footprint.contestant],
+            f"{footprint.start_seconds * 1e3:.0f}",
+            f"{footprint.rss_early / 1e6:.1f}",
+            f"{footprint.rss_late / 1e6:.1f}",
+            f"{footprint.rss_changing / 1e6:.1f}",
+        )
+        for footprint in results.footprints
+    ]
+    return Table(title="Start and memory of a fresh process", head=head, rows=rows)
+
+
+def target_table(results: Results) -> Table:
+    """Each target with what was measured; what was not measured is said, not guessed."""
+    rows = []
+    for target in RATIO_TARGETS:
+        value = ratio(results.samples, target.workload, target.metric, OURS)
+        verdict = "not measured" if value is None else _verdict(target.met(value))
+        rows.append((target.title, target.bound, _times(value), verdict))
+    for mine in (footprint for footprint in results.footprints if footprint.contestant == OURS):
+        growth = mine.rss_late - mine.rss_early
+        rows += [
+            _limit_row("RSS after the calls", mine.rss_late / 1e6, RSS_LIMIT / 1e6, "MB"),
+            _limit_row("RSS growth from few to many calls", growth / 1e6, RSS_GROWTH_LIMIT / 1e6, "MB"),
+            _limit_row("start to first answered call", mine.start_seconds * 1e3, START_LIMIT * 1e3, "ms"),
+        ]
+    return Table(title="Targets (ratios to HAProxy, median of rounds)", head=("what", "target", "is", ""), rows=rows)
+
+
+def tables(results: Results) -> list[Table]:
+    measured = {sample.workload for sample in results.samples}
+    found = [workload_table(results, workload) for workload in results.workloads if workload.name in measured]
+    if results.footprints:
+        found.append(footfootprinttable(results))
+    return [*found, target_table(results)]
+
+
+def as_text(table: Table) -> str:
+    """Columns for a terminal: the first to the left, numbers to the right."""
+    widths = [max(len(row[column]) for row in (table.head, *table.rows)) for column in range(len(table.head))]
+    lines = [table.title]
+    for row in (table.head, *table.rows):
+        pairs = list(zip(row, widths, strict=True))
+        cells = [pairs[0][0].ljust(pairs[0][1]), *(cell.rjust(width) for cell, width in pairs[1:])]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def as_markdown(table: Table) -> str:
+    rule = "|".join(["---", *["---:"] * (len(table.head) - 1)])
+    rows = ["| " + " | ".join(row) + " |" for row in table.rows]
+    return "\n".join([f"### {table.title}", "", "| " + " | ".join(table.head) + " |", f"|{rule}|", *rows])
+
+
+def page(results: Results) -> str:
+    """The whole result as a page."""
+    shortened = "" if results.scale == 1 else f", shortened to {results.scale:g} of the calls"
+    intro = (
+        f"Measured by `make bench` on {results.machine}; {results.rounds} interleaved rounds{shortened}.\n"
+        "The load generator, the proxy and the backend share the machine, so absolute numbers mean little: ratios are\n"
+        "taken to HAProxy with one thread within the same round, and the median over the rounds is given. Latencies\n"
+        "are as the client saw them."
+    )
+    return "\n\n".join(["# Benchmarks", intro, *(as_markdown(table) for table in reversed(tables(results)))]) + "\n"
+
+
+def _times(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}x"
+
+
+def _limit_row(title: str, number: float, limit: float, unit: str) -> tuple[str, str, str, str]:
+    return (title, f"<= {limit:.0f} {unit}", f"{number:.1f} {unit}", _verdict(number <= limit))
+
+
+def _verdict(met: bool) -> str:
+    return "met" if met else "NOT MET"

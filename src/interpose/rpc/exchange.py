@@ -1,0 +1,106 @@
+"""One call of ours at its lowest level: a request goes out, a whole reply comes back as it was sent."""
+
+import asyncio
+from dataclasses import dataclass
+
+from interpose.h2.errors import ErrorCode
+from interpose.h2.headers import Headers
+from interpose.h2.stream import NOWHERE, Stream
+from interpose.rpc.framing import Messages, decompress, too_large
+from interpose.rpc.status import Code, RpcError, code_of_http, code_of_reset, parse_code, unquote_message
+
+
+@dataclass(frozen=True, slots=True)
+class RawReply:
+    """What the other side answered. Without `trailers` the reply was cut short, and `failure` says how."""
+
+    headers: Headers | None
+    body: bytes
+    trailers: Headers | None
+    failure: RpcError | None = None
+
+    @property
+    def status(self) -> RpcError | None:
+        """The error this reply means, or None for OK."""
+        if self.failure is not None:
+            return self.failure
+        return status_of(self.trailers)
+
+    def message(self, limit: int) -> bytes:
+        """The one message of a unary reply. Raises RpcError if it carries another status than OK."""
+        if (error := self.status) is not None:
+            raise error
+        messages = Messages(limit).feed(self.body)
+        if len(messages) != 1:
+            raise RpcError(Code.INTERNAL, f"unary reply has {len(messages)} messages")
+        compressed, message = messages[0]
+        return plain(self.headers, compressed, message, limit)
+
+
+def plain(headers: Headers | None, compressed: bool, message: bytes, limit: int) -> bytes:
+    """Undo the compression that the headers announce."""
+    if not compressed:
+        return message
+    encoding = (headers.get(b"grpc-encoding") if headers is not None else None) or b""
+    try:
+        return decompress(encoding, message, limit)
+    except LookupError as error:
+        raise RpcError(Code.UNIMPLEMENTED, str(error)) from None
+
+
+def status_of(headers: Headers | None) -> RpcError | None:
+    """The status a final header block carries; None for OK."""
+    if headers is None:
+        return RpcError(Code.INTERNAL, "the reply has no status")
+    value = headers.grpc_status
+    if value is None:
+        http = headers.get(b":status")
+        if http is None:
+            return RpcError(Code.UNKNOWN, "the reply has no status")
+        return RpcError(code_of_http(int(http)), f"HTTP status {http.decode()}")
+    code = parse_code(value)
+    if code is Code.OK:
+        return None
+    message = unquote_message(headers.get(b"grpc-message") or b"")
+    more = tuple(item for item in headers.items() if item[0] not in (b"grpc-status", b"grpc-message"))
+    return RpcError(code, message, more)
+
+
+class Exchange:
+    """The sink that collects a reply. Bodies over `limit` are given up."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._headers: Headers | None = None
+        self._body = bytearray()
+        self.reply: asyncio.Future[RawReply] = asyncio.get_running_loop().create_future()
+
+    def _finish(self, trailers: Headers | None, failure: RpcError | None = None) -> None:
+        if not self.reply.done():
+            self.reply.set_result(RawReply(self._headers, bytes(self._body), trailers, failure))
+
+    def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
+        if end:
+            self._finish(headers)
+        else:
+            self._headers = headers
+
+    def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
+        self._body += data
+        if len(self._body) > self._limit:
+            stream.sink = NOWHERE
+            stream.reset(ErrorCode.CANCEL)
+            self._finish(None, too_large(len(self._body), self._limit))
+        elif end:
+            self._finish(self._headers)
+        else:
+            stream.credit(len(data))
+
+    def on_sent(self, stream: Stream, count: int) -> None:
+        """The request is in memory anyway."""
+
+    def on_reset(self, stream: Stream, code: int) -> None:
+        self._finish(None, RpcError(code_of_reset(code), f"the backend reset the call (HTTP/2 error {code})"))
+
+    def on_lost(self, stream: Stream) -> None:
+        self._finish(None, RpcError(Code.UNAVAILABLE, "connection to the runtime was lost"))

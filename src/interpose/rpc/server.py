@@ -1,0 +1,168 @@
+"""Answering calls with local handlers: hook servers, the local runtime and the fakes of tests are served with this."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from interpose.h2.headers import Headers
+from interpose.h2.limits import Limits
+from interpose.h2.stream import NOWHERE, Stream
+from interpose.rpc.answer import answer
+from interpose.rpc.exchange import plain
+from interpose.rpc.framing import RESPONSE_HEADERS, Messages, frame, parse_timeout, status_trailers
+from interpose.rpc.handlers import Handlers, ServerStream, Unary
+from interpose.rpc.listener import Admission, ClientLink, Listener
+from interpose.rpc.status import Code, RpcError
+from interpose.rpc.tasks import TaskBag
+from interpose.rpc.transport import Hub
+
+_log = logging.getLogger(__name__)
+
+# A handler that produces faster than its client reads waits when this much is queued.
+_QUEUE_LIMIT = 256 * 1024
+
+
+class ServerCall:
+    """One call of a local handler: collects the request, runs the handler in a task, sends what it returns."""
+
+    def __init__(
+        self, stream: Stream, headers: Headers, handler: Unary | ServerStream, hub: Hub, tasks: TaskBag, limit: int
+    ) -> None:
+        self.path = headers.path
+        self._headers = headers
+        self._stream = stream
+        self._handler = handler
+        self._hub = hub
+        self._tasks = tasks
+        self._limit = limit
+        self._messages = Messages(limit)
+        self._received: list[tuple[bool, bytes]] = []
+        self._task: asyncio.Task[None] | None = None
+        self._drained = asyncio.Event()
+        stream.sink = self
+        timeout = headers.get(b"grpc-timeout")
+        seconds = parse_timeout(timeout) if timeout is not None else None
+        self.deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
+
+    @property
+    def metadata(self) -> list[tuple[bytes, bytes]]:
+        """All fields of the request but the pseudo-header ones."""
+        return [item for item in self._headers.items() if not item[0].startswith(b":")]
+
+    def start(self) -> None:
+        """The request is complete."""
+        self._task = self._tasks.spawn(self._run(), name=f"serve {self.path.decode('latin-1')}")
+
+    async def _run(self) -> None:
+        stream = self._stream
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                await self._answer(self._request())
+            stream.send_headers(status_trailers(Code.OK, ""), True)
+        except RpcError as error:
+            answer(stream, error.code, error.message, error.trailers)
+        except TimeoutError:
+            answer(stream, Code.DEADLINE_EXCEEDED, "deadline passed")
+        except Exception:
+            _log.exception("Handler failed", extra={"kv": {"path": self.path.decode("latin-1")}})
+            answer(stream, Code.INTERNAL, "internal error")
+        finally:
+            self._hub.flush()
+
+    def _request(self) -> bytes:
+        if len(self._received) != 1 or self._messages.unfinished:
+            raise RpcError(Code.INVALID_ARGUMENT, f"expected one message, got {len(self._received)}")
+        compressed, message = self._received[0]
+        return plain(self._headers, compressed, message, self._limit)
+
+    async def _answer(self, message: bytes) -> None:
+        stream = self._stream
+        if isinstance(self._handler, Unary):
+            reply = await self._handler.handle(message, self)
+            stream.send_headers(RESPONSE_HEADERS, False)
+            stream.send_data(frame(reply), False)
+            return
+        stream.send_headers(RESPONSE_HEADERS, False)
+        self._hub.flush()
+        async for reply in self._handler.handle(message, self):
+            stream.send_data(frame(reply), False)
+            self._hub.flush()
+            while stream.queued > _QUEUE_LIMIT:
+                self._drained.clear()
+                await self._drained.wait()
+
+    def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
+        self.start()
+
+    def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
+        try:
+            self._received += self._messages.feed(data)
+        except RpcError as error:
+            answer(stream, error.code, error.message)
+            return
+        if end:
+            self.start()
+        else:
+            stream.credit(len(data))
+
+    def on_sent(self, stream: Stream, count: int) -> None:
+        self._drained.set()
+
+    def on_reset(self, stream: Stream, code: int) -> None:
+        self.on_lost(stream)
+
+    def on_lost(self, stream: Stream) -> None:
+        stream.sink = NOWHERE
+        if self._task is not None:
+            self._task.cancel()
+
+
+class LocalServer:
+    """A gRPC server on a unix socket, made of handlers. `close` ends its connections."""
+
+    def __init__(self, handlers: Handlers, *, limit: int = 64 * 1024 * 1024, hub: Hub | None = None) -> None:
+        self._handlers = handlers
+        self._limit = limit
+        self._hub = hub if hub is not None else Hub()
+        self._tasks = TaskBag()
+        self.listener = Listener(hub=self._hub, limits=Limits(), admission=Admission(), accept=self.accept)
+
+    def accept(self, _link: ClientLink) -> Callable[[Stream, Headers, bool], None]:
+        """How streams of a connection are answered."""
+        return self._open
+
+    def _open(self, stream: Stream, headers: Headers, end: bool) -> None:
+        handler = self._handlers.get(headers.path)
+        if handler is None:
+            service, _, method = headers.path.decode("latin-1").lstrip("/").rpartition("/")
+            answer(stream, Code.UNIMPLEMENTED, f"unknown method {method} for service {service}")
+            return
+        call = ServerCall(stream, headers, handler, self._hub, self._tasks, self._limit)
+        if end:
+            call.start()
+
+    async def start(self, sock: socket.socket) -> None:
+        """Serve a bound, listening socket."""
+        await self.listener.start(sock)
+
+    async def close(self) -> None:
+        """Stop at once: calls in flight are cancelled, connections closed."""
+        self.listener.stop_accepting()
+        self.listener.abort()
+        await self._tasks.cancel()
+
+
+async def serve(path: str | Path, handlers: Handlers) -> LocalServer:
+    """Serve handlers on a path of one's own, as tests and tools do; daemons bind through `host.sockets`."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(str(path))
+        sock.listen(128)
+        sock.setblocking(False)
+        server = LocalServer(handlers)
+        await server.start(sock)
+    finally:
+        sock.close()
+    return server

@@ -1,0 +1,76 @@
+"""Health answers follow the conventions of Kubernetes components."""
+
+import pytest
+
+from interpose.admin.health import Check, health_routes
+from interpose.admin.routes import Match, Request, Response, find
+
+BACKEND_DOWN = "dial /run/x.sock: refused"
+
+
+def _broken() -> str | None:
+    raise RuntimeError("oops")
+
+
+LIVE = [Check("ping", lambda: None)]
+READY = [Check("listening", lambda: None), Check("backend", lambda: BACKEND_DOWN)]
+
+
+async def _get(path: str, *query: tuple[str, str], ready: list[Check] | None = None) -> Response:
+    match = find(health_routes(LIVE, READY if ready is None else ready), "GET", path)
+    if isinstance(match, Response):
+        return match
+    assert isinstance(match, Match)
+    answer = await match.handler(Request(method="GET", path=path, query=query, rest=match.rest))
+    assert isinstance(answer, Response)
+    return answer
+
+
+@pytest.mark.parametrize("path", ["/livez", "/healthz", "/livez/ping", "/readyz/listening"])
+async def test_healthy_is_200_ok(path: str) -> None:
+    """A probe gets the shortest possible answer."""
+    answer = await _get(path)
+    assert (answer.status, answer.body) == (200, b"ok")
+
+
+async def test_liveness_does_not_see_the_backend() -> None:
+    """A dead backend makes the relay unready, never unalive."""
+    assert (await _get("/livez")).status == 200
+    assert (await _get("/readyz")).status == 503
+
+
+async def test_a_failure_lists_all_checks_with_the_reason() -> None:
+    """Without asking for verbose, an operator sees what is wrong."""
+    answer = await _get("/readyz")
+    assert answer.body.decode() == f"[+]listening ok\n[-]backend failed: {BACKEND_DOWN}\nreadyz check failed\n"
+
+
+async def test_verbose_lists_the_checks_of_a_healthy_process() -> None:
+    """Success can be explained too."""
+    answer = await _get("/livez", ("verbose", ""))
+    assert answer.body == b"[+]ping ok\nlivez check passed\n"
+
+
+async def test_checks_can_be_excluded() -> None:
+    """An excluded check does not count; an unknown name is pointed out."""
+    answer = await _get("/readyz", ("verbose", ""), ("exclude", "backend"), ("exclude", "bakend"))
+    assert answer.status == 200
+    assert answer.body.decode().splitlines() == [
+        "[+]listening ok",
+        "[+]backend excluded: ok",
+        "warn: some checks cannot be excluded: no matches for 'bakend'",
+        "readyz check passed",
+    ]
+
+
+async def test_one_check_can_be_asked_alone() -> None:
+    """/readyz/NAME answers for one check; unknown names are 404."""
+    assert (await _get("/readyz/backend")).status == 503
+    assert (await _get("/readyz/nothing")).status == 404
+
+
+async def test_a_check_that_raises_has_failed() -> None:
+    """A broken check never breaks the probe."""
+    answer = await _get("/readyz", ready=[Check("broken", _broken)])
+    assert answer.status == 503
+    assert b"[-]broken failed: RuntimeError: oops" in answer.body

@@ -1,0 +1,26 @@
+"""The metrics route serves what the collectors say."""
+
+from collections.abc import Iterable
+
+from interpose.admin.metrics import metrics_route
+from interpose.admin.routes import Request, Response
+from interpose.instrumentation.metrics import Family, Sample
+
+
+async def test_the_scrape_is_answered_in_the_accepted_format() -> None:
+    """Each scrape asks the collectors anew and follows the Accept header."""
+    value = [1]
+
+    def collect() -> Iterable[Family]:
+        yield Family("interpose_x", "gauge", "X.", [Sample(value[0])])
+
+    handler = metrics_route([collect])["GET", "/metrics"]
+    first = await handler(Request(method="GET", path="/metrics"))
+    value[0] = 2
+    accept = {"accept": "application/openmetrics-text; version=1.0.0"}
+    second = await handler(Request(method="GET", path="/metrics", headers=accept))
+    assert isinstance(first, Response)
+    assert isinstance(second, Response)
+    assert b"interpose_x 1.0" in first.body
+    assert b"interpose_x 2.0" in second.body
+    assert second.content_type.startswith("application/openmetrics-text")

@@ -1,0 +1,151 @@
+"""The server accepts, bounds and ends connections."""
+
+import asyncio
+import logging
+import resource
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from interpose.admin.routes import Request, Response, text_response
+from interpose.admin.server import AdminServer
+
+REQUEST = b"GET /hello HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+async def _hello(request: Request) -> Response:
+    return text_response("hello")
+
+
+ROUTES = {("GET", "/hello"): _hello}
+
+
+class OnMessage(logging.Handler):
+    """Calls back when a message is logged."""
+
+    def __init__(self, message: str, callback: Callable[[], None]) -> None:
+        super().__init__()
+        self.message = message
+        self.callback = callback
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Compare and call."""
+        if record.getMessage() == self.message:
+            self.callback()
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def _listen(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    listener.listen()
+    return listener
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[AdminServer]:
+    """A running server for at most two clients."""
+    server = AdminServer(_listen(tmp_path / "admin.sock"), ROUTES, max_connections=2)
+    server.start()
+    yield server
+    await server.close()
+
+
+async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    writer.write(REQUEST)
+    head = await reader.readuntil(b"\r\n\r\n")
+    return head.split()[1]
+
+
+async def test_clients_are_served_until_close(server: AdminServer, tmp_path: Path) -> None:
+    """Requests are answered; close ends connections and refuses new ones, but leaves the path alone."""
+    reader, writer = await asyncio.open_unix_connection(tmp_path / "admin.sock")
+    assert await _ask(reader, writer) == b"200"
+    assert server.connections == 1
+    await server.close()
+    assert await reader.read() == b"hello"
+    assert server.connections == 0
+    writer.close()
+    await writer.wait_closed()
+    assert (tmp_path / "admin.sock").exists()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_unix_connection(tmp_path / "admin.sock")
+
+
+async def test_connections_above_the_limit_are_turned_away(server: AdminServer, tmp_path: Path) -> None:
+    """The third client gets a 503; when one leaves there is room again."""
+    pairs = [await asyncio.open_unix_connection(tmp_path / "admin.sock") for _ in range(2)]
+    for reader, writer in pairs:
+        assert await _ask(reader, writer) == b"200"
+    reader, writer = await asyncio.open_unix_connection(tmp_path / "admin.sock")
+    assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
+    writer.close()
+    await writer.wait_closed()
+    first_reader, first_writer = pairs.pop()
+    assert await first_reader.readexactly(5) == b"hello"
+    first_writer.close()
+    await first_writer.wait_closed()
+    # The server learns of the departure in its own time; until then it turns us away.
+    answer = b"503"
+    while answer == b"503":
+        pairs.append(await asyncio.open_unix_connection(tmp_path / "admin.sock"))
+        answer = await _ask(*pairs[-1])
+    assert answer == b"200"
+    for _, writer in pairs:
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_running_out_of_descriptors_does_not_end_the_server(server: AdminServer, tmp_path: Path) -> None:
+    """When accept fails, the server goes on and serves the client that waited."""
+    failed = asyncio.Event()
+    handler = OnMessage("Admin connection could not be accepted", failed.set)
+    log = logging.getLogger("interpose.admin.server")
+    log.addHandler(handler)
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.setblocking(False)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    loop = asyncio.get_running_loop()
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        await loop.sock_connect(client, str(tmp_path / "admin.sock"))
+        await failed.wait()
+    finally:
+        log.removeHandler(handler)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    await loop.sock_sendall(client, REQUEST)
+    assert b"200" in await loop.sock_recv(client, 65536)
+    client.close()
+
+
+def test_it_works_on_uvloop_and_leaves_no_descriptor(tmp_path: Path) -> None:
+    """The daemons run on uvloop: serve there, close, and count descriptors before and after."""
+
+    async def story(path: Path) -> None:
+        server = AdminServer(_listen(path), ROUTES)
+        server.start()
+        reader, writer = await asyncio.open_unix_connection(str(path))
+        assert await _ask(reader, writer) == b"200"
+        await server.close()
+        writer.close()
+        await writer.wait_closed()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(story(tmp_path / "warm.sock"))
+        before = _descriptors()
+        runner.run(story(tmp_path / "measured.sock"))
+        assert _descriptors() == before
+
+
+def test_the_http_library_comes_with_the_first_connection() -> None:
+    """A relay nobody asks does not carry h11."""
+    code = "import interpose.admin.server, sys; sys.exit('h11' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,99 @@
+"""Asking a daemon over its admin socket, and what is said when that fails."""
+
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from interpose.admin.routes import Request, Response, RouteTable, error_response, json_response, text_response
+from interpose.cli.admin_client import ask
+from interpose.errors import ConfigError
+
+Serve = Callable[[RouteTable], str]
+
+
+async def _echo(request: Request) -> Response:
+    return json_response({"body": request.json() if request.body else None})
+
+
+async def _refuse(request: Request) -> Response:
+    return error_response(400, "no such level")
+
+
+async def _text(request: Request) -> Response:
+    return text_response("hello")
+
+
+async def _empty(request: Request) -> Response:
+    return Response(status=204)
+
+
+ROUTES: RouteTable = {
+    ("GET", "/echo"): _echo,
+    ("PUT", "/echo"): _echo,
+    ("GET", "/refuse"): _refuse,
+    ("GET", "/text"): _text,
+    ("GET", "/empty"): _empty,
+}
+
+
+def test_requests_and_answers_are_json(serve: Serve) -> None:
+    """A body goes out as JSON, the answer comes back as values."""
+    address = serve(ROUTES)
+    assert ask(address, "GET", "/echo") == {"body": None}
+    assert ask(f"unix://{address}", "PUT", "/echo", {"level": "debug"}) == {"body": {"level": "debug"}}
+
+
+def test_an_empty_answer_is_an_empty_object(serve: Serve) -> None:
+    """Success without a body is success."""
+    assert ask(serve(ROUTES), "GET", "/empty") == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/refuse", "refused /refuse: no such level (400)"),
+        ("/x", "there is nothing at /x (404)"),
+        ("/text", "not JSON"),
+    ],
+)
+def test_refusals_carry_the_reason_of_the_daemon(serve: Serve, path: str, message: str) -> None:
+    """The words of the daemon reach the person who asked."""
+    with pytest.raises(click.ClickException) as caught:
+        ask(serve(ROUTES), "GET", path)
+    assert message in caught.value.message
+
+
+def test_without_a_daemon_the_message_names_the_address_and_what_to_check(tmp_path: Path) -> None:
+    """No socket, a dead socket and a switched-off one are told apart from a refusal."""
+    missing = str(tmp_path / "none.sock")
+    with pytest.raises(click.ClickException, match="is the relay running") as caught:
+        ask(missing, "GET", "/echo")
+    assert missing in caught.value.message
+    with pytest.raises(click.ClickException, match="no admin socket"):
+        ask("none", "GET", "/echo")
+    with pytest.raises(ConfigError, match="--admin"):
+        ask("0.0.0.0:1", "GET", "/echo")
+
+
+def test_something_that_is_not_http_is_recognised(tmp_path: Path) -> None:
+    """A mixed-up socket gets a hint instead of a traceback."""
+    path = str(tmp_path / "other.sock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(path)
+        listener.listen()
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"\x00\x00\x12\x04 this is HTTP/2\n\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(click.ClickException, match="is it the admin socket"):
+            ask(path, "GET", "/echo")
+        thread.join()

@@ -1,0 +1,44 @@
+"""Command lines in the style of Go."""
+
+import pytest
+
+from interpose.cli.go_flags import parse_go_flags
+
+
+@pytest.mark.parametrize("line", ["-a 1", "-a=1", "--a 1", "--a=1", "-a 0 --a=1"])
+def test_one_or_two_dashes_with_equals_or_blank_are_the_same(line: str) -> None:
+    """All four spellings mean the same, and the last one counts."""
+    parsed = parse_go_flags(line.split(), flags={"a"}, words=())
+    assert parsed.values == {"a": "1"}
+    assert parsed.problems == []
+
+
+def test_values_may_be_empty_hold_equals_or_start_with_a_dash() -> None:
+    """Whatever follows a flag is its value."""
+    parsed = parse_go_flags(["--a=", "-b=x=y", "-c", "-d"], flags={"a", "b", "c"}, words=())
+    assert parsed.values == {"a": "", "b": "x=y", "c": "-d"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--x=1"], "unknown flag --x"),
+        (["-x"], "unknown flag --x"),
+        (["---a", "1"], "unknown flag ---a"),
+        (["word"], "unexpected argument 'word'"),
+        (["--", "word"], "unexpected argument 'word'"),
+        (["-"], "unexpected argument '-'"),
+        (["-=1"], "unexpected argument '-=1'"),
+        (["--a"], "flag --a needs a value"),
+        (["--help=1"], "unknown flag --help"),
+    ],
+)
+def test_mistakes_are_named(arguments: list[str], problem: str) -> None:
+    """Each mistake says which word it was."""
+    assert problem in parse_go_flags(arguments, flags={"a"}, words={"help"}).problems
+
+
+def test_words_take_no_value() -> None:
+    """-help and --help are found anywhere before the end mark."""
+    assert parse_go_flags(["-help", "--a", "1"], flags={"a"}, words={"help"}).words == {"help"}
+    assert parse_go_flags(["--"], flags={"a"}, words={"help"}).problems == []

@@ -1,0 +1,87 @@
+"""The program finds its commands, loads no more than it needs, and ends with the right code."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from interpose import __version__
+from interpose.cli.main import SUBCOMMANDS, cli
+from interpose.errors import ConfigError, SocketInUseError
+
+
+def test_help_lists_the_commands_and_version_prints_it() -> None:
+    """The overview names every command with its summary."""
+    overview = CliRunner().invoke(cli, ["--help"])
+    assert overview.exit_code == 0
+    for name, entry in SUBCOMMANDS.items():
+        assert name in overview.output
+        assert entry.summary in overview.output
+    assert CliRunner().invoke(cli, ["--version"]).output == f"interpose {__version__}\n"
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_every_command_of_the_table_exists(name: str) -> None:
+    """No entry of the overview leads nowhere."""
+    result = CliRunner().invoke(cli, [name, "--help"])
+    assert result.exit_code == 0
+    assert f"Usage: cli {name}" in result.output
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["relay", "--nonsense"], ["relay", "word"], ["log-level"]])
+def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
+    """Unknown commands, flags and arguments are usage errors."""
+    assert CliRunner().invoke(cli, arguments).exit_code == 2
+
+
+def test_each_problem_of_the_settings_has_its_own_line_and_the_code_is_78(process: Any) -> None:
+    """A service manager can tell bad settings from a crash, a person can read them."""
+    result = CliRunner().invoke(cli, ["relay", "--grace", "x", "--max-streams", "0"])
+    assert result.exit_code == 78
+    assert [line.split(": ")[:2] for line in result.stderr.splitlines()] == [
+        ["error", "flag --max-streams"],
+        ["error", "flag --grace"],
+    ]
+    assert process.runs == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (ConfigError(["a: b", "c: d"]), 78, "error: a: b\nerror: c: d\n"),
+        (SocketInUseError("/run/x.sock", 42), 1, "error: socket /run/x.sock is in use by PID 42\n"),
+    ],
+)
+def test_errors_of_the_running_relay_become_messages(process: Any, error: Exception, code: int, text: str) -> None:
+    """What the relay raises on purpose is shown without a traceback."""
+    process.error = error
+    result = CliRunner().invoke(cli, ["relay"])
+    assert (result.exit_code, result.stderr) == (code, text)
+
+
+def test_a_relay_command_line_loads_nothing_heavy() -> None:
+    """The parts a pass-through relay does not need are not imported before it listens."""
+    heavy = ["yaml", "prometheus_client", "h11", "google.protobuf", "msgspec", "http.client", "asyncio", "subprocess"]
+    code = (
+        "import sys, interpose.cli.main, interpose.cli.relay, interpose.config.load, interpose.instrumentation.logging;"
+        "from interpose.cli.koord_runtime_proxy import load_flags;"
+        "from interpose.config.load import load;"
+        "load(flags={}, env={}); load_flags({}, {});"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_installed_program_reports_bad_settings() -> None:
+    """The real process ends with 78 and writes to stderr only."""
+    code = "from interpose.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "relay", "--listen", "relative.sock"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 78
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: flag --listen: ")
+    assert "relative.sock" in done.stderr

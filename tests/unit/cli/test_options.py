@@ -1,0 +1,52 @@
+"""Options follow the table of settings."""
+
+import click
+from click.testing import CliRunner
+
+from interpose.cli.options import SettingOption, SettingsCommand, given_flags, parameter_name, setting_options
+from interpose.config.load import Given
+from interpose.config.reference import SECTION_TITLES
+from interpose.config.table import RELAY_SETTINGS
+
+
+def test_there_is_one_option_per_setting() -> None:
+    """No setting lacks its flag, and none is left over."""
+    options = setting_options()
+    assert [option.setting for option in options if isinstance(option, SettingOption)] == list(RELAY_SETTINGS)
+
+
+def test_help_shows_section_default_and_variable() -> None:
+    """A reader of --help learns everything needed to set a value."""
+    command = SettingsCommand("x", params=setting_options(), callback=lambda **_: None)
+    text = CliRunner().invoke(command, ["--help"], terminal_width=400).output
+    for title in SECTION_TITLES.values():
+        assert f"\n{title}:\n" in text
+    assert "[default: 64KiB; env: INTERPOSE_MAX_HEADER_LIST]" in text
+    for setting in RELAY_SETTINGS:
+        assert setting.flag in text
+        assert setting.env in text
+
+
+def test_only_given_flags_count() -> None:
+    """What was not on the command line stays open for other sources; switches can be turned off too."""
+    seen: dict[str, Given] = {}
+
+    def callback(**parameters: object) -> None:
+        seen.update(given_flags(parameters))
+
+    command = click.Command("x", params=setting_options(), callback=callback)
+    CliRunner().invoke(
+        command, ["--max-streams", "5", "--no-take-over", "--socket-like-backend"], catch_exceptions=False
+    )
+    assert seen == {
+        "limits.max_streams": Given("5", "flag --max-streams"),
+        "process.take_over": Given("false", "flag --no-take-over"),
+        "socket.like_backend": Given("true", "flag --socket-like-backend"),
+    }
+
+
+def test_parameter_names_are_unique_python_names() -> None:
+    """Dots of keys become double underscores."""
+    names = [parameter_name(setting) for setting in RELAY_SETTINGS]
+    assert len(set(names)) == len(names)
+    assert all(name.isidentifier() for name in names)
