@@ -9,7 +9,6 @@ import asyncio
 import importlib
 import logging
 import socket
-import sys
 
 from interpose.admin.routes import RouteTable
 from interpose.instrumentation.logging import RateLimited
@@ -21,7 +20,6 @@ _log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 64
 # Out of descriptors: they come back when somebody closes one, so ask again soon but not in a tight loop.
 _ACCEPT_PAUSE = 0.1
-_CONNECTION = "interpose.admin.connection"
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -34,6 +32,7 @@ class AdminServer:
         self._max_connections = max_connections
         self._tasks = TaskBag()
         self._connections = 0
+        self._h11_loaded = False
         self._limited = RateLimited(_log)
 
     @property
@@ -79,9 +78,10 @@ class AdminServer:
 
     async def _converse(self, sock: socket.socket) -> None:
         try:
-            if _CONNECTION not in sys.modules:
+            if not self._h11_loaded:
                 # In a thread: reading h11 from disk would hold up the calls on this loop.
-                await asyncio.to_thread(importlib.import_module, _CONNECTION)
+                await asyncio.to_thread(importlib.import_module, "interpose.admin.connection")
+                self._h11_loaded = True
             from interpose.admin.connection import HttpLimits, serve
 
             await serve(sock, self._routes, HttpLimits())

@@ -167,10 +167,10 @@ def unlink(client: Stream, backend: Stream) -> None:
 class Passthrough:
     """Opens the backend's side of a call and ties the two streams together."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, requests: Requests | None = None, replies: Replies | None = None) -> None:
         self._ledger = ledger
-        self.requests = Requests(ledger)
-        self.replies = Replies(ledger)
+        self.requests = requests if requests is not None else Requests(ledger)
+        self.replies = replies if replies is not None else Replies(ledger)
 
     def join(self, stream: Stream, conn: ClientConnection, wire: bytes, end: bool) -> None:
         """Send the call on."""

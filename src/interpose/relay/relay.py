@@ -1,60 +1,139 @@
 """The relay itself: every new stream of a client comes here and is sent on its way."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from interpose.h2.errors import ErrorCode
 from interpose.h2.headers import Headers
 from interpose.h2.stream import Stream
+from interpose.relay.interceptor import Direction, Interceptor, Reply, Tap
+from interpose.relay.methods import METHODS
 from interpose.relay.passthrough import Ledger, Passthrough
-from interpose.relay.routes import Routes
+from interpose.relay.routes import Route, Routes
 from interpose.rpc.answer import answer
 from interpose.rpc.listener import ClientLink
 from interpose.rpc.status import Code
+from interpose.rpc.transport import Hub
 
 
 class Relay:
-    """Routes calls. Holds no connection and no socket: those are the listener's and the upstreams'."""
+    """Routes calls. Holds no connection and no socket: those are the listener's and the upstreams'.
 
-    def __init__(self, routes: Routes, ledger: Ledger, *, max_streams: int, header_list: int) -> None:
+    A method nobody subscribes to never leaves the frame loop, and without any subscriber the code for them is not
+    even imported.
+    """
+
+    def __init__(
+        self,
+        routes: Routes,
+        ledger: Ledger,
+        *,
+        max_streams: int,
+        header_list: int,
+    ) -> None:
         self.routes = routes
         self.ledger = ledger
         self.passthrough = Passthrough(ledger)
+        self.collector: Any = None
+        self.watchers: Any = None
         self._known = routes.known
         self._max_streams = max_streams
         self._header_list = header_list
+        self._message_limit = 0
         self._requests = self.passthrough.requests
         self._replies = self.passthrough.replies
 
+    def subscribe(
+        self,
+        interceptors: Sequence[Interceptor],
+        taps: Sequence[Tap],
+        *,
+        hub: Hub,
+        message_limit: int,
+        now: Callable[[], float],
+    ) -> None:
+        """Say once, before serving, who intercepts and who looks on. The order of interceptors is theirs to run in."""
+        from interpose.relay.chain import Chain
+        from interpose.relay.collected import Collector
+        from interpose.relay.taps import Watchers
+
+        chain = Chain(interceptors)
+        for name in chain.methods:
+            if METHODS[name].server_streaming:
+                raise ValueError(f"{name} streams its replies: it can be tapped, not intercepted")
+        self._message_limit = message_limit
+        self.watchers = Watchers(taps)
+        self.collector = Collector(
+            chain=chain, watchers=self.watchers, hub=hub, ledger=self.ledger, limit=message_limit, now=now
+        )
+        for name in METHODS:
+            for route in self.routes.of_method(name):
+                route.subscribe(intercepted=name in chain.methods, taps=self.watchers.of(name))
+
+    async def call(
+        self, path: bytes, message: bytes, *, origin: str, below: Interceptor | None = None, timeout: float = 10.0
+    ) -> Reply:
+        """A call of one of our own parts, which enters the chain below that part."""
+        reply: Reply = await self.collector.originate(
+            self._known[path], path, message, origin=origin, below=below, timeout=timeout
+        )
+        return reply
+
     def accept(self, link: ClientLink) -> Callable[[Stream, Headers, bool], None]:
         """What to do with the streams of this client."""
-        return self._open
 
-    def _open(self, stream: Stream, headers: Headers, end: bool) -> None:
-        route = self._known.get(headers.path)
-        if route is None:
-            route = self.routes.find(headers.path)
-        ledger = self.ledger
-        ledger.begin(stream, route.stats)
-        if headers.oversized:
-            ledger.finish(stream, Code.RESOURCE_EXHAUSTED)
-            answer(
-                stream,
-                Code.RESOURCE_EXHAUSTED,
-                f"header list of {headers.size} bytes is over the limit of {self._header_list}",
-            )
-            return
-        if ledger.active > self._max_streams:
-            ledger.finish(stream, Code.UNAVAILABLE)
-            stream.reset(ErrorCode.REFUSED_STREAM)
-            return
-        upstream = route.upstream
-        conn = upstream.current
-        if conn is None or len(conn.streams) >= conn.stream_limit:
-            conn = upstream.connection()
-            if conn is None:
-                self.passthrough.wait(stream, upstream, headers.wire, end)
+        def accept(stream: Stream, headers: Headers, end: bool) -> None:
+            route = self._known.get(headers.path)
+            if route is None:
+                route = self.routes.find(headers.path)
+            ledger = self.ledger
+            ledger.begin(stream, route.stats)
+            if headers.oversized or ledger.active > self._max_streams:
+                self._refuse(stream, headers)
                 return
-        peer = conn.open(self._replies, headers.wire, end)
-        peer.peer = stream
-        stream.peer = peer
-        stream.sink = self._requests
+            if route.special:
+                self._special(link, stream, headers, route, end)
+                return
+            upstream = route.upstream
+            conn = upstream.current
+            if conn is None or len(conn.streams) >= conn.stream_limit or conn.blocked:
+                self._slow_open(self.passthrough, stream, headers, route, end)
+                return
+            peer = conn.open(self._replies, headers.wire, end)
+            peer.peer = stream
+            stream.peer = peer
+            stream.sink = self._requests
+
+        return accept
+
+    def _refuse(self, stream: Stream, headers: Headers) -> None:
+        if headers.oversized:
+            self.ledger.finish(stream, Code.RESOURCE_EXHAUSTED)
+            why = f"header list of {headers.size} bytes is over the limit of {self._header_list}"
+            answer(stream, Code.RESOURCE_EXHAUSTED, why)
+        else:
+            self.ledger.finish(stream, Code.UNAVAILABLE)
+            stream.reset(ErrorCode.REFUSED_STREAM)
+
+    def _slow_open(self, way: Passthrough, stream: Stream, headers: Headers, route: Route, end: bool) -> None:
+        """The backend is away, full or not reading."""
+        upstream = route.upstream
+        conn = upstream.connection()
+        if conn is None:
+            way.wait(stream, upstream, headers.wire, end)
+        elif upstream.congested:
+            self.ledger.finish(stream, Code.UNAVAILABLE)
+            answer(stream, Code.UNAVAILABLE, f"runtime {upstream.path} does not read its socket")
+        else:
+            way.join(stream, conn, headers.wire, end)
+
+    def _special(self, link: ClientLink, stream: Stream, headers: Headers, route: Route, end: bool) -> None:
+        if route.intercepted:
+            self.collector.collect(stream, headers, route, link.peer, end)
+            return
+        from interpose.relay.taps import Viewing, tapped
+
+        if route.method is not None:
+            view = Viewing(self.watchers, route.taps, route.method, self._message_limit)
+            view.headers(Direction.REQUEST, headers)
+            self._slow_open(tapped(self.ledger, view), stream, headers, route, end)

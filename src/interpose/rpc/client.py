@@ -34,10 +34,16 @@ class Client:
         if conn is not None:
             return conn
         future: asyncio.Future[ClientConnection] = asyncio.get_running_loop().create_future()
-        waiter = Waiter(
-            lambda conn: future.done() or future.set_result(conn),
-            lambda why: future.done() or future.set_exception(RpcError(Code.UNAVAILABLE, why)),
-        )
+
+        def ready(conn: ClientConnection) -> None:
+            if not future.done():
+                future.set_result(conn)
+
+        def expired(why: str) -> None:
+            if not future.done():
+                future.set_exception(RpcError(Code.UNAVAILABLE, why))
+
+        waiter = Waiter(ready, expired)
         self._upstream.wait(waiter)
         try:
             conn = await future

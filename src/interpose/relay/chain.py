@@ -1,0 +1,79 @@
+"""Running a call through its interceptors, so that none of them can hurt it.
+
+An exception before `proceed`: the call goes on with the bytes it had when it entered that interceptor. After it: the
+answer that `proceed` gave is returned. Each is counted, and logged once per interceptor and method.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+
+from interpose.relay.interceptor import Call, Interceptor, Reply
+
+_log = logging.getLogger(__name__)
+
+Last = Callable[[Call], Awaitable[Reply]]
+
+
+class Chain:
+    """An ordered list of interceptors; the first one sees the caller's request."""
+
+    def __init__(self, interceptors: Sequence[Interceptor]) -> None:
+        self._interceptors = tuple(interceptors)
+        self.errors: Counter[tuple[str, str, str]] = Counter()  # (interceptor, method, before|after)
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """Everything somebody intercepts."""
+        return frozenset(name for interceptor in self._interceptors for name in interceptor.methods)
+
+    async def run(self, call: Call, last: Last, *, below: Interceptor | None = None) -> Reply:
+        """Pass the call through the interceptors of its method (those below one of them) and then to `last`."""
+        start = self._interceptors.index(below) + 1 if below is not None else 0
+        chain = [one for one in self._interceptors[start:] if call.method.name in one.methods]
+        return await self._step(call, chain, 0, last)
+
+    async def _step(self, call: Call, chain: list[Interceptor], index: int, last: Last) -> Reply:
+        if index == len(chain):
+            return await last(call)
+        interceptor = chain[index]
+        entered_with = call.body.data()
+        answers: list[Reply] = []
+        proceeded = False
+
+        async def proceed() -> Reply:
+            nonlocal proceeded
+            if proceeded:
+                raise RuntimeError(f"interceptor {interceptor.name} called proceed twice")
+            proceeded = True
+            answers.append(await self._step(call, chain, index + 1, last))
+            return answers[0]
+
+        try:
+            return await interceptor.intercept(call, proceed)
+        except Exception as error:
+            self._note(interceptor, call, "after" if answers else "before", error)
+            if answers:
+                return _unchanged(answers[0])
+            if proceeded:
+                # The rest of the chain itself failed, which it never does: let the server answer INTERNAL.
+                raise
+            call.body.restore(entered_with)
+            return await self._step(call, chain, index + 1, last)
+
+    def _note(self, interceptor: Interceptor, call: Call, when: str, error: Exception) -> None:
+        key = (interceptor.name, call.method.name, when)
+        self.errors[key] += 1
+        if self.errors[key] == 1:
+            _log.error(
+                "Interceptor failed, the call passed without it; further failures are only counted",
+                extra={"kv": {"interceptor": key[0], "method": key[1], "proceed": key[2]}},
+                exc_info=error,
+            )
+
+
+def _unchanged(reply: Reply) -> Reply:
+    """The runtime's answer as it came: half an edit is worse than none."""
+    if reply.body is not None and reply.raw is not None:
+        return Reply(code=reply.code, message=reply.message, raw=reply.raw)
+    return reply

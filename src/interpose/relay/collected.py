@@ -1,0 +1,278 @@
+"""Intercepted calls: the request is collected whole, passes the chain, and the reply goes back.
+
+The caller's cancellation or loss cancels the task at once, and with it hooks and backend. What nobody changed goes on
+as the bytes that came, in both directions: headers, message, trailers. A request that is not one message is not ours
+to judge: it goes on untouched and the runtime answers.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from interpose.h2.headers import Headers, encode
+from interpose.h2.stream import NOWHERE, Stream
+from interpose.relay.chain import Chain
+from interpose.relay.interceptor import Body, Call, Direction, Interceptor, Reply
+from interpose.relay.messages import CriParser
+from interpose.relay.methods import Method
+from interpose.relay.passthrough import Ledger
+from interpose.relay.routes import Route
+from interpose.relay.taps import Watchers
+from interpose.rpc.answer import answer, stop_upload
+from interpose.rpc.client import Client
+from interpose.rpc.exchange import RawReply, plain
+from interpose.rpc.framing import PREFIX, Messages, format_timeout, frame, parse_timeout, request_headers, too_large
+from interpose.rpc.status import Code, RpcError
+from interpose.rpc.tasks import TaskBag
+from interpose.rpc.transport import Hub
+
+
+class Collector:
+    """Runs intercepted calls. One per relay."""
+
+    def __init__(
+        self,
+        *,
+        chain: Chain,
+        watchers: Watchers,
+        hub: Hub,
+        ledger: Ledger,
+        limit: int,
+        now: Callable[[], float],
+    ) -> None:
+        self.chain = chain
+        self.watchers = watchers
+        self.hub = hub
+        self.ledger = ledger
+        self.limit = limit
+        self.now = now
+        self.tasks = TaskBag()
+
+    def collect(self, stream: Stream, headers: Headers, route: Route, peer: object, end: bool) -> None:
+        """Take over a client's stream."""
+        collected = Collected(self, stream, headers, route, peer)
+        if end:
+            collected.complete()
+
+    async def originate(
+        self, route: Route, path: bytes, message: bytes, *, origin: str, below: Interceptor | None, timeout: float
+    ) -> Reply:
+        """A call of one of our own parts: it enters the chain below that part, and every tap sees it."""
+        method = _method_of(route)
+        deadline = self.now() + timeout
+        call = Call(
+            method=method,
+            path=path,
+            body=Body(message, CriParser(method.request)),
+            deadline=deadline,
+            origin=origin,
+        )
+        number = self.watchers.number()
+        self.watchers.show(route.taps, number, method, origin, Direction.REQUEST, message)
+
+        async def last(call: Call) -> Reply:
+            body = call.body.data()
+            if body != message:
+                self.watchers.show(route.taps, number, method, origin, Direction.FORWARDED, body)
+            wire = request_headers(path, (), max(deadline - self.now(), 0.0))
+            raw = await Client(route.upstream, self.hub, limit=self.limit).exchange(wire, frame(body))
+            return self.reply(raw, method)
+
+        try:
+            async with asyncio.timeout_at(deadline):
+                reply = await self.chain.run(call, last, below=below)
+        except TimeoutError:
+            reply = Reply(code=Code.DEADLINE_EXCEEDED, message=f"no answer within {timeout:g} s")
+        if reply.body is not None:
+            self.watchers.show(route.taps, number, method, origin, Direction.REPLY, reply.body.data())
+        self.watchers.end(route.taps, number, method, reply.code)
+        return reply
+
+    def reply(self, raw: RawReply, method: Method) -> Reply:
+        """The backend's answer as interceptors see it."""
+        error = raw.status
+        if error is not None:
+            return Reply(code=error.code, message=error.message, raw=raw)
+        try:
+            message = raw.message(self.limit)
+        except RpcError as unreadable:
+            return Reply(code=0, body=Body(b"", CriParser(method.response), unreadable=str(unreadable)), raw=raw)
+        return Reply(code=0, body=Body(message, CriParser(method.response)), raw=raw)
+
+
+class Collected:
+    """The sink of one intercepted client stream."""
+
+    def __init__(self, owner: Collector, stream: Stream, headers: Headers, route: Route, peer: object) -> None:
+        self._owner = owner
+        self._stream = stream
+        self._headers = headers
+        self._route = route
+        self._peer = peer
+        self._body = bytearray()
+        self._task: asyncio.Task[None] | None = None
+        self._method = _method_of(route)
+        self._number = owner.watchers.number() if route.taps else 0
+        timeout = headers.get(b"grpc-timeout")
+        seconds = parse_timeout(timeout) if timeout is not None else None
+        self._deadline = None if seconds is None else owner.now() + seconds
+        self._sent_body = b""
+        stream.sink = self
+
+    # -- collecting
+
+    def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
+        self.complete()
+
+    def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
+        self._body += data
+        if stream.call is not None:
+            stream.call.bytes_received += len(data)
+        if len(self._body) > self._owner.limit + PREFIX:
+            self._end(Code.RESOURCE_EXHAUSTED)
+            answer(stream, Code.RESOURCE_EXHAUSTED, too_large(len(self._body), self._owner.limit).message)
+            return
+        if end:
+            self.complete()
+        else:
+            stream.credit(len(data))
+
+    def on_sent(self, stream: Stream, count: int) -> None:
+        """The reply is in memory anyway."""
+
+    def on_reset(self, stream: Stream, code: int) -> None:
+        if stream.call is not None:
+            stream.call.resets += 1
+        self.on_lost(stream)
+
+    def on_lost(self, stream: Stream) -> None:
+        stream.sink = NOWHERE
+        self._end(Code.CANCELLED)
+        if self._task is not None:
+            self._task.cancel()
+
+    def complete(self) -> None:
+        """The request is there."""
+        name = f"call {self._headers.path.decode('latin-1')}"
+        self._task = self._owner.tasks.spawn(self._run(), name=name)
+
+    # -- running
+
+    async def _run(self) -> None:
+        owner, stream = self._owner, self._stream
+        self._sent_body = bytes(self._body)
+        self._body.clear()
+        try:
+            reply = await self._through_chain()
+        except RpcError as error:
+            reply = Reply(code=error.code, message=error.message)
+        except Exception:
+            self._end(Code.INTERNAL)
+            answer(stream, Code.INTERNAL, "internal error")
+            owner.hub.flush()
+            raise
+        self._send(reply)
+        owner.hub.flush()
+
+    async def _through_chain(self) -> Reply:
+        owner = self._owner
+        messages = Messages(owner.limit).feed(self._sent_body)
+        if len(messages) != 1 or PREFIX + len(messages[0][1]) != len(self._sent_body):
+            return await self._forward(self._sent_body)
+        compressed, raw = messages[0]
+        unreadable = ""
+        try:
+            message = plain(self._headers, compressed, raw, owner.limit)
+        except RpcError as error:
+            if error.code is Code.RESOURCE_EXHAUSTED:
+                raise
+            message, unreadable = raw, error.message
+        call = Call(
+            method=self._method,
+            path=self._headers.path,
+            body=Body(message, CriParser(self._method.request), unreadable=unreadable),
+            metadata=[item for item in self._headers.items() if not item[0].startswith(b":")],
+            peer=self._peer,
+            deadline=self._deadline,
+        )
+        self._show(Direction.REQUEST, message)
+
+        async def last(call: Call) -> Reply:
+            now = call.body.data()
+            if now == message:
+                return await self._forward(self._sent_body)
+            self._show(Direction.FORWARDED, now)
+            return await self._forward(frame(now))
+
+        return await owner.chain.run(call, last)
+
+    async def _forward(self, body: bytes) -> Reply:
+        owner = self._owner
+        owner.ledger.forwarded(self._stream)
+        wire = self._headers.wire
+        if self._deadline is not None:
+            left = self._deadline - owner.now()
+            if left <= 0:
+                return Reply(code=Code.DEADLINE_EXCEEDED, message="deadline passed before the call was sent on")
+            wire = _rewritten(self._headers, {b"grpc-timeout": format_timeout(left)}, len(body) != len(self._sent_body))
+        elif len(body) != len(self._sent_body):
+            wire = _rewritten(self._headers, {}, True)
+        client = Client(self._route.upstream, owner.hub, limit=owner.limit + PREFIX)
+        return owner.reply(await client.exchange(wire, body), self._method)
+
+    # -- answering
+
+    def _send(self, reply: Reply) -> None:
+        stream, raw = self._stream, reply.raw
+        if reply.body is not None:
+            changed = raw is None or _message_of(raw, self._owner.limit) != reply.body.data()
+            if self._number:
+                self._show(Direction.REPLY, reply.body.data())
+        else:
+            changed = False
+        self._end(reply.code)
+        if raw is None or raw.failure is not None:
+            answer(stream, Code(reply.code), reply.message)
+            return
+        body = frame(reply.body.data()) if changed and reply.body is not None else raw.body
+        if raw.headers is not None:
+            resized = len(body) != len(raw.body)
+            stream.send_headers(_rewritten(raw.headers, {}, True) if resized else raw.headers.wire, False)
+            if stream.call is not None:
+                stream.call.bytes_sent += len(body)
+            stream.send_data(body, raw.trailers is raw.headers)
+        if raw.trailers is not None and raw.trailers is not raw.headers:
+            stream.send_headers(raw.trailers.wire, True)
+        stop_upload(stream)
+
+    def _show(self, direction: Direction, message: bytes) -> None:
+        if self._number:
+            self._owner.watchers.show(self._route.taps, self._number, self._method, "client", direction, message)
+
+    def _end(self, code: int) -> None:
+        if self._stream.call is not None and self._number:
+            self._owner.watchers.end(self._route.taps, self._number, self._method, code)
+        self._owner.ledger.finish(self._stream, code)
+
+
+def _message_of(raw: RawReply, limit: int) -> bytes | None:
+    try:
+        return raw.message(limit)
+    except RpcError:
+        return None
+
+
+def _method_of(route: Route) -> Method:
+    if route.method is None:
+        raise LookupError("only known methods can be intercepted")
+    return route.method
+
+
+def _rewritten(headers: Headers, values: dict[bytes, bytes], resized: bool) -> bytes:
+    """The block with some values replaced, and without a content-length that no longer holds."""
+    parts = []
+    for field in headers.fields:
+        if field.name in values:
+            parts.append(encode([(field.name, values[field.name])]))
+        elif not (resized and field.name == b"content-length"):
+            parts.append(field.wire)
+    return b"".join(parts)

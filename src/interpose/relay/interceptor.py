@@ -1,0 +1,164 @@
+"""The two seams of the relay, both subscribed per method.
+
+An Interceptor stands in the way of a call: it may change the request, refuse it, and change the reply. A Tap looks
+on: it gets copies of whole messages and can neither delay nor change anything.
+
+Pure: what a call is and what may be done with it. Running the chain is `chain`'s business, moving bytes `collected`'s.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias
+
+from interpose.relay.methods import Method
+
+CLIENT = "client"
+
+
+class Unreadable(Exception):  # noqa: N818 - a fact about the message, which passes on as it came
+    """The message cannot be parsed: an encoding nobody knows, or bytes that are no such message."""
+
+
+class Parser(Protocol):
+    """Turns bytes into a message and back. Messages keep what they do not know."""
+
+    def parse(self, data: bytes) -> Any:
+        """A message, or Unreadable."""
+
+    def serialize(self, message: Any) -> bytes:
+        """Its bytes, the same for the same content."""
+
+
+class Body:
+    """One message, parsed when first asked for.
+
+    What nobody changed is sent as the bytes that came: after parsing, a message counts as changed only if it now
+    serializes to something else than right after parsing.
+    """
+
+    __slots__ = ("_message", "_parser", "_raw", "_snapshot", "_unreadable")
+
+    def __init__(self, raw: bytes, parser: Parser, *, unreadable: str = "") -> None:
+        self._raw = raw
+        self._parser = parser
+        self._unreadable = unreadable
+        self._message: Any = None
+        self._snapshot = b""
+
+    @property
+    def message(self) -> Any:
+        """The parsed message, to be edited in place. Raises Unreadable."""
+        if self._message is None:
+            if self._unreadable:
+                raise Unreadable(self._unreadable)
+            self._message = self._parser.parse(self._raw)
+            self._snapshot = self._parser.serialize(self._message)
+        return self._message
+
+    def data(self) -> bytes:
+        """The message as it is now."""
+        if self._message is None:
+            return self._raw
+        now = self._parser.serialize(self._message)
+        return self._raw if now == self._snapshot else now
+
+    def restore(self, raw: bytes) -> None:
+        """Forget what was done to the message."""
+        self._raw = raw
+        self._message = None
+
+
+class Call:
+    """A call on its way to the runtime."""
+
+    __slots__ = ("body", "deadline", "metadata", "method", "origin", "path", "peer")
+
+    def __init__(
+        self,
+        *,
+        method: Method,
+        path: bytes,
+        body: Body,
+        metadata: Sequence[tuple[bytes, bytes]] = (),
+        peer: Any = None,
+        deadline: float | None = None,
+        origin: str = CLIENT,
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.body = body
+        self.metadata = metadata
+        self.peer = peer
+        self.deadline = deadline  # on the loop's clock; None: the caller waits for ever
+        self.origin = origin  # CLIENT, or the name of the part of ours that made the call
+
+    @property
+    def request(self) -> Any:
+        """The parsed request, to be edited in place."""
+        return self.body.message
+
+
+class Reply:
+    """What came back. `code` 0 is OK; only then is there a message."""
+
+    __slots__ = ("body", "code", "message", "raw")
+
+    def __init__(self, *, code: int, message: str = "", body: Body | None = None, raw: Any = None) -> None:
+        self.code = code
+        self.message = message
+        self.body = body
+        self.raw = raw  # the backend's own reply, sent on untouched unless the body was changed
+
+    @property
+    def response(self) -> Any:
+        """The parsed response, to be edited in place."""
+        if self.body is None:
+            raise Unreadable("the call failed: there is no response message")
+        return self.body.message
+
+
+def refusal(code: int, message: str) -> Reply:
+    """A reply of an interceptor that does not let the call pass. A value, not an exception: it is a decision."""
+    return Reply(code=code, message=message)
+
+
+Proceed: TypeAlias = Callable[[], Awaitable[Reply]]
+
+
+class Interceptor(Protocol):
+    """Stands in the way of the methods it names."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def methods(self) -> Collection[str]:
+        """Names of unary CRI methods."""
+
+    async def intercept(self, call: Call, proceed: Proceed) -> Reply:
+        """Let the call pass with `await proceed()`, at most once, or answer it."""
+
+
+class Direction(StrEnum):
+    """Which message a tap sees."""
+
+    REQUEST = "request"  # as the caller sent it
+    FORWARDED = "forwarded"  # as the runtime got it, if that differs
+    REPLY = "reply"  # as the caller gets it
+
+
+class Tap(Protocol):
+    """Looks at the methods it names. Called in the frame loop: it copies what it needs and returns."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def methods(self) -> Collection[str]:
+        """Names of CRI methods, streaming ones included."""
+
+    def on_message(self, call: int, method: Method, origin: str, direction: Direction, message: bytes) -> None:
+        """A whole message; `call` is a number that tells calls apart."""
+
+    def on_end(self, call: int, method: Method, code: int) -> None:
+        """The call is over."""
