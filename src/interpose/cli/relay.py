@@ -18,7 +18,7 @@ def run_loaded(loaded: Loaded, *, print_config: bool = False) -> int:
 
         click.echo(values_table(loaded))
         return 0
-    from interpose.relay.process import run
+    from interpose.cli.relay_process import run
 
     return run(loaded.settings)
 

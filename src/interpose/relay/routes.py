@@ -4,10 +4,10 @@ One route per known CRI path of both API versions, made at start; every other pa
 backend. Unknown services belong to the runtime.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from interpose.relay.methods import METHODS, Method
+from interpose.relay.methods import METHODS, Concern, Method
 from interpose.relay.stats import MethodStats
 
 OTHER: Final = "other"
@@ -45,7 +45,8 @@ class Routes:
             for path in method.paths:
                 service = path[1:].rpartition("/")[0]
                 upstream = image if method.service == "ImageService" else runtime
-                self.known[path.encode()] = Route(upstream, MethodStats(service, method.name), method)
+                stats = MethodStats(service, method.name, endless=method.concern is Concern.EVENTS)
+                self.known[path.encode()] = Route(upstream, stats, method)
 
     def find(self, path: bytes) -> Route:
         """The route of a path that is not among the known ones."""
@@ -58,8 +59,3 @@ class Routes:
     def stats(self) -> list[MethodStats]:
         """Every record, for metrics."""
         return [self._runtime_other.stats, *(route.stats for route in self.known.values())]
-
-
-def by_path(routes: Routes) -> Mapping[bytes, Route]:
-    """The table itself, for the data path."""
-    return routes.known

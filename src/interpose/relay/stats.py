@@ -22,6 +22,7 @@ class MethodStats:
         "bytes_received",
         "bytes_sent",
         "codes",
+        "endless",
         "method",
         "own_buckets",
         "own_sum",
@@ -30,9 +31,10 @@ class MethodStats:
         "started",
     )
 
-    def __init__(self, service: str, method: str) -> None:
+    def __init__(self, service: str, method: str, *, endless: bool = False) -> None:
         self.service = service
         self.method = method
+        self.endless = endless  # its streams end only with the client or the process
         self.started = 0
         self.codes = [0] * CODES
         self.resets = 0

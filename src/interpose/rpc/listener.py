@@ -83,7 +83,6 @@ class Listener:
         self._admission = admission
         self._accept = accept
         self._server: asyncio.AbstractServer | None = None
-        self._drained: asyncio.Event | None = None
 
     async def start(self, sock: socket.socket) -> None:
         """Serve a bound socket. The caller keeps its own descriptor: we work on a duplicate."""
@@ -120,8 +119,6 @@ class Listener:
         if (fault := link.conn.failed) is not None:
             self.faults[fault.code.name] = self.faults.get(fault.code.name, 0) + 1
             _log.warning("Peer broke the protocol", extra={"kv": {"pid": link.pid, "err": str(fault)}})
-        if self._drained is not None and not self.links:
-            self._drained.set()
 
     def tick(self) -> None:
         """A second has passed. A peer that leaves something half said for too long is cut off."""
@@ -139,20 +136,10 @@ class Listener:
             self._server.close()
             self._server = None
 
-    async def drain(self, grace: float) -> bool:
-        """No new calls; wait until those in flight have ended. False if the time was not enough."""
-        self.stop_accepting()
-        self._drained = asyncio.Event()
+    def drain(self) -> None:
+        """Ask every client to go elsewhere; each link closes when its last call has ended."""
         for link in list(self.links):
             link.server.drain()
-        self._hub.flush()
-        if not self.links:
-            return True
-        try:
-            await asyncio.wait_for(self._drained.wait(), grace)
-        except TimeoutError:
-            return False
-        return True
 
     def abort(self) -> None:
         """Close what is left."""

@@ -16,4 +16,4 @@ async def serve_runtime(path: str | Path, runtime: FakeRuntime) -> AsyncIterator
         yield server
     finally:
         await server.close()
-        Path(path).unlink(missing_ok=True)
+        Path(path).unlink(missing_ok=True)  # noqa: ASYNC240 - a test's own file

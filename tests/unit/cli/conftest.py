@@ -18,10 +18,10 @@ from interpose.config.settings import RelaySettings
 
 
 class FakeProcess(ModuleType):
-    """Stands for `interpose.relay.process`: remembers what it was run with and answers with an exit code."""
+    """Stands for `interpose.cli.relay_process`: remembers what it was run with and answers with an exit code."""
 
     def __init__(self) -> None:
-        super().__init__("interpose.relay.process")
+        super().__init__("interpose.cli.relay_process")
         self.runs: list[RelaySettings] = []
         self.exit_code = 0
         self.error: Exception | None = None

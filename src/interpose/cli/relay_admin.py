@@ -1,0 +1,164 @@
+"""The admin socket of the relay: health, metrics, and JSON for views and tools."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from socket import socket
+
+from interpose import __version__
+from interpose.admin.health import Check, health_routes
+from interpose.admin.metrics import metrics_route
+from interpose.admin.routes import BadRequestError, Handler, Hijack, Request, Response, RouteTable, error_response
+from interpose.admin.routes import json_response as json
+from interpose.config.settings import RelaySettings
+from interpose.config.table import RELAY_SETTINGS, value_of
+from interpose.host.sockets import BoundSocket
+from interpose.instrumentation.logging import LogControl
+from interpose.instrumentation.metrics import Collector
+from interpose.relay.relay import Relay
+from interpose.relay.stats import MethodStats
+from interpose.relay.succession import PATH as TAKE_OVER
+from interpose.relay.succession import READY, bequeath
+from interpose.rpc.listener import Listener
+from interpose.rpc.upstream import Upstream
+
+
+class AdminViews:
+    """Handlers over the parts of a running relay."""
+
+    def __init__(
+        self,
+        *,
+        settings: RelaySettings,
+        relay: Relay,
+        listener: Listener,
+        upstreams: Mapping[str, Upstream],
+        log: LogControl,
+        listen_path: str,
+    ) -> None:
+        self._settings = settings
+        self._relay = relay
+        self._listener = listener
+        self._upstreams = upstreams
+        self._log = log
+        self._listen_path = listen_path
+        self._started = time.time()
+
+    def routes(self, collectors: list[Collector], take_over: Handler) -> RouteTable:
+        """Everything the admin socket answers."""
+        ready = [Check(f"backend-{role}", _backend_check(upstream)) for role, upstream in self._upstreams.items()]
+        return {
+            **health_routes([Check("loop", lambda: None)], ready),
+            **metrics_route(collectors),
+            ("GET", "/v1/status"): self._status,
+            ("GET", "/v1/methods"): self._methods,
+            ("GET", "/v1/connections"): self._connections,
+            ("GET", "/v1/config"): self._config,
+            ("GET", "/v1/log-level"): self._get_level,
+            ("PUT", "/v1/log-level"): self._set_level,
+            ("POST", TAKE_OVER): take_over,
+        }
+
+    async def _status(self, _request: Request) -> Response:
+        stats = self._relay.routes.stats()
+        return json(
+            {
+                "version": __version__,
+                "pid": os.getpid(),
+                "uptime_seconds": round(time.time() - self._started, 1),
+                "listen": self._listen_path,
+                "backends": {
+                    role: {
+                        "endpoint": upstream.path,
+                        "up": upstream.up,
+                        "connections": upstream.connections,
+                        "since_seconds": round(upstream.state_age, 1),
+                        **({} if upstream.up else {"error": upstream.last_error}),
+                    }
+                    for role, upstream in self._upstreams.items()
+                },
+                "clients": len(self._listener.links),
+                "calls": {
+                    "in_flight": self._relay.ledger.active,
+                    "total": sum(one.started for one in stats),
+                    "failed": sum(sum(one.codes[1:]) for one in stats),
+                },
+                "log_level": self._log.level,
+            }
+        )
+
+    async def _methods(self, _request: Request) -> Response:
+        return json([_method(stats) for stats in self._relay.routes.stats() if stats.started])
+
+    async def _connections(self, _request: Request) -> Response:
+        links = [
+            {
+                "pid": link.pid,
+                "uid": link.peer.uid if link.peer is not None else None,
+                "streams": len(link.conn.streams),
+                "bytes_read": link.bytes_read,
+                "backlog_bytes": link.backlog,
+            }
+            for link in self._listener.links
+        ]
+        return json(links)
+
+    async def _config(self, _request: Request) -> Response:
+        return json({setting.key: value_of(self._settings, setting.key) for setting in RELAY_SETTINGS})
+
+    async def _get_level(self, _request: Request) -> Response:
+        return json({"level": self._log.level})
+
+    async def _set_level(self, request: Request) -> Response:
+        wanted = request.json()
+        if not isinstance(wanted, dict) or not isinstance(wanted.get("level"), str):
+            raise BadRequestError('expected {"level": "debug|info|warning|error"}')
+        try:
+            self._log.set_level(wanted["level"])
+        except ValueError as error:
+            raise BadRequestError(str(error)) from None
+        return await self._get_level(request)
+
+
+def _backend_check(upstream: Upstream) -> Callable[[], str | None]:
+    return lambda: None if upstream.up else upstream.last_error or "not connected"
+
+
+def _method(stats: MethodStats) -> dict[str, object]:
+    ended = sum(stats.codes)
+    return {
+        "service": stats.service,
+        "method": stats.method,
+        "calls": stats.started,
+        "in_flight": stats.in_flight,
+        "failed": ended - stats.codes[0],
+        "mean_ms": round(stats.backend_sum / ended * 1000, 3) if ended else None,
+        "received_bytes": stats.bytes_received,
+        "sent_bytes": stats.bytes_sent,
+    }
+
+
+def take_over_handler(
+    listen: BoundSocket, admin: object, watchdog: Callable[[], float | None], handed_over: Callable[[], None]
+) -> Handler:
+    """Hands the sockets to a successor. `handed_over` is called when it says that it accepts."""
+    busy = asyncio.Lock()
+
+    async def handler(request: Request) -> Response | Hijack:
+        if request.peer is None or not isinstance(admin, BoundSocket):
+            return error_response(403, "take-over needs a unix admin socket")
+        if busy.locked():
+            return error_response(409, "another take-over is going on")
+        return Hijack(give)
+
+    async def give(sock: socket) -> None:
+        async with busy:
+            if not isinstance(admin, BoundSocket):
+                return
+            bequeath(sock, listen, admin, watchdog())
+            answer = await asyncio.get_running_loop().sock_recv(sock, 64)
+            if answer == READY:
+                handed_over()
+
+    return handler

@@ -1,0 +1,264 @@
+"""The life of a relay process: the composition root of `interpose relay`.
+
+The listening socket comes first, everything that costs time or memory after it. READY=1 means that we listen, not that
+the backend is there. The process ends in one of two ways: told to (SIGTERM, SIGINT), or after a successor took over;
+both drain. Exit code 0 if every call in flight could end, 1 if not.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import uvloop
+
+from interpose import __version__
+from interpose.cli.relay_sockets import Endpoints, Sockets, acquire, find_endpoints
+from interpose.config.settings import LimitSettings, RelaySettings
+from interpose.h2.limits import Limits
+from interpose.host.peers import peer_credentials
+from interpose.host.sockets import BoundSocket
+from interpose.host.systemd import Notifier
+from interpose.instrumentation.logging import LogControl, setup
+from interpose.relay.drain import Drain
+from interpose.relay.heartbeat import Heartbeat
+from interpose.relay.passthrough import Ledger
+from interpose.relay.relay import Relay
+from interpose.relay.routes import Routes
+from interpose.rpc.client import Client
+from interpose.rpc.listener import Admission, Listener
+from interpose.rpc.status import RpcError
+from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import Upstream
+
+_log = logging.getLogger(__name__)
+
+
+def run(settings: RelaySettings) -> int:
+    """Run until told to stop. With `detach` the parent returns when the child serves."""
+    log = setup(settings.logging.level, settings.logging.format)
+    if settings.process.detach:
+        ready = _fork()
+        if isinstance(ready, int):
+            return ready
+    else:
+        ready = _nothing
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_main(settings, log, ready))
+
+
+def _nothing() -> None:
+    """Nobody waits for us."""
+
+
+def _fork() -> int | Callable[[], None]:
+    """Go on in a child of its own session. The parent gets the exit code, the child a way to say that it serves."""
+    reader, writer = os.pipe()
+    if os.fork():
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            return 0 if pipe.read(1) else 1
+    os.close(reader)
+    os.setsid()
+
+    def ready() -> None:
+        os.write(writer, b"1")
+        os.close(writer)
+
+    return ready
+
+
+def client_limits(limits: LimitSettings) -> Limits:
+    """What a client may do."""
+    return Limits(
+        header_list=limits.header_list,
+        header_block=limits.header_list * 4,
+        streams=limits.max_streams,
+        stream_window=limits.stream_window,
+        idle_frames=limits.idle_frames,
+        resets=limits.resets,
+    )
+
+
+def backend_limits(limits: LimitSettings) -> Limits:
+    """What a backend may do. It is trusted more: losing its connection costs every call."""
+    return Limits(
+        header_list=limits.backend_header_list,
+        header_block=limits.backend_header_list * 4,
+        stream_window=limits.stream_window,
+        idle_frames=limits.idle_frames * 10,
+        resets=limits.resets * 10,
+    )
+
+
+def _upstreams(endpoints: Endpoints, hub: Hub, limits: LimitSettings) -> dict[str, Upstream]:
+    def make(path: str) -> Upstream:
+        return Upstream(path, hub=hub, limits=backend_limits(limits), wait=limits.backend_wait)
+
+    runtime = make(endpoints.runtime)
+    return {"runtime": runtime} | ({"image": make(endpoints.image)} if endpoints.image != endpoints.runtime else {})
+
+
+async def _main(settings: RelaySettings, log: LogControl, ready: Callable[[], None]) -> int:
+    endpoints = find_endpoints(settings)
+    hub = Hub()
+    upstreams = _upstreams(endpoints, hub, settings.limits)
+    if settings.process.take_over:
+        await _start_fully(upstreams, hub)
+    sockets = acquire(settings, endpoints, os.environ)
+    daemon = Daemon(settings, log, hub, upstreams, sockets)
+    try:
+        return await daemon.run(ready)
+    finally:
+        await daemon.close()
+
+
+async def _start_fully(upstreams: dict[str, Upstream], hub: Hub) -> None:
+    """A successor connects to the backends before it takes anything from its predecessor."""
+    for upstream in upstreams.values():
+        upstream.start()
+        try:
+            await Client(upstream, hub).connection()
+        except RpcError as error:
+            _log.warning("Backend is away while we take over", extra={"kv": {"err": error.message}})
+
+
+class Daemon:
+    """A relay with everything around it."""
+
+    def __init__(
+        self, settings: RelaySettings, log: LogControl, hub: Hub, upstreams: dict[str, Upstream], sockets: Sockets
+    ) -> None:
+        self._settings = settings
+        self._log_control = log
+        self._hub = hub
+        self._upstreams = upstreams
+        self._sockets = sockets
+        self._notifier = Notifier(os.environ)
+        self._watchdog = self._notifier.watchdog_interval
+        self._stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._ledger = Ledger(time.monotonic)
+        runtime = upstreams["runtime"]
+        routes = Routes(runtime, upstreams.get("image", runtime))
+        limits = settings.limits
+        self._relay = Relay(routes, self._ledger, max_streams=limits.max_total_streams, header_list=limits.header_list)
+        allowed = settings.socket.allow_uids or (0, os.getuid())
+        self._listener = Listener(
+            hub=hub,
+            limits=client_limits(limits),
+            admission=Admission(
+                identify=peer_credentials,
+                uids=frozenset(allowed),
+                connections=settings.socket.max_connections,
+                handshake_timeout=limits.handshake_timeout,
+            ),
+            accept=self._relay.accept,
+        )
+        self._heartbeat = Heartbeat([self._listener.tick, *(one.tick for one in upstreams.values()), self._pat])
+        self._admin: object = None
+
+    async def run(self, ready: Callable[[], None]) -> int:
+        """Serve until told to stop, then drain."""
+        await self._listener.start(self._sockets.listen.sock)
+        for upstream in self._upstreams.values():
+            upstream.start()
+        self._handle_signals()
+        predecessor = self._sockets.predecessor
+        if predecessor is not None:
+            self._watchdog = predecessor.estate.watchdog_interval
+        await self._start_admin()
+        if predecessor is not None:
+            predecessor.ready()
+            _log.info("Took over", extra={"kv": {"predecessor": predecessor.pid}})
+        self._heartbeat.start()
+        kv = {"version": __version__, "listen": self._sockets.listen.path, "pid": os.getpid()}
+        _log.info("Relay is listening", extra={"kv": kv | {role: one.path for role, one in self._upstreams.items()}})
+        self._notifier.ready(f"listening on {self._sockets.listen.path}", mainpid=os.getpid())
+        ready()
+        gc.collect()
+        gc.freeze()
+        why = await self._stop
+        return await self._leave(why)
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop_because, signal.Signals(number).name)
+        # A reload is a take-over, started by the unit; a stray SIGHUP must not end the node's runtime.
+        loop.add_signal_handler(signal.SIGHUP, lambda: _log.info("SIGHUP was ignored: use --take-over to reload"))
+
+    def _stop_because(self, why: str) -> None:
+        if not self._stop.done():
+            self._stop.set_result(why)
+
+    async def _leave(self, why: str) -> int:
+        replaced = why == _REPLACED
+        grace = self._settings.process.take_over_cap if replaced else self._settings.process.grace
+        kv = {"reason": why, "grace_seconds": grace, "in_flight": self._ledger.active}
+        _log.info("Relay is draining", extra={"kv": kv})
+        if replaced:
+            self._sockets.release()
+        else:
+            self._notifier.stopping("draining")
+            self._listener.stop_accepting()
+            self._sockets.close()
+        done = await Drain(self._listener, self._ledger, self._hub).run(grace)
+        _log.info("Relay ended", extra={"kv": {"complete": done}})
+        return 0 if done else 1
+
+    def _pat(self) -> None:
+        # The tick comes once a second and watchdog intervals are many seconds: often enough, and tied to the loop.
+        if self._watchdog is not None:
+            self._notifier.watchdog()
+
+    async def _start_admin(self) -> None:
+        admin = self._sockets.admin
+        if admin is None:
+            return
+        from interpose.admin.server import AdminServer
+        from interpose.cli.relay_admin import AdminViews, take_over_handler
+        from interpose.instrumentation.metrics import build_info
+        from interpose.instrumentation.process_metrics import process_collector
+        from interpose.relay.metrics import backend_collector, call_collector, connection_collector
+
+        views = AdminViews(
+            settings=self._settings,
+            relay=self._relay,
+            listener=self._listener,
+            upstreams=self._upstreams,
+            log=self._log_control,
+            listen_path=self._sockets.listen.path,
+        )
+        take_over = take_over_handler(
+            self._sockets.listen, admin, lambda: self._watchdog, lambda: self._stop_because(_REPLACED)
+        )
+        collectors = [
+            build_info,
+            call_collector(self._relay),
+            connection_collector(self._listener),
+            backend_collector(self._upstreams),
+            self._heartbeat.collect,
+            process_collector(),
+        ]
+        listener = (admin.sock if isinstance(admin, BoundSocket) else admin).dup()
+        server = AdminServer(listener, views.routes(collectors, take_over))
+        server.start()
+        self._admin = server
+
+    async def close(self) -> None:
+        """Leave nothing behind."""
+        from interpose.admin.server import AdminServer
+
+        self._heartbeat.stop()
+        self._listener.stop_accepting()
+        self._sockets.close()
+        if isinstance(self._admin, AdminServer):
+            await self._admin.close()
+        for upstream in self._upstreams.values():
+            await upstream.close()
+
+
+_REPLACED = "a successor took over"

@@ -1,0 +1,118 @@
+"""Where the relay's two sockets come from: a predecessor, systemd, or our own bind."""
+
+import logging
+import os
+import socket
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+
+from interpose.config.endpoint import WELL_KNOWN_RUNTIMES, TcpListen, parse_endpoint, parse_listen
+from interpose.config.settings import RelaySettings
+from interpose.errors import ConfigError
+from interpose.host.sockets import BoundSocket, adopt, bind_unix, owner_like
+from interpose.host.systemd import named_listen_fds
+from interpose.host.users import parse_owner
+from interpose.relay.succession import Predecessor, ask_predecessor
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """The backends, as paths."""
+
+    runtime: str
+    image: str
+
+
+def find_endpoints(settings: RelaySettings) -> Endpoints:
+    """The configured backends, or the first well-known runtime that exists; the relay waits for what is missing."""
+    runtime = settings.runtime_endpoint
+    if runtime:
+        runtime = parse_endpoint(runtime, "--runtime-endpoint")
+    else:
+        runtime = next((path for path in WELL_KNOWN_RUNTIMES if os.path.exists(path)), WELL_KNOWN_RUNTIMES[0])  # noqa: PTH110
+        _log.info("Runtime endpoint was chosen", extra={"kv": {"endpoint": runtime}})
+    image = parse_endpoint(settings.image_endpoint, "--image-endpoint") if settings.image_endpoint else runtime
+    return Endpoints(runtime, image)
+
+
+@dataclass(slots=True)
+class Sockets:
+    """The sockets of a relay. `admin` is None if it was turned off, and a plain socket if it is a loopback address."""
+
+    listen: BoundSocket
+    admin: BoundSocket | socket.socket | None
+    predecessor: Predecessor | None = None
+
+    def close(self) -> None:
+        """Stop listening and remove our files."""
+        self.listen.close()
+        if self.admin is not None:
+            self.admin.close()
+
+    def release(self) -> None:
+        """A successor has taken over: leave the files to it."""
+        self.listen.release()
+        if isinstance(self.admin, BoundSocket):
+            self.admin.release()
+
+
+def acquire(settings: RelaySettings, endpoints: Endpoints, environ: MutableMapping[str, str]) -> Sockets:
+    """The listening socket and the admin socket."""
+    if settings.process.take_over:
+        where = settings.admin.listen
+        if where == "none" or isinstance(parse_listen(where, "--admin-listen"), TcpListen):
+            raise ConfigError(f"--take-over needs a unix admin socket, --admin-listen is {where}")
+        predecessor = ask_predecessor(where)
+        if predecessor is not None:
+            estate = predecessor.estate
+            return Sockets(estate.listen, estate.admin, predecessor)
+        _log.info("No relay to take over from", extra={"kv": {"admin": where}})
+    activated = {one.name: one.sock for one in named_listen_fds(environ)}
+    admin_given = activated.pop("admin", None)
+    if len(activated) > 1:
+        names = ", ".join(sorted(activated))
+        raise ConfigError(f"LISTEN_FDS: one CRI socket is expected beside one named admin, got {names}")
+    given = next(iter(activated.values()), None)
+    listen = adopt(given, None, given.getsockname(), owned=False) if given is not None else _bind(settings, endpoints)
+    try:
+        if admin_given is not None:
+            return Sockets(listen, adopt(admin_given, None, admin_given.getsockname(), owned=False))
+        return Sockets(listen, _bind_admin(settings.admin.listen))
+    except BaseException:
+        listen.close()
+        raise
+
+
+def _bind(settings: RelaySettings, endpoints: Endpoints) -> BoundSocket:
+    path = parse_endpoint(settings.listen, "--listen")
+    mode = settings.socket.mode
+    owner = parse_owner(settings.socket.owner, "--socket-owner") if settings.socket.owner else None
+    uid, gid = (owner.uid, owner.gid) if owner is not None else (None, None)
+    if settings.socket.like_backend:
+        try:
+            mode, uid, gid = owner_like(endpoints.runtime)
+        except FileNotFoundError:
+            extra = {"kv": {"endpoint": endpoints.runtime, "mode": f"{mode:04o}"}}
+            _log.warning("Backend socket is not there yet, its mode cannot be copied", extra=extra)
+    return bind_unix(path, mode=mode, uid=uid, gid=gid)
+
+
+def _bind_admin(where: str) -> BoundSocket | socket.socket | None:
+    if where == "none":
+        return None
+    address = parse_listen(where, "--admin-listen")
+    if not isinstance(address, TcpListen):
+        return bind_unix(address.path, mode=0o600)
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((address.host, address.port))
+        sock.listen(64)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from error
+    return sock

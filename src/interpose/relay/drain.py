@@ -1,0 +1,76 @@
+"""Leaving without cutting a call short.
+
+Clients are asked to go elsewhere, calls in flight end by themselves. Event streams never end: when nothing else is
+left they are ended with UNAVAILABLE, which every client takes as "connect again".
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from interpose.h2.errors import ErrorCode
+from interpose.h2.stream import NOWHERE, Stream
+from interpose.relay.passthrough import Ledger
+from interpose.rpc.answer import answer
+from interpose.rpc.listener import Listener
+from interpose.rpc.status import Code
+from interpose.rpc.transport import Hub
+
+_log = logging.getLogger(__name__)
+_LOOK_AGAIN: Final = 0.02
+# A client that was told to go has this long to hang up once nothing of it is in flight.
+_FAREWELL: Final = 1.0
+
+
+class Drain:
+    """Empties a listener. Nothing of it may be used afterwards."""
+
+    def __init__(self, listener: Listener, ledger: Ledger, hub: Hub) -> None:
+        self._listener = listener
+        self._ledger = ledger
+        self._hub = hub
+
+    async def run(self, grace: float) -> bool:
+        """Wait at most `grace` seconds for calls in flight. True if all of them ended."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace
+        quiet_since: float | None = None
+        self._listener.stop_accepting()
+        self._listener.drain()
+        self._hub.flush()
+        while self._listener.links and loop.time() < deadline:
+            streams = self._streams()
+            if all(_endless(stream) for stream in streams):
+                for stream in streams:
+                    self._end(stream)
+                self._hub.flush()
+                quiet_since = quiet_since or loop.time()
+                if loop.time() - quiet_since > _FAREWELL:
+                    break
+            else:
+                quiet_since = None
+            await asyncio.sleep(_LOOK_AGAIN)
+        left = [stream for stream in self._streams() if not _endless(stream)]
+        if left:
+            _log.warning("Calls were still in flight at the end of the grace time", extra={"kv": {"calls": len(left)}})
+        for stream in self._streams():
+            self._end(stream)
+        self._hub.flush()
+        self._listener.abort()
+        return not left
+
+    def _streams(self) -> list[Stream]:
+        return [stream for link in self._listener.links for stream in link.conn.streams.values()]
+
+    def _end(self, stream: Stream) -> None:
+        self._ledger.finish(stream, Code.UNAVAILABLE)
+        backend, stream.peer, stream.sink = stream.peer, None, NOWHERE
+        answer(stream, Code.UNAVAILABLE, "the relay is going down or being replaced, connect again")
+        if backend is not None:
+            backend.peer, backend.sink = None, NOWHERE
+            backend.reset(ErrorCode.CANCEL)
+
+
+def _endless(stream: Stream) -> bool:
+    """Whether waiting for this stream makes no sense: an event stream, or one whose call was counted already."""
+    return stream.call is None or stream.call.endless

@@ -1,0 +1,56 @@
+"""The relay's pulse: measures how late the loop is, and once a second keeps connections in check."""
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from interpose.instrumentation.metrics import Buckets, Family
+
+BEAT: Final = 0.1
+_BEATS_PER_TICK: Final = 10
+_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+
+
+class Heartbeat:
+    """Beats ten times a second. A late beat means that something held the loop for that long."""
+
+    def __init__(self, ticks: Sequence[Callable[[], None]]) -> None:
+        self._ticks = tuple(ticks)
+        self._beats = 0
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._late = [0] * (len(_BOUNDS) + 1)
+        self._late_sum = 0.0
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._due = self._loop.time() + BEAT
+        self._timer = self._loop.call_at(self._due, self._beat)
+
+    def stop(self) -> None:
+        """Beat no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _beat(self) -> None:
+        now = self._loop.time()
+        late = max(now - self._due, 0.0)
+        self._late[bisect_left(_BOUNDS, late)] += 1
+        self._late_sum += late
+        self._beats += 1
+        self._due = now + BEAT
+        self._timer = self._loop.call_at(self._due, self._beat)
+        if self._beats % _BEATS_PER_TICK == 0:
+            for tick in self._ticks:
+                tick()
+
+    def collect(self) -> Iterable[Family]:
+        """How late the loop was."""
+        yield Family(
+            "interpose_loop_lag_seconds",
+            "histogram",
+            "How much later than asked the event loop ran a timer, sampled ten times a second.",
+            [Buckets(_BOUNDS, list(self._late), self._late_sum)],
+        )

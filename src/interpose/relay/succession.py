@@ -1,0 +1,104 @@
+"""One relay takes over from another: the listening descriptors change hands, no call fails.
+
+The successor starts fully and connects to the admin socket of the one that runs. The answer to its request carries the
+descriptors of both sockets and of their locks. From then on both accept; when the successor says that it does, the
+predecessor drains and ends. A successor that dies before that changes nothing.
+"""
+
+import json
+import logging
+import os
+import socket
+from dataclasses import dataclass
+from typing import Final
+
+from interpose.errors import ConfigError
+from interpose.host.handover import receive_descriptors, send_descriptors
+from interpose.host.sockets import BoundSocket, adopt
+
+_log = logging.getLogger(__name__)
+
+PATH: Final = "/v1/take-over"
+READY: Final = b"ready\n"
+_VERSION: Final = 1
+_TIMEOUT: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Estate:
+    """What a predecessor leaves: its sockets, and what systemd told it."""
+
+    listen: BoundSocket
+    admin: BoundSocket
+    watchdog_interval: float | None
+
+
+class Predecessor:
+    """The connection to the relay that runs; it drains when told `ready`, and only then."""
+
+    def __init__(self, sock: socket.socket, pid: int, estate: Estate) -> None:
+        self._sock = sock
+        self.pid = pid
+        self.estate = estate
+
+    def ready(self) -> None:
+        """We accept: the predecessor may go."""
+        try:
+            self._sock.sendall(READY)
+        except OSError as error:
+            _log.warning("Predecessor is gone already", extra={"kv": {"pid": self.pid, "err": str(error)}})
+        finally:
+            self._sock.close()
+
+
+def bequeath(sock: socket.socket, listen: BoundSocket, admin: BoundSocket, watchdog: float | None) -> None:
+    """Answer a successor: the state as an HTTP response, the descriptors attached to it."""
+    body = json.dumps(
+        {
+            "version": _VERSION,
+            "pid": os.getpid(),
+            "listen": {"path": listen.path, "owned": listen.identity is not None, "fds": len(listen.descriptors)},
+            "admin": {"path": admin.path, "owned": admin.identity is not None, "fds": len(admin.descriptors)},
+            "watchdog_interval": watchdog,
+        }
+    ).encode()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+    send_descriptors(sock, head + body, [*listen.descriptors, *admin.descriptors])
+
+
+def ask_predecessor(admin_path: str) -> Predecessor | None:
+    """Ask the relay behind this admin socket for its estate; None if nobody is there."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.settimeout(_TIMEOUT)
+    try:
+        sock.connect(admin_path)
+    except (FileNotFoundError, ConnectionRefusedError):
+        sock.close()
+        return None
+    try:
+        sock.sendall(f"POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n".encode())
+        answer, fds = receive_descriptors(sock, timeout=_TIMEOUT)
+        return Predecessor(sock, *_read_estate(admin_path, answer, fds))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        sock.close()
+        raise ConfigError(f"--take-over: the relay behind {admin_path} cannot hand over: {error}") from error
+
+
+def _read_estate(admin_path: str, answer: bytes, fds: list[int]) -> tuple[int, Estate]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status = head.split(b"\r\n", 1)[0]
+    if b" 200" not in status:
+        raise ValueError(f"it answered {status.decode('latin-1')!r} {body.decode('utf-8', 'replace').strip()}")
+    state = json.loads(body)
+    if state["version"] != _VERSION:
+        raise ValueError(f"it speaks version {state['version']} of the take-over, we speak {_VERSION}")
+    sockets = []
+    for key in ("listen", "admin"):
+        count = state[key]["fds"]
+        mine, fds = fds[:count], fds[count:]
+        sock = socket.socket(fileno=mine[0])
+        lock = mine[1] if len(mine) > 1 else None
+        sockets.append(adopt(sock, lock, state[key]["path"], owned=state[key]["owned"]))
+    if sockets[1].path != admin_path:
+        raise ValueError(f"its admin socket is {sockets[1].path}")
+    return state["pid"], Estate(sockets[0], sockets[1], state["watchdog_interval"])
