@@ -80,7 +80,7 @@ class AdminViews:
                 },
                 "clients": len(self._listener.links),
                 "calls": {
-                    "in_flight": self._relay.ledger.active,
+                    "in_flight": self._relay.in_flight,
                     "total": sum(one.started for one in stats),
                     "failed": sum(sum(one.codes[1:]) for one in stats),
                 },

@@ -88,6 +88,7 @@ def backend_limits(limits: LimitSettings) -> Limits:
     return Limits(
         header_list=limits.backend_header_list,
         header_block=limits.backend_header_list * 4,
+        streams=limits.max_total_streams,
         stream_window=limits.stream_window,
         idle_frames=limits.idle_frames * 10,
         resets=limits.resets * 10,
@@ -144,7 +145,7 @@ class Daemon:
         runtime = upstreams["runtime"]
         routes = Routes(runtime, upstreams.get("image", runtime))
         limits = settings.limits
-        self._relay = Relay(routes, self._ledger, max_streams=limits.max_total_streams, header_list=limits.header_list)
+        self._relay = Relay(routes, self._ledger, header_list=limits.header_list)
         allowed = settings.socket.allow_uids or (0, os.getuid())
         self._listener = Listener(
             hub=hub,
@@ -197,7 +198,7 @@ class Daemon:
     async def _leave(self, why: str) -> int:
         replaced = why == _REPLACED
         grace = self._settings.process.take_over_cap if replaced else self._settings.process.grace
-        kv = {"reason": why, "grace_seconds": grace, "in_flight": self._ledger.active}
+        kv = {"reason": why, "grace_seconds": grace, "in_flight": self._relay.in_flight}
         _log.info("Relay is draining", extra={"kv": kv})
         if replaced:
             self._sockets.release()

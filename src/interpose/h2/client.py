@@ -8,6 +8,7 @@ from interpose.h2.errors import ErrorCode
 from interpose.h2.headers import Headers
 from interpose.h2.huffman import HuffmanDecoder
 from interpose.h2.limits import Limits
+from interpose.h2.monomorphic import own_code
 from interpose.h2.states import HEAD
 from interpose.h2.stream import Sink, Stream
 
@@ -15,12 +16,20 @@ from interpose.h2.stream import Sink, Stream
 _LAST_USABLE: Final = frames.LARGEST_STREAM_ID - 20_000
 
 
+@own_code("__init__", "send_headers", "send_data", "credit", "give_credit")
+class ClientStream(Stream):
+    """A stream to a backend."""
+
+    __slots__ = ()
+
+
+@own_code("receive", "_receive", "emit", "flush", "drop")
 class ClientConnection(Connection):
     """Opens streams. A connection that is `full` or `draining` takes no more; the caller dials another."""
 
     def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Connection]) -> None:
         super().__init__(limits=limits, huffman=huffman, dirty=dirty)
-        self.stream_limit = self.peer.max_streams  # zero once the connection takes no more
+        self.stream_limit = limits.streams  # the peer may lower it; zero once the connection takes no more
         self._next = 1
 
     def start(self) -> None:
@@ -46,8 +55,7 @@ class ClientConnection(Connection):
         self._next = number + 2
         if number > _LAST_USABLE:
             self.retire()
-        stream = Stream(self, number, HEAD)
-        stream.sink = sink
+        stream = ClientStream(self, number, HEAD, sink)
         self.streams[number] = stream
         stream.send_headers(wire, end)
         return stream
@@ -57,7 +65,7 @@ class ClientConnection(Connection):
 
     def on_settings(self) -> None:
         if not self.draining:
-            self.stream_limit = self.peer.max_streams
+            self.stream_limit = min(self.peer.max_streams, self.limits.streams)
 
     def is_idle(self, number: int) -> bool:
         return not number & 1 or number >= self._next
@@ -65,9 +73,9 @@ class ClientConnection(Connection):
     def on_goaway(self, last_stream: int, code: int) -> None:
         """Streams the peer will not process end as refused: a caller may safely try those again."""
         self.retire()
+        if not self.streams:
+            self.on_idle()
         for stream in [stream for number, stream in self.streams.items() if number > last_stream]:
             stream.clear()
             self.drop(stream)
             stream.sink.on_reset(stream, ErrorCode.REFUSED_STREAM)
-        if not self.streams:
-            self.on_idle()

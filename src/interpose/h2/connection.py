@@ -22,12 +22,16 @@ from interpose.h2.hpack import HpackDecoder
 from interpose.h2.huffman import HuffmanDecoder
 from interpose.h2.limits import Guard, Limits
 from interpose.h2.settings import PeerSettings, settings_frame
-from interpose.h2.states import DATA_EVENT, DONE, RECEIVING
+from interpose.h2.states import BODY, DATA_EVENT, DONE, RECEIVING
 from interpose.h2.stream import Stream
 
 _unpack = frames.FRAME_HEAD.unpack_from
-_DATA_ROW = tuple((row[DATA_EVENT], row[DATA_EVENT + 1]) for row in RECEIVING)
+_LARGEST = frames.DEFAULT_FRAME_SIZE
 _REMEMBERED_RESETS = 1024
+_LARGEST_HEAD = frames.DEFAULT_FRAME_SIZE << 8 | 0xFF  # length and type of the largest frame we allow
+_LARGEST_ID = frames.LARGEST_STREAM_ID
+# Streams that wait for the connection's window get this many bytes each in turn.
+_QUANTUM = 4 * frames.DEFAULT_FRAME_SIZE
 # Slices shorter than this are cheaper to copy than to look at through a view.
 _VIEW_FROM = 2048
 
@@ -48,7 +52,6 @@ class Connection:
         self.draining = False  # no new streams
         self.last_stream = 0
         self.peer_window = frames.DEFAULT_WINDOW
-        self.max_frame = frames.DEFAULT_FRAME_SIZE
         self.send_window = frames.DEFAULT_WINDOW
         self.stream_window = limits.stream_window
         self.credit_step = limits.stream_window // 2
@@ -74,7 +77,6 @@ class Connection:
             self._on_ping,
             self._on_goaway,
             self._on_window_update,
-            self._on_continuation,
         )
 
     # -- the shell's side
@@ -107,12 +109,11 @@ class Connection:
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the peer. Afterwards look at `failed`."""
-        if self.failed is not None:
-            return
-        try:
-            self._receive(data)
-        except ConnectionFault as fault:
-            self.fail(fault)
+        if self.failed is None:
+            try:
+                self._receive(data)
+            except ConnectionFault as fault:
+                self.fail(fault)
 
     def fail(self, fault: ConnectionFault) -> None:
         """End this connection: GOAWAY now, every stream lost; the shell closes after the flush."""
@@ -165,88 +166,91 @@ class Connection:
             if greeted is None:
                 return
             data = greeted
-        position = 0
+        position = 0 if self._fragments is None else self._gather(data, 0)
         size = len(data)
+        last = size - 9
         received = 0
         streams = self.streams
-        fragments = self._fragments
+        memo = self._decoder.memo
         view: memoryview | None = None
-        while size - position >= 9:
+        while position <= last:
             head, flags, number = _unpack(data, position)
             length = head >> 8
             start = position + 9
             position = start + length
             if position > size:
-                if length > frames.DEFAULT_FRAME_SIZE:
+                if length > _LARGEST:
                     raise _oversized(length)
                 position = start - 9
                 break
             kind = head & 0xFF
-            if fragments is not None and (kind != frames.CONTINUATION or number != self._fragment_of[0]):
-                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a header block is interrupted")
             if kind == 0:  # DATA
                 received += length
                 stream = streams.get(number)
                 if stream is None:
                     self._stray(number, "DATA")
                     continue
-                if flags & frames.PADDED:
+                # The table's row for BODY, spelled out: anything else is an error.
+                if stream.receiving != BODY or length > stream.receive_window:
+                    self._refuse_data(stream, flags)
+                    continue
+                stream.receive_window -= length
+                if flags & 8:  # PADDED
                     payload = _unpad(data, start, position)
+                    stream.credit(length - len(payload))
                 elif length < _VIEW_FROM:
                     payload = data[start:position]
                 else:
-                    if length > frames.DEFAULT_FRAME_SIZE:
+                    if length > _LARGEST:
                         raise _oversized(length)
                     if view is None:
                         view = memoryview(data)
                     payload = view[start:position]  # type: ignore[assignment]
-                end = flags & 1
-                state = _DATA_ROW[stream.receiving][end]
-                window = stream.receive_window - length
-                if state < 0 or window < 0:
-                    self.refuse(stream, -state if state < 0 else ErrorCode.FLOW_CONTROL_ERROR)
-                    continue
-                stream.receive_window = window
-                stream.receiving = state
-                if not length and not end:
+                if flags & 1:  # END_STREAM
+                    stream.receiving = DONE
+                    stream.sink.on_data(stream, payload, True)
+                    if stream.sending == DONE:
+                        self.drop(stream)
+                elif length:
+                    stream.sink.on_data(stream, payload, False)
+                else:
                     self._guard.idle("empty DATA")
-                elif length != len(payload):
-                    stream.credit(length - len(payload))
-                stream.sink.on_data(stream, payload, end == 1)
-                if end and stream.sending == DONE:
-                    self.drop(stream)
             elif kind == 1:  # HEADERS
-                if length > frames.DEFAULT_FRAME_SIZE:
+                if length > _LARGEST:
                     raise _oversized(length)
-                if flags & 0x2C == frames.END_HEADERS:
+                if flags & 0x2C == 4:  # END_HEADERS, and neither PADDED nor PRIORITY
                     block = data[start:position]
                 else:
                     block = self._strip(data, start, position, flags, number)
-                    if not flags & frames.END_HEADERS:
-                        self._fragments = fragments = [block]
+                    if not flags & 4:
+                        self._fragments = [block]
                         self._fragment_of = (number, flags)
+                        position = self._gather(data, position)
                         continue
-                headers = self._decoder.memo.get(block)
+                headers = memo.get(block)
                 if headers is None:
                     headers = self._decoder.decode(block)
-                end = flags & 1
                 stream = streams.get(number)
                 if stream is None:
-                    self.on_new_headers(number, headers, end)
+                    self.on_new_headers(number, headers, flags & 1)
                     continue
-                state = RECEIVING[stream.receiving][headers.event + end]
+                state = RECEIVING[stream.receiving][headers.event + (flags & 1)]
                 if state < 0:
                     self._refuse_block(stream, headers, state)
                     continue
                 stream.receiving = state
-                stream.sink.on_headers(stream, headers, end == 1)
-                if end and stream.sending == DONE:
-                    self.drop(stream)
-            elif length > frames.DEFAULT_FRAME_SIZE:
+                if flags & 1:
+                    stream.sink.on_headers(stream, headers, True)
+                    if stream.sending == DONE:
+                        self.drop(stream)
+                else:
+                    stream.sink.on_headers(stream, headers, False)
+            elif length > _LARGEST:
                 raise _oversized(length)
-            elif kind <= frames.CONTINUATION:
-                self._handlers[kind](number, flags, data[start:position])  # type: ignore[misc]
-                fragments = self._fragments
+            elif kind < frames.CONTINUATION:
+                self._handlers[kind](number & frames.LARGEST_STREAM_ID, flags, data[start:position])  # type: ignore[misc]
+            elif kind == frames.CONTINUATION:
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "CONTINUATION without HEADERS")
             else:
                 self._guard.idle("a frame of unknown type")
         if position < size:
@@ -256,6 +260,34 @@ class Connection:
             if self._unacked >= self._unacked_limit:
                 self.emit(frames.window_update(0, self._unacked))
                 self._unacked = 0
+
+    def _gather(self, data: bytes, position: int) -> int:
+        """Collect the CONTINUATION frames of an unfinished header block: nothing else may come before its end."""
+        size = len(data)
+        while self._fragments is not None and size - position >= frames.HEAD_SIZE:
+            head, flags, number = _unpack(data, position)
+            length = head >> 8
+            start = position + frames.HEAD_SIZE
+            if length > _LARGEST:
+                raise _oversized(length)
+            if head & 0xFF != frames.CONTINUATION or number != self._fragment_of[0]:
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a header block is interrupted")
+            if start + length > size:
+                break
+            position = start + length
+            self._on_continuation(flags, data[start:position], self._fragments)
+        return position
+
+    def _on_continuation(self, flags: int, payload: bytes, fragments: list[bytes]) -> None:
+        fragments.append(payload)
+        if sum(map(len, fragments)) > self.limits.header_block or len(fragments) > 1024:
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "header block is too large")
+        if flags & frames.END_HEADERS:
+            self._fragments = None
+            number, first_flags = self._fragment_of
+            self._on_block(number, self._decoder.decode(b"".join(fragments)), first_flags & 1)
+        elif len(payload) < 64:
+            self._guard.idle("small CONTINUATION")
 
     def on_new_headers(self, number: int, headers: Headers, end: int) -> None:
         """A whole header block on a stream that is not open. Each role has its own."""
@@ -276,6 +308,10 @@ class Connection:
         if end and stream.sending == DONE:
             self.drop(stream)
 
+    def _refuse_data(self, stream: Stream, flags: int) -> None:
+        state = RECEIVING[stream.receiving][DATA_EVENT + (flags & 1)]
+        self.refuse(stream, -state if state < 0 else ErrorCode.FLOW_CONTROL_ERROR)
+
     def _refuse_block(self, stream: Stream, headers: Headers, state: int) -> None:
         self.refuse(stream, ErrorCode.ENHANCE_YOUR_CALM if headers.oversized else -state)
 
@@ -286,21 +322,30 @@ class Connection:
 
     def forget(self, stream: Stream) -> None:
         """We reset it: what the peer sent before it knew is not its fault."""
-        if len(self._resets) >= _REMEMBERED_RESETS:
-            del self._resets[next(iter(self._resets))]
-        self._resets[stream.number] = None
+        self._remember(stream.number)
         stream.clear()
         self.drop(stream)
+
+    def _remember(self, number: int) -> None:
+        if len(self._resets) >= _REMEMBERED_RESETS:
+            del self._resets[next(iter(self._resets))]
+        self._resets[number] = None
+
+    def turn_away(self, number: int, code: int) -> None:
+        """Refuse a stream that was never taken up."""
+        self.emit(frames.rst_stream(number, code))
+        self._remember(number)
 
     def refuse(self, stream: Stream, code: int) -> None:
         """The peer broke a rule on this stream: tell it, and the sink."""
         self.emit(frames.rst_stream(stream.number, code))
         self.forget(stream)
         stream.sink.on_reset(stream, code)
+        # A peer that makes us reset its streams is no better than one that does it itself (CVE-2025-8671).
+        self._guard.reset()
 
     def _stray(self, number: int, what: str) -> None:
         """A frame for a stream that is not open: late ones are ignored, early ones are an error."""
-        number &= frames.LARGEST_STREAM_ID
         if number == 0:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"{what} on stream 0")
         if self.is_idle(number):
@@ -324,19 +369,6 @@ class Connection:
         return payload
 
     # -- the other frames
-
-    def _on_continuation(self, number: int, flags: int, payload: bytes) -> None:
-        if self._fragments is None:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "CONTINUATION without HEADERS")
-        self._fragments.append(payload)
-        if sum(map(len, self._fragments)) > self.limits.header_block or len(self._fragments) > 1024:
-            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "header block is too large")
-        if len(payload) < 64 and not flags & frames.END_HEADERS:
-            self._guard.idle("small CONTINUATION")
-        if flags & frames.END_HEADERS:
-            block = b"".join(self._fragments)
-            self._fragments = None
-            self._on_block(number, self._decoder.decode(block), self._fragment_of[1] & 1)
 
     def _on_priority(self, number: int, _flags: int, payload: bytes) -> None:
         self._guard.idle("PRIORITY")
@@ -370,7 +402,6 @@ class Connection:
                 raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS acknowledgement with a payload")
             return
         change = self.peer.update(payload)
-        self.max_frame = min(self.peer.max_frame, frames.DEFAULT_FRAME_SIZE)
         self.peer_window = self.peer.initial_window
         if change:
             for stream in self.streams.values():
@@ -446,8 +477,8 @@ class Connection:
     def _pump(self) -> None:
         """Share what the connection may send among the waiting streams, some frames each in turn."""
         busy = list(self.waiting.values())
-        while busy and self.send_window > 0 and not self.blocked:
-            busy = [stream for stream in busy if stream.pump(self.max_frame * 4)]
+        while busy and not self.blocked:
+            busy = [stream for stream in busy if stream.pump(_QUANTUM)]
 
 
 def _oversized(length: int) -> ConnectionFault:

@@ -66,10 +66,13 @@ class Field:
         return f"Field({self.name!r}: {len(self.value)} bytes)"  # values may be secrets
 
 
+_CODES: Final = {b"%d" % code: code for code in range(17)}
+
+
 class Headers:
     """A decoded header block. Shared between calls by the decoder's memo, hence never changed."""
 
-    __slots__ = ("event", "fields", "grpc_status", "oversized", "path", "shape", "size", "wire")
+    __slots__ = ("event", "fields", "grpc_code", "grpc_status", "oversized", "path", "shape", "size", "wire")
 
     def __init__(self, fields: list[Field], size: int, *, oversized: bool = False) -> None:
         self.fields = fields
@@ -82,6 +85,8 @@ class Headers:
         self.path = fields[where].value if where >= 0 else b""
         where = kinds.find(GRPC_STATUS)
         self.grpc_status = fields[where].value if where >= 0 else None
+        # Counted for every call, hence worked out once per block: -1 without a status, 2 (UNKNOWN) if it is no code.
+        self.grpc_code = _CODES.get(self.grpc_status, 2) if self.grpc_status is not None else -1
         if shape is Shape.RESPONSE:
             status = fields[0].value
             if len(status) != 3 or not status.isdigit():

@@ -26,6 +26,7 @@ TABLE_SIZE: Final = 4096  # SETTINGS_HEADER_TABLE_SIZE's default; we never annou
 
 _MEMO_ENTRIES: Final = 256
 _MEMO_LONGEST: Final = 2048
+_MEMO_LARGEST: Final = 8192  # a short block may stand for a long list
 _STRINGS: Final = 512
 _STATIC: Final[tuple[Field, ...]] = tuple(make_field(name, value) for name, value in STATIC_TABLE)
 _STATIC_COUNT: Final = len(_STATIC)
@@ -81,7 +82,7 @@ class HpackDecoder:
                 else:
                     raise _broken("index 0")
             elif byte & 0xE0 == 0x20:
-                if fields:
+                if size:
                     raise _broken("table size update after a field")
                 capacity = byte & 0x1F
                 if capacity == 0x1F:
@@ -103,7 +104,7 @@ class HpackDecoder:
         if changed:
             if self.memo:
                 self.memo.clear()
-        elif end <= _MEMO_LONGEST:
+        elif end <= _MEMO_LONGEST and size <= _MEMO_LARGEST:
             if len(self.memo) >= _MEMO_ENTRIES:
                 self.memo.clear()
             self.memo[block] = headers

@@ -9,8 +9,9 @@ from interpose.h2.errors import ConnectionFault, ErrorCode
 from interpose.h2.headers import Headers, Shape
 from interpose.h2.huffman import HuffmanDecoder
 from interpose.h2.limits import Limits
+from interpose.h2.monomorphic import own_code
 from interpose.h2.states import BODY, DONE
-from interpose.h2.stream import Stream
+from interpose.h2.stream import NOWHERE, Stream
 
 _REQUEST: Final = int(Shape.REQUEST) * 2
 _DRAIN_PING: Final = b"draining"
@@ -34,6 +35,14 @@ _HTTP1_ANSWER: Final = (
 Accept = Callable[[Stream, Headers, bool], None]
 
 
+@own_code("__init__", "send_headers", "send_data", "credit", "give_credit")
+class ServerStream(Stream):
+    """A stream of a client."""
+
+    __slots__ = ()
+
+
+@own_code("receive", "_receive", "emit", "flush", "drop")
 class ServerConnection(Connection):
     """Accepts streams. `accept` gets each new one with its request headers and gives it a sink.
 
@@ -58,6 +67,9 @@ class ServerConnection(Connection):
                     self.failed = ConnectionFault(ErrorCode.HTTP_1_1_REQUIRED, "an HTTP/1.1 request")
                     self.emit(_HTTP1_ANSWER)
                     return None
+                if any(method.startswith(data) for method in _HTTP1_METHODS):
+                    self._rest = data
+                    return None
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "not an HTTP/2 connection preface")
             if len(start) < len(frames.PREFACE):
                 self._rest = data
@@ -68,21 +80,21 @@ class ServerConnection(Connection):
         return super()._greet(data)
 
     def on_new_headers(self, number: int, headers: Headers, end: int) -> None:
-        if number <= self.last_stream or not number & 1 or number > frames.LARGEST_STREAM_ID:
-            if number & 1 and number <= self.last_stream:
-                self._stray(number, "HEADERS")
-                return
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"HEADERS on stream {number & frames.LARGEST_STREAM_ID}")
+        if not number & 1:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"HEADERS on stream {number}")
+        if number <= self.last_stream:
+            self._stray(number, "HEADERS")
+            return
         self.last_stream = number
         if number > self._final_stream or len(self.streams) >= self.limits.streams:
             self._guard.idle("a refused stream")
-            self.emit(frames.rst_stream(number, ErrorCode.REFUSED_STREAM))
+            self.turn_away(number, ErrorCode.REFUSED_STREAM)
             return
         if headers.event != _REQUEST and not headers.oversized:
             self._guard.idle("a malformed request")
-            self.emit(frames.rst_stream(number, ErrorCode.PROTOCOL_ERROR))
+            self.turn_away(number, ErrorCode.PROTOCOL_ERROR)
             return
-        stream = Stream(self, number, DONE if end else BODY)
+        stream = ServerStream(self, number, DONE if end else BODY, NOWHERE)
         self.streams[number] = stream
         self.accept(stream, headers, end == 1)
 

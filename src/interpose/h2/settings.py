@@ -20,11 +20,10 @@ def settings_frame(limits: Limits, role: dict[int, int]) -> bytes:
 class PeerSettings:
     """The peer's settings in force. `update` checks every value before it takes any."""
 
-    __slots__ = ("initial_window", "max_frame", "max_header_list", "max_streams", "table_lowered", "table_size")
+    __slots__ = ("initial_window", "max_header_list", "max_streams", "table_lowered", "table_size")
 
     def __init__(self) -> None:
         self.initial_window = frames.DEFAULT_WINDOW
-        self.max_frame = frames.DEFAULT_FRAME_SIZE
         self.max_streams = frames.LARGEST_STREAM_ID
         self.max_header_list = frames.LARGEST_WINDOW
         self.table_size = TABLE_SIZE
@@ -52,7 +51,6 @@ class PeerSettings:
             elif key == frames.MAX_FRAME_SIZE:
                 if not frames.DEFAULT_FRAME_SIZE <= value <= frames.LARGEST_FRAME_SIZE:
                     raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"MAX_FRAME_SIZE is {value}")
-                self.max_frame = value
             elif key == frames.MAX_HEADER_LIST_SIZE:
                 self.max_header_list = value
         return self.initial_window - before

@@ -9,7 +9,7 @@ dropped. The queue is bounded by whoever feeds it, by giving credit only for wha
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from interpose.h2 import frames
 from interpose.h2.states import BODY, DONE, HEAD
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from interpose.h2.headers import Headers
 
 _pack = frames.FRAME_HEAD.pack
+# Every peer has to take frames of this size, and none that arrives here is larger.
+DEFAULT_FRAME_SIZE: Final = frames.DEFAULT_FRAME_SIZE
+_QUANTUM: Final = 4 * DEFAULT_FRAME_SIZE
 
 
 class Sink(Protocol):
@@ -41,33 +44,38 @@ class Sink(Protocol):
 
 
 class Stream:
-    """See the module. `receiving` and `sending` are states; windows may be negative."""
+    """See the module. `receiving` and `sending` are states; windows may be negative.
+
+    `ready` says that bytes may be written straight away: the sending side is open and nothing waits before them.
+    """
 
     __slots__ = (
         "_queue",
-        "_unacked",
         "call",
         "conn",
         "number",
         "peer",
+        "ready",
         "receive_window",
         "receiving",
         "send_window",
         "sending",
         "since",
         "sink",
+        "unacked",
     )
 
-    def __init__(self, conn: "Connection", number: int, receiving: int) -> None:
+    def __init__(self, conn: "Connection", number: int, receiving: int, sink: Sink) -> None:
         self.conn = conn
         self.number = number
+        self.sink = sink
         self.receiving = receiving
         self.sending = HEAD
+        self.ready = True
         self.send_window = conn.peer_window
         self.receive_window = conn.stream_window
-        self._unacked = 0
+        self.unacked = 0
         self._queue: deque[tuple[bool, bytes, bool]] | None = None
-        self.sink: Sink = NOWHERE
         self.peer: Stream | None = None
         self.call: Any = None
         self.since = 0.0
@@ -84,62 +92,74 @@ class Stream:
 
     def send_headers(self, wire: bytes, end: bool) -> None:
         """Write a header block in its outgoing form: response, request or trailers."""
-        if self.sending == DONE:
-            return
-        if self._queue:
-            self._queue.append((True, wire, end))
-            return
         conn = self.conn
-        if conn.table_update or len(wire) > conn.max_frame:
-            conn.emit(frames.headers(self.number, conn.table_update + wire, end, conn.max_frame))
-            conn.table_update = b""
-        else:
-            out = conn.out
-            if not out:
-                conn.dirty.append(conn)
-            out.append(_pack(len(wire) << 8 | frames.HEADERS, 5 if end else 4, self.number))
-            out.append(wire)
-        self.sending = BODY
+        size = len(wire)
+        if not self.ready or conn.table_update or size > DEFAULT_FRAME_SIZE:
+            self._send_headers_slowly(wire, end)
+            return
+        out = conn.out
+        if not out:
+            conn.dirty.append(conn)
         if end:
+            out += (_pack(size << 8 | 1, 5, self.number), wire)
             self.sending = DONE
+            self.ready = False
             if self.receiving == DONE:
                 conn.drop(self)
+        else:
+            out += (_pack(size << 8 | 1, 4, self.number), wire)
+            self.sending = BODY
+
+    def _send_headers_slowly(self, wire: bytes, end: bool) -> None:
+        if self._queue:
+            self._queue.append((True, wire, end))
+        elif self.sending != DONE:
+            self._emit_headers(wire, end)
+
+    def _emit_headers(self, wire: bytes, end: bool) -> None:
+        conn = self.conn
+        conn.emit(frames.headers(self.number, conn.table_update + wire, end, DEFAULT_FRAME_SIZE))
+        conn.table_update = b""
+        self.sending = BODY
+        if end:
+            self._sent_all()
 
     def send_data(self, data: bytes, end: bool) -> int:
-        """Write body bytes. Returns how many went out at once: all, or none and `on_sent` tells later."""
+        """Write body bytes, at most a frame's worth. Returns how many went out at once: all, or none, and `on_sent`
+        tells later. For a body of any size there is `send_body`."""
         conn = self.conn
         size = len(data)
-        if (
-            size > self.send_window
-            or size > conn.send_window
-            or size > conn.max_frame
-            or self._queue
-            or conn.blocked
-            or self.sending == DONE
-        ):
+        if not self.ready or size > self.send_window or size > conn.send_window or conn.blocked:
             return self._send_later(data, end)
         self.send_window -= size
         conn.send_window -= size
         out = conn.out
         if not out:
             conn.dirty.append(conn)
-        out.append(_pack(size << 8, 1 if end else 0, self.number))
-        out.append(data)
         if end:
-            self.sending = DONE
-            if self.receiving == DONE:
-                conn.drop(self)
+            out += (_pack(size << 8, 1, self.number), data)
+            self._sent_all()
+        else:
+            out += (_pack(size << 8, 0, self.number), data)
         return size
+
+    def send_body(self, data: bytes, end: bool) -> None:
+        """Write bytes of any size, in frames."""
+        if len(data) <= DEFAULT_FRAME_SIZE:
+            self.send_data(data, end)
+        else:
+            self._send_later(data, end)
 
     def _send_later(self, data: bytes, end: bool) -> int:
         if self.sending == DONE:
             return len(data)
         if self._queue is None:
             self._queue = deque()
+            self.ready = False
         # A view would keep the whole block alive that it was cut from.
         self._queue.append((False, bytes(data), end))
         self.conn.waiting[self.number] = self
-        self.pump(self.conn.max_frame * 4)
+        self.pump(_QUANTUM)
         return 0
 
     def pump(self, quantum: int) -> bool:
@@ -152,43 +172,63 @@ class Stream:
             head, data, end = queue[0]
             if head:
                 queue.popleft()
-                conn.emit(frames.headers(self.number, conn.table_update + data, end, conn.max_frame))
-                conn.table_update = b""
-            else:
-                allowed = min(len(data), self.send_window, conn.send_window, conn.max_frame)
-                if conn.blocked or (allowed <= 0 and data):
-                    break
-                if sent >= quantum:
-                    more = True
-                    break
-                last = allowed == len(data)
-                if last:
-                    queue.popleft()
-                else:
-                    queue[0] = (False, data[allowed:], end)
-                conn.emit(_pack(allowed << 8, 1 if end and last else 0, self.number) + data[:allowed])
-                self.send_window -= allowed
-                conn.send_window -= allowed
-                sent += allowed
-                end = end and last
-            if end:
-                self.sending = DONE
-                if self.receiving == DONE:
-                    conn.drop(self)
-        if not queue:
+                self._emit_headers(data, end)
+                continue
+            allowed = min(len(data), self.send_window, conn.send_window)
+            if conn.blocked or (allowed <= 0 and data):
+                break
+            if sent >= quantum:
+                more = True
+                break
+            sent += self._send_part(queue, max(allowed, 0))
+        if not queue and self._queue is not None:
             self._queue = None
+            self.ready = self.sending != DONE
             conn.waiting.pop(self.number, None)
+        elif sent and queue:
+            # Whoever was served queues up again, or a narrow connection window would always go to the same stream.
+            conn.waiting[self.number] = conn.waiting.pop(self.number)
         if sent:
             self.sink.on_sent(self, sent)
         return more
 
+    def _send_part(self, queue: "deque[tuple[bool, bytes, bool]]", allowed: int) -> int:
+        """Send from the first body in the queue, in frames, as far as it is allowed now."""
+        _, data, end = queue.popleft()
+        conn = self.conn
+        size = min(allowed, _QUANTUM)
+        last = size == len(data)
+        for start in range(0, size, DEFAULT_FRAME_SIZE) if size else (0,):
+            part = data[start : min(start + DEFAULT_FRAME_SIZE, size)]
+            final = end and last and start + len(part) == size
+            conn.emit(_pack(len(part) << 8, 1 if final else 0, self.number))
+            conn.out.append(part)
+        self.send_window -= size
+        conn.send_window -= size
+        if not last:
+            queue.appendleft((False, data[size:], end))
+        elif end:
+            self._sent_all()
+        return size
+
+    def _sent_all(self) -> None:
+        self.sending = DONE
+        self.ready = False
+        if self.receiving == DONE:
+            self.conn.drop(self)
+
     def credit(self, count: int) -> None:
         """These received bytes left our memory: let the peer send as many more, in steps of half a window."""
-        self._unacked += count
-        if self._unacked >= self.conn.credit_step and self.receiving != DONE:
-            self.conn.emit(frames.window_update(self.number, self._unacked))
-            self.receive_window += self._unacked
-            self._unacked = 0
+        self.unacked += count
+        if self.unacked >= self.conn.credit_step:
+            self.give_credit()
+
+    def give_credit(self) -> None:
+        """Tell the peer about all the bytes that left our memory."""
+        if self.receiving != DONE:
+            self.conn.emit(frames.window_update(self.number, self.unacked))
+            self.receive_window += self.unacked
+            self.unacked = 0
 
     def reset(self, code: int) -> None:
         """End the stream with an error of ours. The sink is not told: it is the one who says so."""
@@ -199,6 +239,7 @@ class Stream:
     def clear(self) -> None:
         """Both sides are done and nothing waits. For the connection only."""
         self.receiving = self.sending = DONE
+        self.ready = False
         if self._queue is not None:
             self._queue = None
             self.conn.waiting.pop(self.number, None)

@@ -239,7 +239,7 @@ class Collected:
             stream.send_headers(_rewritten(raw.headers, {}, True) if resized else raw.headers.wire, False)
             if stream.call is not None:
                 stream.call.bytes_sent += len(body)
-            stream.send_data(body, raw.trailers is raw.headers)
+            stream.send_body(body, raw.trailers is raw.headers)
         if raw.trailers is not None and raw.trailers is not raw.headers:
             stream.send_headers(raw.trailers.wire, True)
         stop_upload(stream)

@@ -8,7 +8,6 @@ reader fills one stream window of memory, and then its own sender waits.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from interpose.h2.client import ClientConnection
 from interpose.h2.errors import ErrorCode
@@ -26,12 +25,10 @@ class Ledger:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self.active = 0
 
     def begin(self, stream: Stream, stats: MethodStats) -> None:
         """A call has come."""
         stats.started += 1
-        self.active += 1
         stream.call = stats
         stream.since = self.clock()
 
@@ -47,7 +44,6 @@ class Ledger:
         stats = stream.call
         if stats is not None:
             stream.call = None
-            self.active -= 1
             stats.finish(code, self.clock() - stream.since)
 
     def finish_reset(self, stream: Stream, code: int) -> None:
@@ -57,14 +53,10 @@ class Ledger:
         self.finish(stream, code)
 
 
-_CODES: Final = frozenset(b"%d" % code for code in Code)
-
-
 def code_of(headers: Headers) -> int:
     """The gRPC code a final header block carries."""
-    status = headers.grpc_status
-    if status is not None:
-        return int(status) if status in _CODES else 2
+    if headers.grpc_code >= 0:
+        return headers.grpc_code
     http = headers.get(b":status")
     return code_of_http(int(http)) if http is not None else Code.UNKNOWN
 
@@ -81,14 +73,17 @@ class Requests:
 
     def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
         peer = stream.peer
-        if stream.call is not None:
-            stream.call.bytes_received += len(data)
         if peer is None:
             stream.credit(len(data))
             return
+        call = stream.call
+        if call is not None:
+            call.bytes_received += len(data)
         sent = peer.send_data(data, end)
         if sent and not end:
-            stream.credit(sent)
+            stream.unacked += sent
+            if stream.unacked >= stream.conn.credit_step:
+                stream.give_credit()
 
     def on_sent(self, stream: Stream, count: int) -> None:
         if stream.peer is not None:
@@ -114,6 +109,7 @@ class Replies:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._clock = ledger.clock
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
         client = stream.peer
@@ -121,7 +117,11 @@ class Replies:
             return
         client.send_headers(headers.wire, end)
         if end:
-            self._ledger.finish(client, code_of(headers))
+            stats = client.call
+            if stats is not None:
+                client.call = None
+                code = headers.grpc_code
+                stats.finish(code if code >= 0 else code_of(headers), self._clock() - client.since)
             if client.receiving == DONE:
                 client.peer = stream.peer = None
 
@@ -130,14 +130,17 @@ class Replies:
         if client is None:
             stream.credit(len(data))
             return
-        if client.call is not None:
-            client.call.bytes_sent += len(data)
+        stats = client.call
+        if stats is not None:
+            stats.bytes_sent += len(data)
         sent = client.send_data(data, end)
         if end:
             # A body that ends without trailers has no status: HTTP, not gRPC, but it passes.
             self._ledger.finish(client, Code.UNKNOWN)
         elif sent:
-            stream.credit(sent)
+            stream.unacked += sent
+            if stream.unacked >= stream.conn.credit_step:
+                stream.give_credit()
 
     def on_sent(self, stream: Stream, count: int) -> None:
         if stream.peer is not None:

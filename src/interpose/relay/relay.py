@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from interpose.h2.errors import ErrorCode
 from interpose.h2.headers import Headers
 from interpose.h2.stream import Stream
 from interpose.relay.interceptor import Direction, Interceptor, Reply, Tap
@@ -23,25 +22,15 @@ class Relay:
     even imported.
     """
 
-    def __init__(
-        self,
-        routes: Routes,
-        ledger: Ledger,
-        *,
-        max_streams: int,
-        header_list: int,
-    ) -> None:
+    def __init__(self, routes: Routes, ledger: Ledger, *, header_list: int) -> None:
         self.routes = routes
         self.ledger = ledger
         self.passthrough = Passthrough(ledger)
         self.collector: Any = None
         self.watchers: Any = None
         self._known = routes.known
-        self._max_streams = max_streams
         self._header_list = header_list
         self._message_limit = 0
-        self._requests = self.passthrough.requests
-        self._replies = self.passthrough.replies
 
     def subscribe(
         self,
@@ -70,6 +59,11 @@ class Relay:
             for route in self.routes.of_method(name):
                 route.subscribe(intercepted=name in chain.methods, taps=self.watchers.of(name))
 
+    @property
+    def in_flight(self) -> int:
+        """Calls begun and not ended."""
+        return sum(stats.in_flight for stats in self.routes.stats())
+
     async def call(
         self, path: bytes, message: bytes, *, origin: str, below: Interceptor | None = None, timeout: float = 10.0
     ) -> Reply:
@@ -80,43 +74,52 @@ class Relay:
         return reply
 
     def accept(self, link: ClientLink) -> Callable[[Stream, Headers, bool], None]:
-        """What to do with the streams of this client."""
+        """What to do with the streams of this client. Closed over its parts: this runs for every call."""
+        known = self._known
+        find = self.routes.find
+        clock = self.ledger.clock
+        requests = self.passthrough.requests
+        replies = self.passthrough.replies
 
         def accept(stream: Stream, headers: Headers, end: bool) -> None:
-            route = self._known.get(headers.path)
+            route = known.get(headers.path)
             if route is None:
-                route = self.routes.find(headers.path)
-            ledger = self.ledger
-            ledger.begin(stream, route.stats)
-            if headers.oversized or ledger.active > self._max_streams:
-                self._refuse(stream, headers)
+                route = find(headers.path)
+            stats = route.stats
+            stats.started += 1
+            stream.call = stats
+            stream.since = clock()
+            conn = route.upstream.current
+            if (
+                route.special
+                or conn is None
+                or len(conn.streams) >= conn.stream_limit
+                or conn.blocked
+                or headers.oversized
+            ):
+                self._open_slowly(link, stream, headers, route, end)
                 return
-            if route.special:
-                self._special(link, stream, headers, route, end)
-                return
-            upstream = route.upstream
-            conn = upstream.current
-            if conn is None or len(conn.streams) >= conn.stream_limit or conn.blocked:
-                self._slow_open(self.passthrough, stream, headers, route, end)
-                return
-            peer = conn.open(self._replies, headers.wire, end)
+            stream.sink = requests
+            stream.peer = peer = conn.open(replies, headers.wire, end)
             peer.peer = stream
-            stream.peer = peer
-            stream.sink = self._requests
 
         return accept
 
-    def _refuse(self, stream: Stream, headers: Headers) -> None:
+    def _open_slowly(self, link: ClientLink, stream: Stream, headers: Headers, route: Route, end: bool) -> None:
         if headers.oversized:
-            self.ledger.finish(stream, Code.RESOURCE_EXHAUSTED)
-            why = f"header list of {headers.size} bytes is over the limit of {self._header_list}"
-            answer(stream, Code.RESOURCE_EXHAUSTED, why)
+            self._refuse(stream, headers)
+        elif route.special:
+            self._special(link, stream, headers, route, end)
         else:
-            self.ledger.finish(stream, Code.UNAVAILABLE)
-            stream.reset(ErrorCode.REFUSED_STREAM)
+            self._forward(self.passthrough, stream, headers, route, end)
 
-    def _slow_open(self, way: Passthrough, stream: Stream, headers: Headers, route: Route, end: bool) -> None:
-        """The backend is away, full or not reading."""
+    def _refuse(self, stream: Stream, headers: Headers) -> None:
+        self.ledger.finish(stream, Code.RESOURCE_EXHAUSTED)
+        why = f"header list of {headers.size} bytes is over the limit of {self._header_list}"
+        answer(stream, Code.RESOURCE_EXHAUSTED, why)
+
+    def _forward(self, way: Passthrough, stream: Stream, headers: Headers, route: Route, end: bool) -> None:
+        """Pass on, also when the backend is away, full or not reading."""
         upstream = route.upstream
         conn = upstream.connection()
         if conn is None:
@@ -136,4 +139,4 @@ class Relay:
         if route.method is not None:
             view = Viewing(self.watchers, route.taps, route.method, self._message_limit)
             view.headers(Direction.REQUEST, headers)
-            self._slow_open(tapped(self.ledger, view), stream, headers, route, end)
+            self._forward(tapped(self.ledger, view), stream, headers, route, end)

@@ -60,7 +60,7 @@ class Client:
             return RawReply(None, b"", None, error)
         exchange = Exchange(self._limit)
         stream = conn.open(exchange, wire, False)
-        stream.send_data(body, True)
+        stream.send_body(body, True)
         self._hub.flush()
         try:
             return await exchange.reply
@@ -93,7 +93,7 @@ class Client:
         messages = _Incoming(self._limit)
         stream = conn.open(messages, request_headers(path, metadata, timeout), False)
         messages.stream = stream
-        stream.send_data(frame(message), True)
+        stream.send_body(frame(message), True)
         self._hub.flush()
         try:
             async with asyncio.timeout(timeout):

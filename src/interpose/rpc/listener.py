@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from interpose.h2.limits import Limits
+from interpose.h2.monomorphic import own_code
 from interpose.h2.server import Accept, ServerConnection
 from interpose.rpc.transport import Hub, Link
 
@@ -39,6 +40,7 @@ class Admission:
     handshake_timeout: float = 10.0
 
 
+@own_code("data_received")
 class ClientLink(Link):
     """A client's connection, with what the listener knows about it."""
 

@@ -82,12 +82,12 @@ class ServerCall:
         if isinstance(self._handler, Unary):
             reply = await self._handler.handle(message, self)
             stream.send_headers(RESPONSE_HEADERS, False)
-            stream.send_data(frame(reply), False)
+            stream.send_body(frame(reply), False)
             return
         stream.send_headers(RESPONSE_HEADERS, False)
         self._hub.flush()
         async for reply in self._handler.handle(message, self):
-            stream.send_data(frame(reply), False)
+            stream.send_body(frame(reply), False)
             self._hub.flush()
             while stream.queued > _QUEUE_LIMIT:
                 self._drained.clear()

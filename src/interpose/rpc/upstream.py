@@ -13,6 +13,7 @@ from typing import Final
 
 from interpose.h2.client import ClientConnection
 from interpose.h2.limits import Limits
+from interpose.h2.monomorphic import own_code
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub, Link
 
@@ -133,18 +134,30 @@ class Upstream:
             waiter.ready(conn)
 
     def _dial(self) -> None:
-        if not self._dialling and not self._closing and len(self._links) < _MOST_CONNECTIONS:
+        calls = sum(len(conn.streams) for conn in self._links)
+        full = len(self._links) >= _MOST_CONNECTIONS or calls >= self._limits.streams
+        if not self._dialling and not self._closing and not full:
             self._dialling = True
             self._tasks.spawn(self._keep_dialling(), name=f"dial {self.path}")
 
-    async def _keep_dialling(self) -> None:
+    async def _connect(self) -> None:
+        """Dial and wait for the backend's settings: only they say how many calls a connection takes."""
         loop = asyncio.get_running_loop()
+        async with asyncio.timeout(_DIAL_TIMEOUT):
+            _, link = await loop.create_unix_connection(self._connected, self.path)
+            try:
+                await link.greeting
+            except BaseException:
+                link.abort()
+                raise
+
+    async def _keep_dialling(self) -> None:
         pause = _FIRST_PAUSE
         try:
             while not self._closing:
                 self.dials += 1
                 try:
-                    await asyncio.wait_for(loop.create_unix_connection(self._connected, self.path), _DIAL_TIMEOUT)
+                    await self._connect()
                 except TimeoutError:
                     self._note_failure(f"no answer within {_DIAL_TIMEOUT:g} s")
                 except OSError as error:
@@ -164,19 +177,21 @@ class Upstream:
             self.last_error = error
             _log.warning("Backend is not reachable", extra={"kv": {"endpoint": self.path, "err": error}})
 
-    def _connected(self) -> Link:
-        conn = ClientConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
+    def _connected(self) -> "_BackendLink":
+        conn = _BackendConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
         link = _BackendLink(conn, self._hub, lambda _: self._lost(conn))
         conn.on_idle = link.close
-        link.greeted = lambda: self._greeted(conn, link)
+        conn.on_greeting = lambda: self._greeted(conn, link)
         return link
 
-    def _greeted(self, conn: ClientConnection, link: Link) -> None:
+    def _greeted(self, conn: ClientConnection, link: "_BackendLink") -> None:
         if not self._links:
             self._since = time.monotonic()
         self._links[conn] = link
         self.current = conn
         self.last_error = ""
+        if not link.greeting.done():
+            link.greeting.set_result(None)
         _log.info("Connected to backend", extra={"kv": {"endpoint": self.path, "connections": len(self._links)}})
 
     def _lost(self, conn: ClientConnection) -> None:
@@ -210,17 +225,37 @@ class Upstream:
             link.close()
 
 
+class _BackendConnection(ClientConnection):
+    """Tells when the backend's first settings are there."""
+
+    on_greeting: Callable[[], None] | None = None
+
+    def on_settings(self) -> None:
+        super().on_settings()
+        greeting, self.on_greeting = self.on_greeting, None
+        if greeting is not None:
+            greeting()
+
+
+@own_code("data_received")
+@own_code("data_received")
 class _BackendLink(Link):
     """Speaks first: the preface and our settings go out as soon as the socket is there."""
 
-    __slots__ = ("greeted",)
-    greeted: Callable[[], None]
+    __slots__ = ("greeting",)
+    greeting: asyncio.Future[None]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self.greeting = asyncio.get_running_loop().create_future()
         self.conn.start()
-        self.greeted()
         self._hub.flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if not self.greeting.done():
+            why = str(self.conn.failed) if self.conn.failed is not None else "closed before its first settings"
+            self.greeting.set_exception(ConnectionError(why))
 
 
 _MISSING: Final = object()

@@ -1,0 +1,51 @@
+# Everything a person or the CI runs. Each target makes the virtual environment first if it is missing or out of date.
+#   make PYTHON=python3.12 test      another interpreter
+#   make bench ARGS='--quick'        further options for bench, fuzz, soak and pytest
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Named after the interpreter: another one makes the environment anew.
+STAMP := $(VENV)/.installed-$(notdir $(PYTHON))
+FUZZ_SECONDS ?= 60
+SOAK_MINUTES ?= 10
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench fuzz soak proto reference clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: $(STAMP) ## three pods through the relay on a fake runtime; shows what was seen and changed
+	@$(BIN)/python -m interpose.testing.demo
+
+test: $(STAMP) ## all tests; as root also those with a real containerd, whose programs are installed if apt-get can
+	@tools/e2e_programs.sh
+	@tools/test.sh $(BIN) $(ARGS)
+
+lint: $(STAMP) ## format, style, types, layers, generated files, mirror of the tests, paths and hosts
+	@tools/lint.sh $(BIN)
+
+bench: $(STAMP) ## the relay against no proxy, socat, HAProxy and grpc.aio
+	@tools/e2e_programs.sh
+	@$(BIN)/python bench/run.py $(ARGS)
+
+fuzz: $(STAMP) ## broken bytes for the HTTP/2 parser, for FUZZ_SECONDS
+	@$(BIN)/python tests/fuzz/fuzz_h2.py --seconds $(FUZZ_SECONDS) $(ARGS)
+
+soak: $(STAMP) ## calls through a relay for SOAK_MINUTES, with the slope of its memory
+	@$(BIN)/python tools/soak.py --minutes $(SOAK_MINUTES) $(ARGS)
+
+proto: $(STAMP) ## regenerate the message classes from proto/
+	@$(BIN)/python tools/gen_proto.py
+
+reference: $(STAMP) ## regenerate docs/reference/ from the tables in the code
+	@$(BIN)/python tools/gen_reference.py
+
+clean: ## remove the virtual environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt
+	@tools/venv.sh $(PYTHON) $(VENV) $(STAMP)

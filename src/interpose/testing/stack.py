@@ -1,0 +1,102 @@
+"""A relay inside the test's own event loop: listener, relay and upstreams on sockets of a scratch folder.
+
+The same parts as the process has, without admin socket, signals and heartbeat: a test ticks by itself.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from interpose.cli.relay_process import backend_limits, client_limits
+from interpose.config.settings import LimitSettings
+from interpose.host.peers import peer_credentials
+from interpose.host.sockets import bind_unix
+from interpose.relay.interceptor import Interceptor, Tap
+from interpose.relay.passthrough import Ledger
+from interpose.relay.relay import Relay
+from interpose.relay.routes import Routes
+from interpose.relay.stats import MethodStats
+from interpose.rpc.listener import Admission, Listener
+from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import Upstream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """The parts of a running relay."""
+
+    socket: Path
+    hub: Hub
+    runtime: Upstream
+    image: Upstream
+    ledger: Ledger
+    relay: Relay
+    listener: Listener
+
+    def stats(self, path: str) -> MethodStats:
+        """The counters of a path."""
+        return (self.relay.routes.known.get(path.encode()) or self.relay.routes.find(path.encode())).stats
+
+    @property
+    def queued(self) -> int:
+        """Bytes that wait in the relay for a slow reader."""
+        connections = [link.conn for link in self.listener.links]
+        return sum(stream.queued for conn in connections for stream in conn.streams.values()) + sum(
+            link.backlog for link in self.listener.links
+        )
+
+
+@asynccontextmanager
+async def relay_stack(
+    socket: Path,
+    runtime: Path,
+    *,
+    image: Path | None = None,
+    interceptors: Sequence[Interceptor] = (),
+    taps: Sequence[Tap] = (),
+    limits: LimitSettings | None = None,
+    message_limit: int | None = None,
+) -> AsyncIterator[Stack]:
+    """A relay on `socket` in front of `runtime` inside the block. `message_limit` may be below what settings allow."""
+    limits = limits or LimitSettings()
+    loop = asyncio.get_running_loop()
+    hub = Hub()
+
+    def upstream(path: Path) -> Upstream:
+        return Upstream(str(path), hub=hub, limits=backend_limits(limits), wait=limits.backend_wait)
+
+    upstreams = [upstream(runtime)] + ([upstream(image)] if image is not None else [])
+    ledger = Ledger(time.monotonic)
+    relay = Relay(Routes(upstreams[0], upstreams[-1]), ledger, header_list=limits.header_list)
+    if interceptors or taps:
+        relay.subscribe(interceptors, taps, hub=hub, message_limit=message_limit or limits.message, now=loop.time)
+    admission = Admission(
+        identify=peer_credentials, uids=(os.getuid(),), connections=64, handshake_timeout=limits.handshake_timeout
+    )
+    listener = Listener(hub=hub, limits=client_limits(limits), admission=admission, accept=relay.accept)
+    bound = bind_unix(str(socket))
+    await listener.start(bound.sock)
+    for one in upstreams:
+        one.start()
+    try:
+        yield Stack(
+            socket=socket,
+            hub=hub,
+            runtime=upstreams[0],
+            image=upstreams[-1],
+            ledger=ledger,
+            relay=relay,
+            listener=listener,
+        )
+    finally:
+        listener.stop_accepting()
+        bound.close()
+        listener.abort()
+        if relay.collector is not None:
+            await relay.collector.tasks.cancel()
+        for one in upstreams:
+            await one.close()

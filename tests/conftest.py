@@ -1,0 +1,15 @@
+"""What every test shares: how hard the property tests try.
+
+`fast` is the default: few examples and always the same ones, so that a run says the same twice. The nightly run sets
+HYPOTHESIS_PROFILE=deep.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("fast", max_examples=50, derandomize=True, deadline=None, database=None)
+settings.register_profile(
+    "deep", max_examples=3000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))

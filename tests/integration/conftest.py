@@ -1,0 +1,73 @@
+"""What integration tests share: uvloop as in the product, short socket paths, relays in this process and beside it."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from interpose.testing.lab.processes import Child
+from interpose.testing.lab.relay import Relay
+
+
+def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, Callable[[], Any]]:
+    """Every async test here runs on the loop of the product."""
+    return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings of the developer's shell must not reach a relay of a test."""
+    for name in list(os.environ):
+        if name.startswith(("INTERPOSE_", "LISTEN_", "NOTIFY_", "WATCHDOG_")):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A folder of this test alone with a short name: a unix socket path has 107 characters at most."""
+    folder = Path(tempfile.mkdtemp(prefix="ip-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def runtime_path(scratch: Path) -> Path:
+    """Where the backend's socket is, or will be."""
+    return scratch / "runtime.sock"
+
+
+@pytest.fixture
+def relay_path(scratch: Path) -> Path:
+    """Where the relay's socket is, or will be."""
+    return scratch / "relay.sock"
+
+
+@pytest.fixture
+def start_relay(scratch: Path, runtime_path: Path) -> Iterator[Callable[..., Relay]]:
+    """Starts the real command and waits until it listens; whatever it started is stopped. Errors carry its log."""
+    with ExitStack() as stack:
+
+        def start(*options: str, runtime: Path = runtime_path) -> Relay:
+            return stack.enter_context(Relay(scratch, runtime, options))
+
+        yield start
+
+
+@pytest.fixture
+def spawn(scratch: Path) -> Iterator[Callable[..., Child]]:
+    """Starts any program with a log of its own; it is stopped at the end."""
+    with ExitStack() as stack:
+        count = 0
+
+        def start(*argv: str | Path, env: dict[str, str] | None = None) -> Child:
+            nonlocal count
+            count += 1
+            return stack.enter_context(Child([str(word) for word in argv], log=scratch / f"child-{count}.log", env=env))
+
+        yield start

@@ -1,0 +1,23 @@
+"""The demo as a person runs it."""
+
+import subprocess
+import sys
+
+
+def test_the_demo_shows_calls_and_changes() -> None:
+    """`python -m interpose.testing.demo` ends well and shows what passed, what was changed and the metrics."""
+    done = subprocess.run(
+        [sys.executable, "-m", "interpose.testing.demo"], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "7 config.linux.resources.cpu_shares 1024 -> 2" in lines
+    assert "3 config.linux.resources.cpuset_cpus (none) -> 2-3" in lines
+    assert any(line.startswith("1 Version OK") and line.endswith("passed untouched") for line in lines)
+    assert (
+        'interpose_cri_requests_total{code="OK",method="CreateContainer",service="runtime.v1.RuntimeService"} 3.0'
+        in lines
+    )
+    assert "WRONG" not in done.stdout

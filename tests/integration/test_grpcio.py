@@ -1,0 +1,409 @@
+"""A grpcio client, the relay, a grpcio server: every kind of call arrives as it was sent."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from interpose.config.settings import LimitSettings
+from interpose.h2.limits import Limits
+from interpose.rpc.client import Client
+from interpose.rpc.status import RpcError
+from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import Upstream
+from interpose.testing.eventually import eventually
+from interpose.testing.grpcpeer import bidi_stream, client_stream, grpc_channel, grpc_server, server_stream, unary
+from interpose.testing.stack import Stack, relay_stack
+
+MIB = 1024 * 1024
+DETAILS = bytes(range(256))
+
+
+class Service:
+    """A service nobody has heard of, which remembers what it saw."""
+
+    def __init__(self) -> None:
+        self.metadata: list[tuple[str, str | bytes]] = []
+        self.remaining: float | None = None
+        self.entered = asyncio.Event()
+        self.cancelled = asyncio.Event()
+
+    async def echo(self, request: bytes, context: Any) -> bytes:
+        """The message back, with metadata on both ends."""
+        self.metadata = [tuple(item) for item in context.invocation_metadata()]
+        self.remaining = context.time_remaining()
+        await context.send_initial_metadata((("x-initial", "first"), ("x-initial-bin", DETAILS)))
+        context.set_trailing_metadata((("x-trailer", "last"), ("x-trailer-bin", DETAILS)))
+        return request
+
+    async def count(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        """As many messages as asked for."""
+        for number in range(int(request)):
+            yield b"%d" % number
+
+    async def join(self, requests: Any, context: Any) -> bytes:
+        """All messages in one."""
+        return b",".join([message async for message in requests])
+
+    async def mirror(self, requests: Any, context: Any) -> AsyncIterator[bytes]:
+        """Each message back before the next is read."""
+        async for message in requests:
+            yield message
+
+    async def fail(self, request: bytes, context: Any) -> bytes:
+        """A full status."""
+        context.set_trailing_metadata((("grpc-status-details-bin", DETAILS),))
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "kein Platz für Töpfe: 100% voll\n☃")
+        raise AssertionError("abort returns never")
+
+    async def fail_midway(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        """A message, then an error."""
+        yield b"one"
+        await context.abort(grpc.StatusCode.DATA_LOSS, "the rest is gone")
+
+    async def hang(self, request: bytes, context: Any) -> bytes:
+        """Never ends by itself."""
+        self.remaining = context.time_remaining()
+        self.entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled.set()
+        return b""
+
+    def handlers(self) -> dict[str, Any]:
+        """By path."""
+        return {
+            "/test.Echo/Unary": unary(self.echo),
+            "/test.Echo/Count": server_stream(self.count),
+            "/test.Echo/Join": client_stream(self.join),
+            "/test.Echo/Mirror": bidi_stream(self.mirror),
+            "/test.Echo/Fail": unary(self.fail),
+            "/test.Echo/FailMidway": server_stream(self.fail_midway),
+            "/test.Echo/Hang": unary(self.hang),
+            "/runtime.v1.RuntimeService/Version": unary(self.echo),
+            "/runtime.v1alpha2.RuntimeService/Version": unary(self.echo),
+        }
+
+
+@pytest.fixture
+async def service(runtime_path: Path) -> AsyncIterator[Service]:
+    """The service, served by grpcio."""
+    service = Service()
+    async with grpc_server(runtime_path, service.handlers()):
+        yield service
+
+
+@pytest.fixture
+async def stack(relay_path: Path, runtime_path: Path, service: Service) -> AsyncIterator[Stack]:
+    """A relay in front of it."""
+    async with relay_stack(relay_path, runtime_path) as stack:
+        yield stack
+
+
+@pytest.fixture
+async def channel(stack: Stack) -> AsyncIterator[Any]:
+    """A grpcio client of the relay."""
+    async with grpc_channel(stack.socket) as channel:
+        yield channel
+
+
+async def failed(call: Any) -> grpc.aio.AioRpcError:
+    """The error a call ends with."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 300_000, 16 * MIB, 40 * MIB], ids=str)
+async def test_unary_messages_of_any_size_pass_both_ways(channel: Any, size: int) -> None:
+    """From nothing to far more than any window, byte for byte."""
+    message = (b"%08d" % size * (size // 8 + 1))[:size]
+    assert await channel.unary_unary("/test.Echo/Unary")(message) == message
+
+
+async def test_server_stream(channel: Any) -> None:
+    """Any number of replies, in order, and an empty stream."""
+    call = channel.unary_stream("/test.Echo/Count")
+    assert [int(reply) async for reply in call(b"1000")] == list(range(1000))
+    assert [reply async for reply in call(b"0")] == []
+
+
+async def test_client_stream(channel: Any) -> None:
+    """Any number of requests, in order, and none at all."""
+    call = channel.stream_unary("/test.Echo/Join")
+    assert await call([b"a", b"", b"c" * 100_000]) == b"a,," + b"c" * 100_000
+    assert await call([]) == b""
+
+
+async def test_bidirectional_stream_is_not_held_back(channel: Any) -> None:
+    """Each message arrives before the next is sent: nothing waits for the end of anything."""
+    call = channel.stream_stream("/test.Echo/Mirror")()
+    for number in range(20):
+        await call.write(b"%d" % number)
+        assert await call.read() == b"%d" % number
+    await call.done_writing()
+    assert await call.read() == grpc.aio.EOF
+    assert await call.code() == grpc.StatusCode.OK
+
+
+async def test_metadata_and_trailers_pass(channel: Any, service: Service) -> None:
+    """Text and binary fields, repeated ones in order, both ways."""
+    metadata = (("x-text", "value"), ("x-twice", "1"), ("x-twice", "2"), ("x-bytes-bin", DETAILS), ("x-empty", ""))
+    call = channel.unary_unary("/test.Echo/Unary")(b"", metadata=metadata)
+    await call
+    assert [item for item in service.metadata if item[0].startswith("x-")] == list(metadata)
+    assert list(await call.initial_metadata()) == [("x-initial", "first"), ("x-initial-bin", DETAILS)]
+    assert list(await call.trailing_metadata()) == [("x-trailer", "last"), ("x-trailer-bin", DETAILS)]
+
+
+async def test_status_passes_byte_for_byte(channel: Any) -> None:
+    """Code, a message that is not ASCII, and the binary details; an abort before any reply is trailers-only."""
+    error = await failed(channel.unary_unary("/test.Echo/Fail")(b""))
+    assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert error.details() == "kein Platz für Töpfe: 100% voll\n☃"
+    assert list(error.trailing_metadata()) == [("grpc-status-details-bin", DETAILS)]
+    assert list(error.initial_metadata()) == []
+
+
+async def test_stream_that_fails_midway_delivers_what_came_before(channel: Any) -> None:
+    """A message, then the status."""
+    call = channel.unary_stream("/test.Echo/FailMidway")(b"")
+    assert await call.read() == b"one"
+    error = await failed(call.read())
+    assert (error.code(), error.details()) == (grpc.StatusCode.DATA_LOSS, "the rest is gone")
+
+
+@pytest.mark.parametrize("path", ["/test.Echo/Missing", "/no.Such/Method", "/runtime.v1.RuntimeService/NotYet"])
+async def test_unknown_methods_get_the_servers_own_answer(channel: Any, runtime_path: Path, path: str) -> None:
+    """The relay does not know better than the runtime what exists: the same answer as without it."""
+    through = await failed(channel.unary_unary(path)(b""))
+    async with grpc_channel(runtime_path) as direct:
+        straight = await failed(direct.unary_unary(path)(b""))
+    assert through.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert (through.code(), through.details()) == (straight.code(), straight.details())
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha2"])
+async def test_both_api_versions_pass_and_are_counted_apart(channel: Any, stack: Stack, version: str) -> None:
+    """The version is part of the path; each has its own counters."""
+    path = f"/runtime.{version}.RuntimeService/Version"
+    assert await channel.unary_unary(path)(b"\x0a\x02v1") == b"\x0a\x02v1"
+    other = path.replace(version, {"v1": "v1alpha2", "v1alpha2": "v1"}[version])
+    assert (stack.stats(path).codes[0], stack.stats(other).started) == (1, 0)
+    assert stack.stats(path).bytes_received == stack.stats(path).bytes_sent == 9
+
+
+@pytest.mark.parametrize("algorithm", [grpc.Compression.Gzip, grpc.Compression.Deflate], ids=["gzip", "deflate"])
+async def test_compressed_messages_pass_untouched(stack: Stack, runtime_path: Path, algorithm: Any) -> None:
+    """The client compresses; the relay moves as few bytes as came, and the other side unpacks them."""
+    message = b"compressible " * 100_000
+    async with grpc_channel(stack.socket, compression=algorithm) as channel:
+        assert await channel.unary_unary("/test.Echo/Unary")(message) == message
+    assert 0 < stack.stats("/test.Echo/Unary").bytes_received < len(message) / 50
+
+
+async def test_compressed_replies_pass_untouched(relay_path: Path, runtime_path: Path) -> None:
+    """The server compresses."""
+
+    async def reply(request: bytes, context: Any) -> bytes:
+        return b"compressible " * 100_000
+
+    async with (
+        grpc_server(runtime_path, {"/test.Echo/Zip": unary(reply)}, compression=grpc.Compression.Gzip),
+        relay_stack(relay_path, runtime_path) as stack,
+        grpc_channel(relay_path) as channel,
+    ):
+        assert await channel.unary_unary("/test.Echo/Zip")(b"") == b"compressible " * 100_000
+        assert 0 < stack.stats("/test.Echo/Zip").bytes_sent < 50_000
+
+
+async def test_deadline_travels_and_ends_the_call(channel: Any, service: Service) -> None:
+    """grpc-timeout arrives at the server, and its end is DEADLINE_EXCEEDED on both sides."""
+    error = await failed(channel.unary_unary("/test.Echo/Hang")(b"", timeout=0.3))
+    assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert service.remaining is not None
+    assert 0 < service.remaining <= 0.31
+    await asyncio.wait_for(service.cancelled.wait(), 5)
+    await channel.unary_unary("/test.Echo/Unary")(b"")
+    assert service.remaining is None
+
+
+async def test_cancel_reaches_the_server_at_once(channel: Any, service: Service, stack: Stack) -> None:
+    """The client gives up; the server's handler is cancelled, and the call is counted as such."""
+    call = channel.unary_unary("/test.Echo/Hang")(b"")
+    await asyncio.wait_for(service.entered.wait(), 5)
+    call.cancel()
+    await asyncio.wait_for(service.cancelled.wait(), 1)
+    await eventually(lambda: stack.relay.in_flight == 0, "the call to be counted")
+    assert (stack.stats("/x").codes[1], stack.stats("/x").resets) == (1, 1)
+
+
+async def test_lost_client_is_a_cancelled_call(stack: Stack, service: Service) -> None:
+    """A client that vanishes takes its calls with it, at the server too."""
+    hub = Hub()
+    client = Upstream(str(stack.socket), hub=hub, limits=Limits(), wait=1.0)
+    call = asyncio.create_task(Client(client, hub).unary(b"/test.Echo/Hang", b""))
+    await asyncio.wait_for(service.entered.wait(), 5)
+    await client.close()
+    with pytest.raises(RpcError):
+        await call
+    await asyncio.wait_for(service.cancelled.wait(), 5)
+    await eventually(lambda: not stack.listener.links, "the connection to end")
+
+
+async def test_many_calls_at_once(channel: Any, stack: Stack) -> None:
+    """300 calls share one connection to the backend and each gets its own answer."""
+    call = channel.unary_unary("/test.Echo/Unary")
+    messages = [b"%d" % number * 100 for number in range(300)]
+    assert await asyncio.gather(*(call(message) for message in messages)) == messages
+    assert stack.runtime.connections == 1
+    assert (stack.stats("/x").codes[0], stack.relay.in_flight) == (300, 0)
+
+
+async def test_large_headers_pass_and_too_large_ones_are_refused(stack: Stack, service: Service) -> None:
+    """8 KiB of metadata is fine; above the limit the call is refused with both sizes, and the connection lives on."""
+    async with grpc_channel(stack.socket, options=[("grpc.max_metadata_size", MIB)]) as channel:
+        call = channel.unary_unary("/test.Echo/Unary")
+        await call(b"", metadata=(("x-large", "v" * 8192),))
+        assert ("x-large", "v" * 8192) in service.metadata
+        error = await failed(call(b"", metadata=(("x-large", "v" * 80_000),)))
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "over the limit of 65536" in error.details()
+        assert await call(b"again") == b"again"
+        assert stack.listener.accepted == 1
+
+
+async def test_long_status_messages_of_the_runtime_pass(relay_path: Path, runtime_path: Path) -> None:
+    """Runtimes put whole error texts into trailers: 200 KiB arrive, cut into CONTINUATION frames."""
+    text = "error: " + "x" * 200_000
+
+    async def fail(request: bytes, context: Any) -> bytes:
+        await context.abort(grpc.StatusCode.UNKNOWN, text)
+        raise AssertionError("abort returns never")
+
+    big = [("grpc.max_metadata_size", MIB), ("grpc.absolute_max_metadata_size", MIB)]
+    async with (
+        grpc_server(runtime_path, {"/test.Echo/Fail": unary(fail)}),
+        relay_stack(relay_path, runtime_path),
+        grpc_channel(relay_path, options=big) as channel,
+    ):
+        assert (await failed(channel.unary_unary("/test.Echo/Fail")(b""))).details() == text
+
+
+async def test_image_service_has_a_backend_of_its_own(scratch: Path, relay_path: Path, runtime_path: Path) -> None:
+    """The service in the path chooses the backend, for methods nobody has invented yet too."""
+
+    def saying(name: bytes) -> Any:
+        async def say(request: bytes, context: Any) -> bytes:
+            return name
+
+        return unary(say)
+
+    paths = [
+        "/runtime.v1.ImageService/ListImages",
+        "/runtime.v1alpha2.ImageService/PullImage",
+        "/runtime.v9.ImageService/Imagine",
+        "/runtime.v1.RuntimeService/Version",
+        "/some.Other/Method",
+    ]
+    image_path = scratch / "image.sock"
+    async with (
+        grpc_server(runtime_path, {path: saying(b"runtime") for path in paths}),
+        grpc_server(image_path, {path: saying(b"image") for path in paths}),
+        relay_stack(relay_path, runtime_path, image=image_path),
+        grpc_channel(relay_path) as channel,
+    ):
+        answers = [await channel.unary_unary(path)(b"") for path in paths]
+    assert answers == [b"image", b"image", b"image", b"runtime", b"runtime"]
+
+
+async def test_full_backend_connection_gets_company(relay_path: Path, runtime_path: Path) -> None:
+    """At the peer's MAX_CONCURRENT_STREAMS further connections are dialled, and no call fails."""
+    service = Service()
+    gate = asyncio.Event()
+    inside = 0
+
+    async def wait(request: bytes, context: Any) -> bytes:
+        nonlocal inside
+        inside += 1
+        await gate.wait()
+        return request
+
+    handlers = {"/test.Echo/Wait": unary(wait), **service.handlers()}
+    async with (
+        grpc_server(runtime_path, handlers, options=[("grpc.max_concurrent_streams", 2)]),
+        relay_stack(relay_path, runtime_path) as stack,
+        grpc_channel(relay_path) as channel,
+    ):
+        await channel.unary_unary("/test.Echo/Unary")(b"")
+        calls = [channel.unary_unary("/test.Echo/Wait")(b"%d" % number) for number in range(11)]
+        await eventually(lambda: inside == 11, "all calls to be inside the server")
+        assert stack.runtime.connections == 6
+        gate.set()
+        assert [await call for call in calls] == [b"%d" % number for number in range(11)]
+
+
+async def test_graceful_stop_of_the_backend_loses_no_call(relay_path: Path, runtime_path: Path) -> None:
+    """GOAWAY: calls in flight end well, later ones find the next server; the client's connection stays."""
+    service = Service()
+    gate = asyncio.Event()
+    entered = asyncio.Event()
+
+    async def wait(request: bytes, context: Any) -> bytes:
+        entered.set()
+        await gate.wait()
+        return b"finished"
+
+    handlers = {"/test.Echo/Wait": unary(wait), **service.handlers()}
+    async with relay_stack(relay_path, runtime_path) as stack, grpc_channel(relay_path) as channel:
+        async with grpc_server(runtime_path, handlers) as old:
+            call = channel.unary_unary("/test.Echo/Wait")(b"")
+            await asyncio.wait_for(entered.wait(), 5)
+            stopping = asyncio.create_task(old.stop(10))
+            await eventually(lambda: not stack.runtime.up, "GOAWAY to arrive")
+            async with grpc_server(runtime_path, service.handlers()):
+                assert await channel.unary_unary("/test.Echo/Unary")(b"next") == b"next"
+                gate.set()
+                assert await call == b"finished"
+                await stopping
+        assert stack.listener.accepted == 1
+
+
+async def test_backend_that_ages_its_connections_loses_no_call(relay_path: Path, runtime_path: Path) -> None:
+    """max_connection_age: GOAWAY every moment under load, and every call that was accepted is answered."""
+    service = Service()
+    options = [("grpc.max_connection_age_ms", 100), ("grpc.max_connection_age_grace_ms", 5000)]
+    async with (
+        grpc_server(runtime_path, service.handlers(), options=options),
+        relay_stack(relay_path, runtime_path) as stack,
+        grpc_channel(relay_path, options=[("grpc.enable_retries", 1)]) as channel,
+    ):
+        call = channel.unary_unary("/test.Echo/Unary")
+
+        async def caller() -> None:
+            while stack.runtime.dials < 6:
+                assert await call(b"ping") == b"ping"
+
+        await asyncio.wait_for(asyncio.gather(*(caller() for _ in range(8))), 20)
+        assert stack.listener.accepted == 1
+
+
+async def test_total_streams_are_limited(relay_path: Path, runtime_path: Path) -> None:
+    """Above the limit over all clients a call is refused; it was never started, and others go on."""
+    service = Service()
+    async with (
+        grpc_server(runtime_path, service.handlers()),
+        relay_stack(relay_path, runtime_path, limits=LimitSettings(max_total_streams=1)),
+        grpc_channel(relay_path) as channel,
+        grpc_channel(relay_path) as other,
+    ):
+        hanging = channel.unary_unary("/test.Echo/Hang")(b"")
+        await asyncio.wait_for(service.entered.wait(), 5)
+        assert (await failed(other.unary_unary("/test.Echo/Unary")(b""))).code() is grpc.StatusCode.UNAVAILABLE
+        hanging.cancel()
+        await asyncio.wait_for(service.cancelled.wait(), 5)
+        assert await other.unary_unary("/test.Echo/Unary")(b"now") == b"now"

@@ -1,0 +1,117 @@
+"""Floods: each kind of frame that brings nobody forward ends the connection with ENHANCE_YOUR_CALM."""
+
+from collections.abc import Callable
+
+import pytest
+
+from interpose.h2.errors import ErrorCode
+from interpose.h2.limits import Limits
+from interpose.testing import h2bench, h2peer
+from interpose.testing.h2bench import Bench, ServerConnection
+
+LIMITS = Limits(idle_frames=50, resets=20)
+CALM = ErrorCode.ENHANCE_YOUR_CALM
+
+Flood = Callable[[Bench[ServerConnection], int], bytes]
+
+
+def reset_after_open(bench: Bench[ServerConnection], i: int) -> bytes:
+    """A call that is cancelled at once."""
+    return bench.request(i * 2 + 3) + h2peer.rst_stream(i * 2 + 3)
+
+
+def make_us_reset(bench: Bench[ServerConnection], i: int) -> bytes:
+    """A call that breaks a rule, so that we are the ones who reset it."""
+    return bench.request(i * 2 + 3) + h2peer.window_update(i * 2 + 3, 0)
+
+
+def malformed(bench: Bench[ServerConnection], i: int) -> bytes:
+    """A request that is none."""
+    return bench.request(i * 2 + 3, [(b":method", b"GET")])
+
+
+IDLE: dict[str, Flood] = {
+    "ping": lambda bench, i: h2peer.ping(),
+    "ping-ack": lambda bench, i: h2peer.ping(ack=True),
+    "settings": lambda bench, i: h2peer.settings(),
+    "settings-ack": lambda bench, i: h2peer.settings_ack(),
+    "empty-data": lambda bench, i: h2peer.data(1),
+    "padded-empty-data": lambda bench, i: h2peer.data(1, pad=9),
+    "priority": lambda bench, i: h2peer.priority(1),
+    "priority-of-idle-streams": lambda bench, i: h2peer.priority(99),
+    "unknown-type": lambda bench, i: h2peer.raw(0x77, 0, 0, b"?"),
+    "goaway": lambda bench, i: h2peer.goaway(0),
+    "malformed-requests": malformed,
+}
+
+
+def flood(bench: Bench[ServerConnection], make: Flood, limit: int) -> None:
+    """Feed frames until the connection fails; it must hold just as many as are allowed."""
+    for i in range(limit):
+        bench.feed(make(bench, i))
+        assert bench.code is None
+    bench.feed(make(bench, limit))
+    assert bench.code == CALM
+    assert bench.frames("GOAWAY")[0].code == CALM
+
+
+def ready() -> Bench[ServerConnection]:
+    """A server with stream 1 open and fresh counters."""
+    bench = h2bench.server(LIMITS)
+    bench.feed(bench.request(1))
+    bench.conn.tick()
+    return bench
+
+
+@pytest.mark.parametrize("kind", IDLE)
+def test_idle_frames(kind: str) -> None:
+    """Exactly the limit passes, one more does not."""
+    flood(ready(), IDLE[kind], LIMITS.idle_frames)
+
+
+@pytest.mark.parametrize("make", [reset_after_open, make_us_reset])
+def test_cancelled_streams(make: Flood) -> None:
+    """Rapid reset, whoever sends the RST_STREAM (CVE-2023-44487, CVE-2025-8671)."""
+    flood(ready(), make, LIMITS.resets)
+
+
+def test_late_frames_on_closed_streams() -> None:
+    """RST_STREAM and DATA for streams that are gone."""
+    for late in (h2peer.rst_stream(1), h2peer.data(1, b"x")):
+        bench = ready()
+        bench.feed(h2peer.rst_stream(1))
+        flood(bench, lambda _bench, _i, late=late: late, LIMITS.idle_frames)  # type: ignore[misc]
+
+
+def test_refused_streams() -> None:
+    """Opening streams over the limit again and again."""
+    bench = h2bench.server(Limits(idle_frames=50, streams=1))
+    bench.feed(bench.request(1))
+    bench.conn.tick()
+    flood(bench, lambda bench, i: bench.request(i * 2 + 3), 50)
+
+
+def test_small_continuations() -> None:
+    """A block dribbled in crumbs."""
+    bench = ready()
+    bench.feed(h2peer.headers(3, b"", more=True))
+    flood(bench, lambda _bench, _i: h2peer.continuation(3, b"", more=True), LIMITS.idle_frames)
+
+
+@pytest.mark.parametrize(("size", "allowed"), [(100, 1023), (16_384, 15)])
+def test_continuation_flood(size: int, allowed: int) -> None:
+    """Neither the number of pieces nor their sum grows without end."""
+    bench = ready()
+    piece = b"\0" * size
+    bench.feed(h2peer.headers(3, piece, more=True))
+    flood(bench, lambda _bench, _i: h2peer.continuation(3, piece, more=True), allowed)
+
+
+def test_a_new_second_counts_anew() -> None:
+    """What is spread over time is no flood."""
+    bench = ready()
+    for i in range(5):
+        bench.feed(*[h2peer.ping()] * LIMITS.idle_frames)
+        bench.feed(*[reset_after_open(bench, i * 20 + j) for j in range(LIMITS.resets)])
+        bench.conn.tick()
+    assert bench.code is None

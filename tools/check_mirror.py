@@ -1,0 +1,118 @@
+"""Check that tests/unit mirrors the sources: every module has its test file, every test file its module.
+
+Modules are named by their path below src/interpose (or below bench/ and tools/ with that prefix), without `.py`.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Set
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Modules whose tests are elsewhere, each with the place. Keep it short: an entry is a promise somebody has to keep.
+TESTED_ELSEWHERE: Mapping[str, str] = {
+    "api/cri_pb2": "generated; tests/unit/api compares it with the wire table",
+    "errors": "exception classes without logic; every user of them asserts their text",
+    "cli/relay_admin": "tests/integration, over the admin socket of a running relay",
+    "cli/relay_process": "tests/integration, as a process",
+    "cli/relay_sockets": "tests/integration, as a process",
+    "relay/drain": "tests/integration, as a process",
+    "relay/heartbeat": "tests/integration, as metrics and watchdog of a process",
+    "relay/metrics": "tests/integration, as scraped from a process",
+    "relay/passthrough": "tests/integration, with grpcio on both sides",
+    "relay/relay": "tests/integration, with grpcio on both sides",
+    "relay/succession": "tests/integration, with two processes",
+    "rpc/client": "tests/integration, against grpcio and our own server",
+    "rpc/listener": "tests/integration, with real sockets",
+    "rpc/server": "tests/integration, with grpcio clients",
+    "rpc/transport": "tests/integration, with real sockets",
+    "rpc/upstream": "tests/integration, with backends that come and go",
+    "testing/serve": "tests/integration stands on it",
+    "testing/lab/containerd": "tests/e2e stands on it",
+    "testing/lab/dockerd": "tests/e2e/test_lab.py",
+    "testing/lab/haproxy": "tests/e2e/test_lab.py",
+    "testing/lab/load": "tests/e2e stands on it",
+    "testing/lab/nginx": "tests/e2e/test_lab.py",
+    "testing/lab/pods": "tests/e2e stands on it",
+    "testing/lab/relay": "tests/e2e stands on it",
+}
+
+# Test files about something else than one module, each with what.
+OF_NO_MODULE: Mapping[str, str] = {
+    "api/test_cri_table": "the generated classes against tests/data/wire",
+    "api/test_generated": "proto/ and tools/gen_proto.py",
+    "h2/test_corpus": "tests/data/h2corpus",
+    "test_deploy": "deploy/",
+    "test_reference": "docs/reference and tools/gen_reference.py",
+}
+
+
+def modules(root: Path = ROOT) -> Iterator[str]:
+    """The modules of the package. Scripts in bench/ and tools/ may have tests but need none."""
+    package = root / "src/interpose"
+    for path in package.rglob("*.py"):
+        if not path.name.startswith("__"):
+            yield path.relative_to(package).with_suffix("").as_posix()
+
+
+def scripts(root: Path = ROOT) -> Iterator[str]:
+    """What else a test file may mirror."""
+    for folder in ("bench", "tools"):
+        for path in (root / folder).rglob("*.py"):
+            yield path.relative_to(root).with_suffix("").as_posix()
+
+
+def tests(root: Path = ROOT) -> Iterator[str]:
+    """The unit tests, by their path below tests/unit."""
+    folder = root / "tests/unit"
+    for path in folder.rglob("test_*.py"):
+        yield path.relative_to(folder).with_suffix("").as_posix()
+
+
+def mirrored(test: str) -> str:
+    """The module a test file stands for."""
+    path = PurePosixPath(test)
+    return (path.parent / path.name.removeprefix("test_")).as_posix()
+
+
+def problems(
+    found: Set[str],
+    others: Set[str],
+    tested: Set[str],
+    elsewhere: Mapping[str, str] = TESTED_ELSEWHERE,
+    of_no_module: Mapping[str, str] = OF_NO_MODULE,
+) -> list[str]:
+    """What breaks the mirror: `found` modules, `others` that may be tested, `tested` test files."""
+    covered = {mirrored(test) for test in tested}
+    lines = [
+        f"src/interpose/{module}.py has no tests/unit/{test_of(module)}.py"
+        for module in sorted(found - covered - elsewhere.keys())
+    ]
+    lines += [
+        f"tests/unit/{test}.py mirrors no module: there is no {mirrored(test)}.py"
+        for test in sorted(tested - of_no_module.keys())
+        if mirrored(test) not in found | others
+    ]
+    lines += [
+        f"tools/check_mirror.py lists {module}, which {'is gone' if module not in found else 'has its own test now'}"
+        for module in sorted(elsewhere)
+        if module not in found or module in covered
+    ]
+    return lines
+
+
+def test_of(module: str) -> str:
+    """The test file of a module."""
+    path = PurePosixPath(module)
+    return (path.parent / f"test_{path.name}").as_posix()
+
+
+def main() -> int:
+    """Print what is wrong; exit code 1 if anything is."""
+    lines = problems(set(modules()), set(scripts()), set(tests()))
+    print("\n".join(lines))
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
