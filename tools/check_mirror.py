@@ -62,7 +62,7 @@ def scripts(root: Path = ROOT) -> Iterator[str]:
             yield path.relative_to(root).with_suffix("").as_posix()
 
 
-def tests(root: Path = ROOT) -> Iterator[str]:
+def unit_tests(root: Path = ROOT) -> Iterator[str]:
     """The unit tests, by their path below tests/unit."""
     folder = root / "tests/unit"
     for path in folder.rglob("test_*.py"):
@@ -85,7 +85,7 @@ def problems(
     """What breaks the mirror: `found` modules, `others` that may be tested, `tested` test files."""
     covered = {mirrored(test) for test in tested}
     lines = [
-        f"src/interpose/{module}.py has no tests/unit/{test_of(module)}.py"
+        f"src/interpose/{module}.py has no tests/unit/{mirror_of(module)}.py"
         for module in sorted(found - covered - elsewhere.keys())
     ]
     lines += [
@@ -101,7 +101,7 @@ def problems(
     return lines
 
 
-def test_of(module: str) -> str:
+def mirror_of(module: str) -> str:
     """The test file of a module."""
     path = PurePosixPath(module)
     return (path.parent / f"test_{path.name}").as_posix()
@@ -109,7 +109,7 @@ def test_of(module: str) -> str:
 
 def main() -> int:
     """Print what is wrong; exit code 1 if anything is."""
-    lines = problems(set(modules()), set(scripts()), set(tests()))
+    lines = problems(set(modules()), set(scripts()), set(unit_tests()))
     print("\n".join(lines))
     return 1 if lines else 0
 

@@ -61,7 +61,10 @@ class ClientConnection(Connection):
         return stream
 
     def on_new_headers(self, number: int, headers: Headers, end: int) -> None:
-        self._stray(number, "HEADERS")
+        if number > frames.LARGEST_STREAM_ID:
+            self._on_block(number & frames.LARGEST_STREAM_ID, headers, end)  # the reserved bit means nothing
+        else:
+            self._stray(number, "HEADERS")
 
     def on_settings(self) -> None:
         if not self.draining:

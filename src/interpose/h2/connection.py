@@ -28,7 +28,6 @@ from interpose.h2.stream import Stream
 _unpack = frames.FRAME_HEAD.unpack_from
 _LARGEST = frames.DEFAULT_FRAME_SIZE
 _REMEMBERED_RESETS = 1024
-_LARGEST_HEAD = frames.DEFAULT_FRAME_SIZE << 8 | 0xFF  # length and type of the largest frame we allow
 _LARGEST_ID = frames.LARGEST_STREAM_ID
 # Streams that wait for the connection's window get this many bytes each in turn.
 _QUANTUM = 4 * frames.DEFAULT_FRAME_SIZE
@@ -188,16 +187,16 @@ class Connection:
                 received += length
                 stream = streams.get(number)
                 if stream is None:
-                    self._stray(number, "DATA")
-                    continue
+                    stream = self._stray_data(number, length)
+                    if stream is None:
+                        continue
                 # The table's row for BODY, spelled out: anything else is an error.
                 if stream.receiving != BODY or length > stream.receive_window:
-                    self._refuse_data(stream, flags)
+                    self._refuse_data(stream, flags, length)
                     continue
                 stream.receive_window -= length
                 if flags & 8:  # PADDED
-                    payload = _unpad(data, start, position)
-                    stream.credit(length - len(payload))
+                    payload = self._unpad_data(stream, data, start, position, flags)
                 elif length < _VIEW_FROM:
                     payload = data[start:position]
                 else:
@@ -270,7 +269,7 @@ class Connection:
             start = position + frames.HEAD_SIZE
             if length > _LARGEST:
                 raise _oversized(length)
-            if head & 0xFF != frames.CONTINUATION or number != self._fragment_of[0]:
+            if head & 0xFF != frames.CONTINUATION or (number ^ self._fragment_of[0]) & _LARGEST_ID:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a header block is interrupted")
             if start + length > size:
                 break
@@ -308,7 +307,27 @@ class Connection:
         if end and stream.sending == DONE:
             self.drop(stream)
 
-    def _refuse_data(self, stream: Stream, flags: int) -> None:
+    def _stray_data(self, number: int, length: int) -> Stream | None:
+        """DATA for a stream that is not open, unless the reserved bit only made it look so (RFC 9113 4.1)."""
+        if length > _LARGEST:
+            raise _oversized(length)
+        stream = self.streams.get(number & _LARGEST_ID)
+        if stream is None:
+            self._stray(number & _LARGEST_ID, "DATA")
+        return stream
+
+    def _unpad_data(self, stream: Stream, data: bytes, start: int, end: int, flags: int) -> bytes:
+        if end - start > _LARGEST:
+            raise _oversized(end - start)
+        payload = _unpad(data, start, end)
+        if not payload and not flags & frames.END_STREAM:
+            self._guard.idle("DATA with padding only")
+        stream.credit(end - start - len(payload))
+        return payload
+
+    def _refuse_data(self, stream: Stream, flags: int, length: int) -> None:
+        if length > _LARGEST:
+            raise _oversized(length)
         state = RECEIVING[stream.receiving][DATA_EVENT + (flags & 1)]
         self.refuse(stream, -state if state < 0 else ErrorCode.FLOW_CONTROL_ERROR)
 
@@ -363,7 +382,7 @@ class Connection:
         if flags & frames.PRIORITY_FLAG:
             if len(payload) < 5:
                 raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "priority fields are cut short")
-            if int.from_bytes(payload[:4], "big") & 0x7FFFFFFF == number:
+            if int.from_bytes(payload[:4], "big") & _LARGEST_ID == number & _LARGEST_ID:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a stream depends on itself")
             payload = payload[5:]
         return payload

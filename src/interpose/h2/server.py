@@ -80,10 +80,8 @@ class ServerConnection(Connection):
         return super()._greet(data)
 
     def on_new_headers(self, number: int, headers: Headers, end: int) -> None:
-        if not number & 1:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"HEADERS on stream {number}")
-        if number <= self.last_stream:
-            self._stray(number, "HEADERS")
+        if number <= self.last_stream or not number & 1 or number > frames.LARGEST_STREAM_ID:
+            self._on_odd_headers(number, headers, end)
             return
         self.last_stream = number
         if number > self._final_stream or len(self.streams) >= self.limits.streams:
@@ -97,6 +95,14 @@ class ServerConnection(Connection):
         stream = ServerStream(self, number, DONE if end else BODY, NOWHERE)
         self.streams[number] = stream
         self.accept(stream, headers, end == 1)
+
+    def _on_odd_headers(self, number: int, headers: Headers, end: int) -> None:
+        if number > frames.LARGEST_STREAM_ID:
+            self._on_block(number & frames.LARGEST_STREAM_ID, headers, end)  # the reserved bit means nothing
+        elif number & 1:
+            self._stray(number, "HEADERS")
+        else:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"HEADERS on stream {number}")
 
     def is_idle(self, number: int) -> bool:
         return not number & 1 or number > self.last_stream

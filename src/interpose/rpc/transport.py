@@ -6,6 +6,7 @@ said goes out, one write per connection. Whoever speaks outside such a turn (a t
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -34,11 +35,8 @@ class Hub:
     def flush(self) -> None:
         """Write what was said since the last flush."""
         dirty = self.dirty
-        if dirty:
-            batch = dirty[:]
-            dirty.clear()
-            for connection in batch:
-                connection.flush()
+        while dirty:
+            dirty.pop().flush()
 
     def flush_later(self, conn: Connection) -> None:
         """This connection has answers that can wait for its next write, but not for long."""
@@ -57,19 +55,42 @@ class Hub:
 class Link(asyncio.Protocol):
     """One transport and its connection. Bytes read and written are counted for whoever wants to know."""
 
-    __slots__ = ("_ended", "_hub", "bytes_read", "conn", "transport")
+    __slots__ = ("_dirty", "_ended", "_fd", "_hub", "bytes_read", "conn", "transport")
 
     def __init__(self, conn: Connection, hub: Hub, ended: "Callable[[Link], None]") -> None:
         self.conn = conn
         self.transport: Any = None
         self.bytes_read = 0
         self._hub = hub
+        self._dirty = hub.dirty
         self._ended = ended
+        self._fd = -1
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
         self.transport.set_write_buffer_limits(high=_HIGH_WATER)
-        self.conn.write = self.transport.write
+        sock = transport.get_extra_info("socket")
+        self._fd = sock.fileno() if sock is not None else -1
+        self.conn.write = self._write_now if self._fd >= 0 else self.transport.write
+
+    def _write_now(self, data: bytes) -> None:
+        """Write to the socket itself: the transport would only do it later in the same turn, at a price."""
+        try:
+            written = os.write(self._fd, data)
+        except OSError:
+            # Full, or gone: the transport waits for the one and finds out about the other.
+            written = 0
+        if written != len(data):
+            self.conn.write = self._write_queued
+            self.transport.write(memoryview(data)[written:])
+
+    def _write_queued(self, data: bytes) -> None:
+        """Bytes wait in the transport's buffer: new ones have to stand behind them."""
+        if self.backlog:
+            self.transport.write(data)
+        else:
+            self.conn.write = self._write_now
+            self._write_now(data)
 
     def data_received(self, data: bytes) -> None:
         conn = self.conn
@@ -80,16 +101,13 @@ class Link(asyncio.Protocol):
             # A bug of ours costs this connection, never the process and never the others.
             _log.exception("Connection handler failed")
             conn.fail(ConnectionFault(ErrorCode.INTERNAL_ERROR, "internal error"))
-        dirty = self._hub.dirty
-        if dirty:
-            batch = dirty[:]
-            dirty.clear()
-            for connection in batch:
-                connection.flush()
+        dirty = self._dirty
+        while dirty:
+            dirty.pop().flush()
         if conn.later:
             self._hub.flush_later(conn)
         if conn.failed is not None:
-            self.transport.close()
+            self.close()
 
     def pause_writing(self) -> None:
         self.conn.blocked = True
@@ -100,6 +118,7 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.conn.write = _discard
+        self._fd = -1
         try:
             self.conn.lost()
         finally:
@@ -110,7 +129,7 @@ class Link(asyncio.Protocol):
         """A second has passed: start the flood counters anew, and cut a peer that lets our output pile up."""
         self.conn.tick()
         if self.backlog > _BACKLOG_LIMIT:
-            self.transport.abort()
+            self.abort()
 
     @property
     def backlog(self) -> int:
@@ -125,10 +144,12 @@ class Link(asyncio.Protocol):
 
     def close(self) -> None:
         """Close after what was written is out."""
+        self.conn.write = _discard
         self.transport.close()
 
     def abort(self) -> None:
         """Close now."""
+        self.conn.write = _discard
         self.transport.abort()
 
 
