@@ -6,11 +6,17 @@ cd "$(dirname "$0")/.."
 
 python=$1 venv=$2 stamp=$3
 
-if ! command -v "$python" >/dev/null || ! "$python" -c 'import ensurepip' 2>/dev/null; then
+works() { "$python" -c 'import ensurepip, venv' 2>/dev/null; }
+
+if ! works && [ "$python" = python3 ]; then
     apt_install python3 python3-venv
 fi
+if ! works; then
+    echo "$python cannot be run or lacks its venv module: name another with make PYTHON=..." >&2
+    exit 1
+fi
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-    echo "$python is $("$python" -V 2>&1), Python 3.11 or later is needed: make PYTHON=python3.12 ..." >&2
+    echo "$python is $("$python" -V 2>&1): 3.11 or later is needed, name another with make PYTHON=..." >&2
     exit 1
 fi
 

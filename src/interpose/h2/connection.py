@@ -31,6 +31,8 @@ _REMEMBERED_RESETS = 1024
 _LARGEST_ID = frames.LARGEST_STREAM_ID
 # Streams that wait for the connection's window get this many bytes each in turn.
 _QUANTUM = 4 * frames.DEFAULT_FRAME_SIZE
+# Only a write tells whether the transport is full, so no more than this is taken from queues between two writes.
+_TURN = 512 * 1024
 # Slices shorter than this are cheaper to copy than to look at through a view.
 _VIEW_FROM = 2048
 
@@ -47,6 +49,8 @@ class Connection:
         self.streams: dict[int, Stream] = {}
         self.waiting: dict[int, Stream] = {}
         self.blocked = False  # the transport's buffer is full: no more DATA
+        self.allowance = _TURN  # queued bytes that may go out before the transport is asked again
+        self.unfinished = False  # a stream stopped for want of allowance
         self.failed: ConnectionFault | None = None
         self.draining = False  # no new streams
         self.last_stream = 0
@@ -96,15 +100,19 @@ class Connection:
         self.out.append(data)
 
     def flush(self) -> None:
-        """Hand everything to the transport in one piece."""
+        """Hand everything to the transport in one piece; then more of what waits, as long as it takes it."""
         out = self.out
         if self.later:
             out += self.later
             self.later.clear()
-        if out:
+        while out:
             data = b"".join(out)
             out.clear()
             self.write(data)
+            self.allowance = _TURN
+            if self.unfinished:
+                self.unfinished = False
+                self._pump()
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the peer. Afterwards look at `failed`."""

@@ -1,7 +1,7 @@
 """Who broke the protocol, and what the peer is told.
 
-Two faults by how far they reach: a ConnectionFault ends the connection with GOAWAY, a StreamFault one stream with
-RST_STREAM. Both are the remote peer's doing; our own mistakes are plain bugs and raise builtins.
+A ConnectionFault ends the connection with GOAWAY and is the remote peer's doing; our own mistakes are plain bugs and
+raise builtins. What concerns one stream only is no exception: the stream is reset where it is noticed.
 """
 
 from enum import IntEnum
@@ -28,15 +28,6 @@ class ErrorCode(IntEnum):
 
 class ConnectionFault(Exception):  # noqa: N818 - a verdict on the peer, not a failure of ours
     """The peer broke a rule that makes the whole connection unusable."""
-
-    def __init__(self, code: ErrorCode, reason: str) -> None:
-        super().__init__(f"{code.name}: {reason}")
-        self.code = code
-        self.reason = reason
-
-
-class StreamFault(Exception):  # noqa: N818 - a verdict on the peer, not a failure of ours
-    """The peer broke a rule on one stream; the connection's state is intact."""
 
     def __init__(self, code: ErrorCode, reason: str) -> None:
         super().__init__(f"{code.name}: {reason}")

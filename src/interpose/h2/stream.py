@@ -177,6 +177,9 @@ class Stream:
             allowed = min(len(data), self.send_window, conn.send_window)
             if conn.blocked or (allowed <= 0 and data):
                 break
+            if conn.allowance <= 0:
+                conn.unfinished = True
+                break
             if sent >= quantum:
                 more = True
                 break
@@ -205,6 +208,7 @@ class Stream:
             conn.out.append(part)
         self.send_window -= size
         conn.send_window -= size
+        conn.allowance -= size
         if not last:
             queue.appendleft((False, data[size:], end))
         elif end:

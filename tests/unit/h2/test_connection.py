@@ -2,10 +2,14 @@
 
 import pytest
 
-from interpose.h2.errors import ConnectionFault, ErrorCode
+from interpose.h2.connection import Connection
+from interpose.h2.errors import ErrorCode
+from interpose.h2.headers import encode
+from interpose.h2.huffman import HuffmanDecoder
 from interpose.h2.limits import Limits
+from interpose.h2.server import ServerConnection
 from interpose.testing import h2bench, h2peer
-from interpose.testing.h2bench import REQUEST, Bench, ServerConnection
+from interpose.testing.h2bench import REQUEST, Bench
 
 WINDOW = 4
 
@@ -38,6 +42,23 @@ def test_oversized_frame(kind: int, flags: int, number: int, whole: bool) -> Non
     bench = opened()
     bench.feed(h2peer.raw(kind, flags, number, b"\0" * 16_385 if whole else b"", length=16_385))
     assert bench.code == ErrorCode.FRAME_SIZE_ERROR
+
+
+def test_oversized_in_places_of_their_own() -> None:
+    """Behind HEADERS that go on, and as DATA on a side that is done."""
+    bench = opened()
+    bench.feed(h2peer.headers(3, b"", more=True), h2peer.raw(9, 0, 3, length=16_385))
+    assert bench.code == ErrorCode.FRAME_SIZE_ERROR
+    bench = opened()
+    bench.feed(h2peer.data(1, b"", end=True), h2peer.data(1, b"x" * 16_385))
+    assert bench.code == ErrorCode.FRAME_SIZE_ERROR
+
+
+def test_several_large_frames_in_one_piece() -> None:
+    """Bodies that are not copied stay apart."""
+    bench = opened()
+    bench.feed(h2peer.data(1, b"a" * 5000), h2peer.data(1, b"b" * 6000, end=True))
+    assert bench.events == [("data", 1, b"a" * 5000, False), ("data", 1, b"b" * 6000, True)]
 
 
 def test_largest_frame() -> None:
@@ -153,7 +174,7 @@ class TestContinuation:
     def test_trailers_in_pieces(self, split: bool) -> None:
         """They end the stream like whole ones; with our side done the stream is gone."""
         bench = opened()
-        bench.stream(1).send_headers(h2bench.encode(h2bench.RESPONSE), True)
+        bench.stream(1).send_headers(encode(h2bench.RESPONSE), True)
         first = h2peer.headers(1, b"", more=True, end=True)
         last = h2peer.continuation(1, bench.encoder.block([(b"x", b"y")]))
         for part in [first, last] if split else [first + last]:
@@ -211,6 +232,16 @@ class TestReceiving:
         bench = opened().feed(h2peer.headers(3, b"", more=True), h2peer.continuation(3, b"\x80"))
         assert bench.code == ErrorCode.COMPRESSION_ERROR
 
+    @pytest.mark.parametrize("last", [h2peer.data(1, b"x", end=True), h2peer.headers(1, b"", end=True)])
+    def test_end_of_a_stream_we_have_finished(self, last: bytes) -> None:
+        """Both sides are done: the stream is forgotten, without a word."""
+        bench = opened()
+        bench.stream(1).send_headers(encode(h2bench.RESPONSE), True)
+        bench.bytes_out()
+        bench.feed(last)
+        assert bench.conn.streams == {}
+        assert bench.frames() == []
+
     def test_trailers_have_to_end_the_stream(self) -> None:
         """And they may not look like a request."""
         bench = opened()
@@ -240,7 +271,7 @@ class TestReceiving:
         """The stream is gone: answered, but nobody is told."""
         bench = opened()
         bench.feed(h2peer.data(1, b"", end=True))
-        bench.stream(1).send_headers(h2bench.encode(h2bench.RESPONSE), True)
+        bench.stream(1).send_headers(encode(h2bench.RESPONSE), True)
         bench.events, bench.bytes_out()
         bench.feed(late, h2peer.window_update(1, 5), h2peer.rst_stream(1))
         (frame,) = bench.frames()
@@ -313,7 +344,78 @@ class TestReceiving:
         bench = opened()
         bench.feed(h2peer.rst_stream(1, 8))
         assert bench.events == [("reset", 1, 8)]
-        bench.stream(1).send_headers(h2bench.encode(h2bench.RESPONSE), True)
+        bench.stream(1).send_headers(encode(h2bench.RESPONSE), True)
         assert bench.stream(1).send_data(b"dropped", True) == 7
         assert bench.frames() == []
         assert bench.stream(1).closed
+
+
+def test_ping_is_answered_with_its_payload() -> None:
+    """The answer rides on the next write: no write of its own."""
+    bench = h2bench.server()
+    bench.feed(h2peer.ping(b"8 bytes!"))
+    assert bench.dirty == []
+    assert bench.conn.later
+    (answer,) = bench.frames()
+    assert answer == h2peer.Frame("PING", 0, b"8 bytes!", 1)
+    bench.feed(h2peer.ping(b"not ours", ack=True))
+    assert bench.frames() == []
+
+
+def test_one_write_per_flush() -> None:
+    """However many frames there are; the connection asks for a flush once, and an empty flush writes nothing."""
+    bench = h2bench.server()
+    writes: list[bytes] = []
+    bench.conn.write = writes.append
+    bench.feed(h2peer.settings(), h2peer.settings(), h2peer.ping())
+    assert bench.dirty == [bench.conn]
+    bench.conn.flush()
+    bench.conn.flush()
+    assert [frame.kind for frame in h2peer.read_frames(writes[0])] == ["SETTINGS", "SETTINGS", "PING"]
+    assert len(writes) == 1
+
+
+class TestConnectionWindow:
+    """Credit of the connection comes back on receipt, whatever happens to the stream."""
+
+    LIMITS = Limits(connection_window=80_000, stream_window=20_000)
+
+    def test_credit_after_half_a_window(self) -> None:
+        """Nothing before, and then all of it."""
+        bench = h2bench.server(self.LIMITS)
+        bench.recorder.credit = False
+        bench.feed(*[bench.request(number) for number in (1, 3, 5)])
+        for number in (1, 3):
+            bench.feed(h2peer.data(number, b"x" * 16_000))
+        assert bench.frames() == []
+        bench.feed(h2peer.data(5, b"x" * 8_000))
+        (update,) = bench.frames()
+        assert (update.kind, update.stream, update.number) == ("WINDOW_UPDATE", 0, 40_000)
+
+    def test_late_and_refused_data_count(self) -> None:
+        """Bytes nobody wants have used the window all the same."""
+        bench = h2bench.server(self.LIMITS)
+        bench.feed(bench.request(1), bench.request(3))
+        bench.stream(1).reset(ErrorCode.CANCEL)
+        bench.feed(h2peer.data(1, b"x" * 15_000))
+        bench.feed(h2peer.data(3, b"x" * 15_000, end=True), h2peer.data(3, b"x" * 10_000))
+        (update,) = bench.frames("WINDOW_UPDATE")
+        assert (update.stream, update.number) == (0, 40_000)
+
+    def test_overflow(self) -> None:
+        """The peer may not make our window larger than 2^31-1; zero is no increment."""
+        largest = 2**31 - 1 - 65_535
+        assert h2bench.server().feed(h2peer.window_update(0, largest)).code is None
+        assert h2bench.server().feed(h2peer.window_update(0, largest + 1)).code == ErrorCode.FLOW_CONTROL_ERROR
+        assert h2bench.server().feed(h2peer.window_update(0, 0)).code == ErrorCode.PROTOCOL_ERROR
+
+
+def test_limits_are_the_roles() -> None:
+    """The base class knows no role of its own."""
+    conn = Connection(limits=Limits(), huffman=HuffmanDecoder(), dirty=[])
+    with pytest.raises(NotImplementedError):
+        conn.announced()
+    with pytest.raises(NotImplementedError):
+        conn.on_new_headers(1, None, 0)  # type: ignore[arg-type]
+    with pytest.raises(NotImplementedError):
+        conn.is_idle(1)

@@ -6,7 +6,7 @@ from interpose.h2.errors import ConnectionFault, ErrorCode
 from interpose.h2.headers import Headers
 from interpose.h2.hpack import HpackDecoder
 from interpose.h2.huffman import HuffmanDecoder
-from interpose.testing.h2hpack import Decoder, Encoder, Pair, integer, string
+from interpose.testing.h2hpack import Decoder, Encoder, Pair, integer
 
 LIMIT = 64 * 1024
 
@@ -290,6 +290,13 @@ class TestMemo:
         target.decode(block)
         target.decode(block)
         assert target.decode(b"\xbe\xbf").items() == [(b"x", b"1")] * 2
+
+    def test_repeated_strings(self) -> None:
+        """A Huffman-coded string met again in another block gives the same text."""
+        target = decoder()
+        for name in (b"a", b"b", b"c"):
+            pair = (name, b"the same value")
+            assert target.decode(Encoder().literal(pair, coded=True)).items() == [pair]
 
     def test_memory_is_bounded(self) -> None:
         """Many different blocks, names and strings: everything decodes, and the memo is dropped when full."""

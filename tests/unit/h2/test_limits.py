@@ -6,8 +6,9 @@ import pytest
 
 from interpose.h2.errors import ErrorCode
 from interpose.h2.limits import Limits
+from interpose.h2.server import ServerConnection
 from interpose.testing import h2bench, h2peer
-from interpose.testing.h2bench import Bench, ServerConnection
+from interpose.testing.h2bench import Bench
 
 LIMITS = Limits(idle_frames=50, resets=20)
 CALM = ErrorCode.ENHANCE_YOUR_CALM

@@ -4,6 +4,7 @@ import pytest
 
 from interpose.h2 import settings as settings_module
 from interpose.h2.errors import ErrorCode
+from interpose.h2.headers import encode
 from interpose.h2.limits import Limits
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import RESPONSE
@@ -68,7 +69,7 @@ def test_table_size_lowered() -> None:
     bench = h2bench.server(None, (TABLE, 0))
     bench.feed(bench.request(1), bench.request(3))
     for number in (1, 3):
-        bench.stream(number).send_headers(h2bench.encode(RESPONSE), False)
+        bench.stream(number).send_headers(encode(RESPONSE), False)
     blocks = [frame.payload for frame in bench.frames("HEADERS")]
     assert [bench.decoder.pairs(block) for block in blocks] == [RESPONSE, RESPONSE]
     assert bench.decoder.updates == [0]
@@ -80,9 +81,9 @@ def test_table_size_lowered_while_trailers_wait() -> None:
     bench = h2bench.server(None, (WINDOW, 0))
     bench.feed(bench.request(1))
     stream = bench.stream(1)
-    stream.send_headers(h2bench.encode(RESPONSE), False)
+    stream.send_headers(encode(RESPONSE), False)
     stream.send_data(b"body", False)
-    stream.send_headers(h2bench.encode(h2bench.TRAILERS), True)
+    stream.send_headers(encode(h2bench.TRAILERS), True)
     bench.feed(h2peer.settings((TABLE, 100)), h2peer.window_update(1, 4))
     first, last = bench.frames("HEADERS")
     assert bench.decoder.pairs(first.payload) == RESPONSE
@@ -95,7 +96,7 @@ def test_table_size_raised_or_unchanged() -> None:
     """No size update: our table is as small as it was."""
     bench = h2bench.server(None, (TABLE, 4096), (TABLE, 65_536))
     bench.feed(bench.request(1))
-    bench.stream(1).send_headers(h2bench.encode(RESPONSE), True)
+    bench.stream(1).send_headers(encode(RESPONSE), True)
     bench.decoder.pairs(bench.frames("HEADERS")[0].payload)
     assert bench.decoder.updates == []
 

@@ -1,0 +1,212 @@
+"""The opening role: calls to a backend, its answers, its limits and its GOAWAY."""
+
+import pytest
+
+from interpose.h2 import client as client_module
+from interpose.h2.client import ClientConnection
+from interpose.h2.errors import ErrorCode
+from interpose.h2.limits import Limits
+from interpose.testing import h2bench, h2peer
+from interpose.testing.h2bench import REQUEST, RESPONSE, TRAILERS, Bench
+
+STREAMS = 3
+INTERIM = [(b":status", b"103"), (b"link", b"</x>")]
+
+
+def calling(count: int = 1, *settings: tuple[int, int], limits: Limits | None = None) -> Bench[ClientConnection]:
+    """A client with calls on streams 1, 3, ..."""
+    bench = h2bench.client(limits, *settings)
+    for _ in range(count):
+        h2bench.open_call(bench, end=True)
+    bench.bytes_out()
+    return bench
+
+
+def test_open() -> None:
+    """Ids are odd and grow; the request is on the wire as given."""
+    bench = h2bench.client()
+    streams = [h2bench.open_call(bench), h2bench.open_call(bench, end=True)]
+    assert [stream.number for stream in streams] == [1, 3]
+    frames = bench.frames()
+    assert [(frame.kind, frame.stream, frame.end) for frame in frames] == [("HEADERS", 1, False), ("HEADERS", 3, True)]
+    assert [bench.decoder.pairs(frame.payload) for frame in frames] == [REQUEST, REQUEST]
+
+
+def test_whole_answer() -> None:
+    """Interim responses, the response, the body, the trailers; then the stream is forgotten."""
+    bench = calling()
+    bench.feed(bench.response(1, INTERIM), bench.response(1, INTERIM), bench.response(1))
+    bench.feed(h2peer.data(1, b"body"), bench.response(1, TRAILERS, end=True))
+    assert bench.events == [
+        ("headers", 1, INTERIM, False),
+        ("headers", 1, INTERIM, False),
+        ("headers", 1, RESPONSE, False),
+        ("data", 1, b"body", False),
+        ("headers", 1, TRAILERS, True),
+    ]
+    assert bench.conn.streams == {}
+
+
+def test_trailers_only() -> None:
+    """How gRPC answers with an error: one block that ends the stream."""
+    bench = calling()
+    bench.feed(bench.response(1, [*RESPONSE, (b"grpc-status", b"12")], end=True))
+    assert bench.events == [("headers", 1, [*RESPONSE, (b"grpc-status", b"12")], True)]
+    assert bench.conn.streams == {}
+
+
+def test_answer_before_the_request_has_ended() -> None:
+    """The stream stays until we are done as well."""
+    bench = h2bench.client()
+    stream = h2bench.open_call(bench)
+    bench.feed(bench.response(1), h2peer.data(1, b"x", end=True))
+    assert 1 in bench.conn.streams
+    stream.send_data(b"", True)
+    assert bench.conn.streams == {}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "end"),
+    [
+        (REQUEST, False),
+        (TRAILERS, False),
+        (TRAILERS, True),
+        (INTERIM, True),
+        ([(b":status", b"abc")], False),
+        ([*RESPONSE, (b"upgrade", b"x")], False),
+    ],
+)
+@pytest.mark.parametrize("pieces", [False, True])
+def test_malformed_response(pairs: list[tuple[bytes, bytes]], end: bool, pieces: bool) -> None:
+    """A stream error, told to the backend and to the caller; another call goes on."""
+    bench = calling(2)
+    if pieces:
+        bench.feed(h2peer.headers(1, b"", end=end, more=True), h2peer.continuation(1, bench.encoder.block(pairs)))
+    else:
+        bench.feed(bench.response(1, pairs, end=end))
+    assert [(frame.stream, frame.code) for frame in bench.frames()] == [(1, ErrorCode.PROTOCOL_ERROR)]
+    assert bench.events == [("reset", 1, ErrorCode.PROTOCOL_ERROR)]
+    bench.feed(bench.response(3, end=True))
+    assert bench.events == [("headers", 3, RESPONSE, True)]
+
+
+def test_data_before_the_response() -> None:
+    """A body without headers."""
+    bench = calling()
+    bench.feed(h2peer.data(1, b"x"))
+    assert bench.events == [("reset", 1, ErrorCode.PROTOCOL_ERROR)]
+
+
+def test_oversized_response() -> None:
+    """That stream fails; HPACK state is kept."""
+    bench = calling(2, limits=Limits(header_list=1000))
+    bench.feed(bench.response(1, [*RESPONSE, (b"big", b"x" * 2000)]), bench.response(3))
+    assert bench.events == [("reset", 1, ErrorCode.ENHANCE_YOUR_CALM), ("headers", 3, RESPONSE, False)]
+
+
+def test_response_with_the_reserved_bit() -> None:
+    """It means nothing, in HEADERS and CONTINUATION."""
+    bench = calling()
+    high = 1 << 31
+    bench.feed(h2peer.headers(high | 1, b"", more=True), h2peer.continuation(1, bench.encoder.block(RESPONSE)))
+    bench.feed(h2peer.data(high | 1, b"x"), bench.response(high | 1, TRAILERS, end=True))
+    assert [event[0] for event in bench.events] == ["headers", "data", "headers"]
+
+
+@pytest.mark.parametrize("number", [2, 3, 0])
+def test_headers_on_a_stream_nobody_opened(number: int) -> None:
+    """The backend may not begin anything."""
+    bench = calling()
+    assert bench.feed(bench.response(number)).code == ErrorCode.PROTOCOL_ERROR
+
+
+def test_late_response() -> None:
+    """After our reset it is ignored, after the end it is answered."""
+    bench = calling(2)
+    bench.conn.streams[1].reset(ErrorCode.CANCEL)
+    bench.feed(bench.response(3, end=True), bench.response(1), bench.response(3))
+    assert [(frame.stream, frame.code) for frame in bench.frames()] == [
+        (1, ErrorCode.CANCEL),
+        (3, ErrorCode.STREAM_CLOSED),
+    ]
+
+
+def test_first_frame_has_to_be_settings() -> None:
+    """Also from a backend that speaks HTTP/1.1."""
+    assert h2bench.fresh_client().feed(h2peer.ping()).code == ErrorCode.PROTOCOL_ERROR
+    assert h2bench.fresh_client().feed(b"HTTP/1.1 400 Bad Request\r\n").code == ErrorCode.PROTOCOL_ERROR
+
+
+def usable(bench: Bench[ClientConnection]) -> bool:
+    """Whether a further call may be opened now."""
+    return bench.conn.usable
+
+
+def test_stream_limit_of_the_backend() -> None:
+    """`usable` follows its setting and ours, whichever is lower."""
+    bench = h2bench.client(Limits(streams=3), (STREAMS, 1))
+    assert usable(bench)
+    h2bench.open_call(bench, end=True)
+    assert not usable(bench)
+    bench.feed(h2peer.settings((STREAMS, 100)))
+    assert usable(bench)
+    h2bench.open_call(bench, end=True)
+    h2bench.open_call(bench, end=True)
+    assert not usable(bench)
+    bench.feed(bench.response(1, end=True))
+    assert usable(bench)
+
+
+class TestGoaway:
+    """The backend goes: calls it has not seen are refused, the others end in peace."""
+
+    def test_streams_above_the_last(self) -> None:
+        """Safe to try again elsewhere, hence REFUSED_STREAM."""
+        bench = calling(3)
+        bench.feed(h2peer.goaway(3))
+        assert bench.events == [("reset", 5, ErrorCode.REFUSED_STREAM)]
+        assert not bench.conn.usable
+        assert bench.idle_calls == 0
+        bench.feed(bench.response(1, end=True), bench.response(3, end=True))
+        assert bench.idle_calls == 1
+
+    def test_two_steps(self) -> None:
+        """First without a last stream, then with it; new settings do not make it usable again."""
+        bench = calling(2)
+        bench.feed(h2peer.goaway(2**31 - 1), h2peer.settings((STREAMS, 50)))
+        assert (bench.events, bench.conn.usable) == ([], False)
+        bench.feed(h2peer.goaway(1))
+        assert bench.events == [("reset", 3, ErrorCode.REFUSED_STREAM)]
+
+    def test_all_refused(self) -> None:
+        """Idle at once, and told so once."""
+        bench = calling(2)
+        bench.feed(h2peer.goaway(0, 2, b"out of order"))
+        assert [event[:2] for event in bench.events] == [("reset", 1), ("reset", 3)]
+        assert bench.idle_calls == 1
+
+    def test_without_calls(self) -> None:
+        """Idle at once."""
+        bench = h2bench.client().feed(h2peer.goaway(0))
+        assert bench.idle_calls == 1
+
+    def test_refused_streams_send_no_more(self) -> None:
+        """What waited for a window is dropped."""
+        bench = h2bench.client(None, (4, 0))
+        stream = h2bench.open_call(bench)
+        stream.send_data(b"waits", True)
+        bench.bytes_out()
+        bench.feed(h2peer.goaway(0), h2peer.settings((4, 1000)))
+        assert [frame.kind for frame in bench.frames()] == ["SETTINGS"]
+
+
+def test_ids_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Near the end of the ids the connection takes no more calls, and the open ones go on."""
+    monkeypatch.setattr(client_module, "_LAST_USABLE", 4)
+    bench = calling(2)
+    assert usable(bench)
+    h2bench.open_call(bench, end=True)
+    assert not usable(bench)
+    bench.feed(*[bench.response(number, end=True) for number in (1, 3, 5)])
+    assert [event[0] for event in bench.events] == ["headers"] * 3
+    assert bench.idle_calls == 1

@@ -1,0 +1,343 @@
+"""Sending under flow control, credit for what was received, and the queue between them."""
+
+import pytest
+
+from interpose.h2.errors import ErrorCode
+from interpose.h2.headers import encode
+from interpose.h2.limits import Limits
+from interpose.h2.server import ServerConnection
+from interpose.h2.stream import NOWHERE, Stream
+from interpose.testing import h2bench, h2peer
+from interpose.testing.h2bench import RESPONSE, TRAILERS, Bench
+
+WINDOW = 4
+Sent = list[tuple[str, int, int, bool]]
+
+
+def answering(
+    *settings: tuple[int, int], count: int = 1, limits: Limits | None = None, end: bool = False
+) -> tuple[Bench[ServerConnection], list[Stream]]:
+    """A server whose streams 1, 3, ... have sent their response headers."""
+    bench = h2bench.server(limits, *settings)
+    numbers = range(1, 2 * count, 2)
+    bench.feed(*[bench.request(number, end=end) for number in numbers])
+    streams = [bench.stream(number) for number in numbers]
+    for stream in streams:
+        stream.send_headers(encode(RESPONSE), False)
+    bench.bytes_out()
+    bench.recorder.events.clear()
+    return bench, streams
+
+
+def sent(bench: Bench[ServerConnection]) -> Sent:
+    """Frames since the last look, as (kind, stream, payload size, end)."""
+    return [(frame.kind, frame.stream, len(frame.payload), frame.end) for frame in bench.frames()]
+
+
+class TestSending:
+    """What the windows allow goes out at once; the rest waits in order."""
+
+    def test_at_once(self) -> None:
+        """Within both windows nothing is queued and nobody is told later."""
+        bench, (stream,) = answering()
+        assert stream.send_data(b"abc", False) == 3
+        assert stream.send_data(b"", True) == 0
+        assert sent(bench) == [("DATA", 1, 3, False), ("DATA", 1, 0, True)]
+        assert bench.events == []
+
+    def test_stream_window(self) -> None:
+        """A part goes out, the rest waits for WINDOW_UPDATE; the sink hears how much went."""
+        bench, (stream,) = answering((WINDOW, 10))
+        assert stream.send_data(b"x" * 25, True) == 0
+        assert sent(bench) == [("DATA", 1, 10, False)]
+        assert stream.queued == 15
+        bench.feed(h2peer.window_update(1, 7))
+        assert sent(bench) == [("DATA", 1, 7, False)]
+        bench.feed(h2peer.window_update(1, 100))
+        assert sent(bench) == [("DATA", 1, 8, True)]
+        assert bench.events == [("sent", 1, 10), ("sent", 1, 7), ("sent", 1, 8)]
+        assert (stream.queued, bench.conn.waiting) == (0, {})
+        assert stream.send_data(b"late", True) == 4
+        assert sent(bench) == []
+
+    def test_window_is_used_up_exactly(self) -> None:
+        """The last byte of the window is usable, the one after it not."""
+        bench, (stream,) = answering((WINDOW, 10))
+        assert stream.send_data(b"x" * 10, False) == 10
+        assert stream.send_data(b"y", False) == 0
+        assert sent(bench) == [("DATA", 1, 10, False)]
+
+    def test_empty_end_needs_no_window(self) -> None:
+        """END_STREAM goes out with the window at zero, and below."""
+        bench, (one, two) = answering((WINDOW, 10), count=2)
+        one.send_data(b"x" * 10, False)
+        two.send_data(b"x" * 10, False)
+        assert one.send_data(b"", True) == 0
+        bench.feed(h2peer.settings((WINDOW, 0)))
+        assert two.send_window == -10
+        two.send_data(b"", True)
+        assert [frame for frame in sent(bench) if frame[3] and frame[0] == "DATA"] == [
+            ("DATA", 1, 0, True),
+            ("DATA", 3, 0, True),
+        ]
+
+    def test_large_bodies_are_cut_into_frames(self) -> None:
+        """No frame is over 16384 bytes, and only the last has END_STREAM."""
+        bench, (stream,) = answering((WINDOW, 10**6))
+        body = bytes(range(256)) * 200
+        stream.send_body(body, True)
+        frames = bench.frames()
+        assert b"".join(frame.payload for frame in frames) == body
+        assert [frame.end for frame in frames] == [False, False, False, True]
+
+    def test_small_bodies_are_one_frame(self) -> None:
+        """The same call for any size."""
+        bench, (stream,) = answering()
+        stream.send_body(b"small", True)
+        assert sent(bench) == [("DATA", 1, 5, True)]
+
+    def test_order_of_data_and_trailers(self) -> None:
+        """Trailers never overtake the body; they need no window of their own."""
+        bench, (stream,) = answering((WINDOW, 5))
+        stream.send_data(b"12345678", False)
+        stream.send_data(b"", False)
+        stream.send_data(b"9", False)
+        stream.send_headers(encode(TRAILERS), True)
+        assert sent(bench) == [("DATA", 1, 5, False)]
+        bench.feed(h2peer.window_update(1, 3))
+        assert [frame[:3] for frame in sent(bench)] == [("DATA", 1, 3), ("DATA", 1, 0)]
+        bench.feed(h2peer.window_update(1, 1))
+        assert [(kind, end) for kind, _, _, end in sent(bench)] == [("DATA", False), ("HEADERS", True)]
+
+    def test_long_header_block(self) -> None:
+        """Over a frame's size it goes on in CONTINUATION, also behind queued data."""
+        pairs = [(b"long", b"v" * 40_000)]
+        for waits in (False, True):
+            bench, (stream,) = answering((WINDOW, 0))
+            if waits:
+                stream.send_data(b"x", False)
+            stream.send_headers(encode(pairs), True)
+            bench.feed(h2peer.window_update(1, 1))
+            frames = bench.frames("HEADERS", "CONTINUATION")
+            assert [frame.kind for frame in frames] == ["HEADERS", "CONTINUATION", "CONTINUATION"]
+            assert bench.decoder.pairs(b"".join(frame.payload for frame in frames)) == pairs
+
+    def test_stream_is_forgotten_when_both_sides_are_done(self) -> None:
+        """Whether the last thing sent is DATA, trailers, or either of them from the queue."""
+        for queued in (False, True):
+            for trailers in (False, True):
+                bench, (stream,) = answering((WINDOW, 0 if queued else 10), end=True)
+                stream.send_data(b"x", not trailers)
+                if trailers:
+                    stream.send_headers(encode(TRAILERS), True)
+                assert (1 in bench.conn.streams) is queued
+                bench.feed(h2peer.window_update(1, 1))
+                assert bench.conn.streams == {}
+                assert stream.closed
+
+    def test_nothing_leaves_a_finished_stream(self) -> None:
+        """Sending after the end is dropped: the other side of a relay may be late."""
+        bench, (stream,) = answering()
+        stream.send_headers(encode(TRAILERS), True)
+        sent(bench)
+        stream.send_headers(encode(TRAILERS), True)
+        assert stream.send_data(b"abc", True) == 3
+        assert sent(bench) == []
+
+
+class TestWindows:
+    """Increments, overflow, and what SETTINGS does to open streams."""
+
+    def test_connection_window(self) -> None:
+        """Streams share it."""
+        bench, (one, two) = answering((WINDOW, 10**6), count=2)
+        one.send_body(b"x" * 60_000, False)
+        two.send_body(b"y" * 10_000, True)
+        assert sum(size for _, _, size, _ in sent(bench)) == 65_535
+        bench.feed(h2peer.window_update(0, 10_000))
+        assert sent(bench) == [("DATA", 3, 4_465, True)]
+
+    def test_negative_window(self) -> None:
+        """A lowered INITIAL_WINDOW_SIZE may leave a stream in debt, which it has to pay off first."""
+        bench, (stream,) = answering((WINDOW, 100))
+        stream.send_data(b"x" * 80, False)
+        bench.feed(h2peer.settings((WINDOW, 50)))
+        assert stream.send_window == -30
+        stream.send_data(b"y" * 10, True)
+        bench.feed(h2peer.window_update(1, 30))
+        assert [frame for frame in sent(bench) if frame[0] == "DATA"] == [("DATA", 1, 80, False)]
+        bench.feed(h2peer.window_update(1, 4))
+        assert sent(bench) == [("DATA", 1, 4, False)]
+        bench.feed(h2peer.settings((WINDOW, 56)))
+        assert sent(bench) == [("SETTINGS", 0, 0, True), ("DATA", 1, 6, True)]
+
+    def test_new_streams_get_the_new_window(self) -> None:
+        """The setting holds from then on."""
+        bench, (_,) = answering((WINDOW, 100))
+        bench.feed(h2peer.settings((WINDOW, 3)), bench.request(3))
+        assert bench.stream(3).send_window == 3
+
+    def test_zero_increment_is_a_stream_error(self) -> None:
+        """On a stream, that stream; the connection goes on."""
+        bench, (_, other) = answering(count=2)
+        bench.feed(h2peer.window_update(1, 0))
+        assert [(frame.stream, frame.code) for frame in bench.frames()] == [(1, ErrorCode.PROTOCOL_ERROR)]
+        assert bench.events == [("reset", 1, ErrorCode.PROTOCOL_ERROR)]
+        assert other.send_data(b"fine", True) == 4
+
+    def test_overflow_is_a_stream_error(self) -> None:
+        """2^31-1 is the largest window."""
+        bench, (one, two) = answering((WINDOW, 0), count=2)
+        bench.feed(h2peer.window_update(1, 2**31 - 1), h2peer.window_update(3, 2**31 - 1), h2peer.window_update(3, 1))
+        assert [(frame.stream, frame.code) for frame in bench.frames()] == [(3, ErrorCode.FLOW_CONTROL_ERROR)]
+        assert (one.closed, two.closed) == (False, True)
+
+    def test_overflow_by_settings_ends_the_connection(self) -> None:
+        """RFC 9113 6.9.2."""
+        bench, (_,) = answering((WINDOW, 0))
+        bench.feed(h2peer.window_update(1, 2**31 - 1), h2peer.settings((WINDOW, 1)))
+        assert bench.code == ErrorCode.FLOW_CONTROL_ERROR
+
+    def test_update_without_anything_waiting(self) -> None:
+        """It only counts."""
+        bench, (stream,) = answering((WINDOW, 10))
+        bench.feed(h2peer.window_update(1, 5))
+        assert sent(bench) == []
+        assert stream.send_data(b"x" * 15, False) == 15
+
+
+class TestSharing:
+    """Streams that wait do not hold up others."""
+
+    def test_stalled_stream_stalls_itself_only(self) -> None:
+        """Another stream of the same connection sends on."""
+        bench, (stalled, other) = answering((WINDOW, 10), count=2)
+        stalled.send_data(b"x" * 100, True)
+        assert other.send_data(b"y" * 10, True) == 10
+        bench.feed(h2peer.window_update(0, 1000))
+        assert [frame[1:3] for frame in sent(bench)] == [(1, 10), (3, 10)]
+
+    def test_turns_while_the_window_is_wide(self) -> None:
+        """Some frames each: a long body does not come out in one piece."""
+        bench, streams = answering((WINDOW, 10**6), count=3)
+        bench.conn.blocked = True
+        for stream in streams:
+            stream.send_body(b"x" * 200_000, True)
+        bench.feed(h2peer.window_update(0, 10**6))
+        assert sent(bench) == []
+        bench.conn.resume()
+        order = [number for _, number, _, _ in sent(bench)]
+        runs = [number for i, number in enumerate(order) if i == 0 or order[i - 1] != number]
+        assert runs[:6] == [1, 3, 5, 1, 3, 5]
+
+    def test_turns_while_the_window_is_narrow(self) -> None:
+        """Each small update goes to the stream that has waited longest, not always to the first."""
+        bench, (hog, *streams) = answering((WINDOW, 10**6), count=4)
+        hog.send_body(b"x" * 65_535, True)
+        for stream in streams:
+            stream.send_body(b"x" * 50_000, True)
+        sent(bench)
+        served = []
+        for _ in range(6):
+            bench.feed(h2peer.window_update(0, 1000))
+            served += [number for _, number, _, _ in sent(bench)]
+        assert served == [3, 5, 7, 3, 5, 7]
+
+    def test_blocked_transport(self) -> None:
+        """No DATA while the transport is full, though the windows are wide; header blocks still go."""
+        bench, (one, two) = answering(count=2)
+        bench.conn.blocked = True
+        assert one.send_data(b"x", False) == 0
+        one.send_headers(encode(TRAILERS), True)
+        two.send_headers(encode(TRAILERS), True)
+        assert [frame[:2] for frame in sent(bench)] == [("HEADERS", 3)]
+        bench.conn.resume()
+        assert [frame[:2] for frame in sent(bench)] == [("DATA", 1), ("HEADERS", 1)]
+        assert bench.events == [("sent", 1, 1)]
+
+    def test_empty_end_after_a_block_with_no_window_left(self) -> None:
+        """An empty frame that waited for the transport does not wait for the window as well."""
+        bench, (one, two) = answering((WINDOW, 10**6), count=2)
+        one.send_body(b"x" * 65_535, False)
+        bench.conn.blocked = True
+        two.send_data(b"", True)
+        sent(bench)
+        bench.conn.resume()
+        assert sent(bench) == [("DATA", 3, 0, True)]
+
+    def test_transport_fills_up_again_while_resuming(self) -> None:
+        """A sink that hears of sent bytes may block again: the rest keeps waiting, in order."""
+        bench, (one, two) = answering(count=2)
+        bench.conn.blocked = True
+        one.send_data(b"1", True)
+        two.send_data(b"2", True)
+
+        def block(what: str, stream: Stream) -> None:
+            bench.conn.blocked = True
+
+        bench.recorder.react = block
+        bench.conn.resume()
+        assert sent(bench) == [("DATA", 1, 1, True)]
+        bench.conn.resume()
+        assert sent(bench) == [("DATA", 3, 1, True)]
+
+
+class TestCredit:
+    """Received bytes are paid back when they have left our memory."""
+
+    def test_in_steps_of_half_a_window(self) -> None:
+        """Few updates, and none for what nobody has taken yet."""
+        bench, (stream,) = answering(limits=Limits(stream_window=1000))
+        bench.recorder.credit = False
+        bench.feed(h2peer.data(1, b"x" * 900))
+        assert bench.frames() == []
+        stream.credit(499)
+        assert bench.frames() == []
+        stream.credit(1)
+        (update,) = bench.frames()
+        assert (update.kind, update.stream, update.number) == ("WINDOW_UPDATE", 1, 500)
+        bench.feed(h2peer.data(1, b"x" * 600))
+        assert bench.code is None
+        assert bench.events[-1] == ("data", 1, b"x" * 600, False)
+
+    @pytest.mark.parametrize("pad", [None, 0])
+    def test_window_is_enforced(self, pad: int | None) -> None:
+        """One byte too many, padding included, is a flow control error of that stream."""
+        bench, (_, other) = answering(limits=Limits(stream_window=1000), count=2)
+        bench.recorder.credit = False
+        bench.feed(h2peer.data(1, b"x" * 1000), h2peer.data(1, b"" if pad is not None else b"x", pad=pad))
+        assert [(frame.stream, frame.code) for frame in bench.frames()] == [(1, ErrorCode.FLOW_CONTROL_ERROR)]
+        assert bench.events[-1] == ("reset", 1, ErrorCode.FLOW_CONTROL_ERROR)
+        assert not other.closed
+
+    def test_none_for_a_finished_side(self) -> None:
+        """After END_STREAM there is nothing to allow."""
+        bench, (stream,) = answering(limits=Limits(stream_window=1000))
+        bench.recorder.credit = False
+        bench.feed(h2peer.data(1, b"x" * 900, end=True))
+        stream.credit(900)
+        assert bench.frames() == []
+
+
+def test_reset_drops_what_waits() -> None:
+    """Nothing of a reset stream is sent any more."""
+    bench, (stream,) = answering((WINDOW, 0))
+    stream.send_data(b"x" * 10, True)
+    stream.reset(ErrorCode.CANCEL)
+    bench.feed(h2peer.window_update(1, 100), h2peer.settings((WINDOW, 1000)))
+    assert [frame[0] for frame in sent(bench)] == ["RST_STREAM", "SETTINGS"]
+    assert bench.conn.waiting == {}
+
+
+def test_sink_of_nobody() -> None:
+    """A stream without a listener takes everything, and gives the credit back."""
+    bench, (stream,) = answering((WINDOW, 0), limits=Limits(stream_window=100))
+    stream.sink = NOWHERE
+    bench.feed(h2peer.data(1, b"x" * 60))
+    assert [(frame.kind, frame.number) for frame in bench.frames()] == [("WINDOW_UPDATE", 60)]
+    stream.send_data(b"y", False)
+    bench.feed(h2peer.window_update(1, 1), bench.request(1, TRAILERS, end=True), h2peer.rst_stream(1))
+    bench.feed(bench.request(3))
+    bench.stream(3).sink = NOWHERE
+    bench.conn.lost()
+    assert bench.events == [("request", 3, h2bench.REQUEST, False)]
