@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 # Named after the interpreter: another one makes the environment anew.
-STAMP := $(VENV)/.installed-$(notdir $(PYTHON))
+STAMP := $(VENV)/.installed-$(subst /,_,$(PYTHON))
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 ARGS ?=

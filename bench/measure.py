@@ -7,9 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from targets import EARLY_CALLS, LATE_CALLS
-from workloads import CHANGING
-
+from bench.targets import EARLY_CALLS, LATE_CALLS
+from bench.workloads import CHANGING
 from interpose.testing.lab import h2load
 from interpose.testing.lab.processes import Child, accepts, children, wait_for
 from interpose.testing.lab.rawload import RawConnection, Timing, build_requests
@@ -17,8 +16,8 @@ from interpose.testing.lab.rawload import RawConnection, Timing, build_requests
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from contestants import Contestant
-    from workloads import Workload
+    from bench.contestants import Contestant
+    from bench.workloads import Workload
 
 FIRST_CALL_WITHIN = 20.0
 

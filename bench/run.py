@@ -18,12 +18,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contestants import OURS, YARDSTICK, Contestant, contestants
-from measure import Bench, Footprint, Sample
-from report import Results, as_text, page, tables
-from targets import LATE_CALLS
-from workloads import CHANGING, NGINX, Workload, workloads
+# Started as a script: the modules beside it are found from the project's folder.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.contestants import OURS, YARDSTICK, Contestant, contestants
+from bench.measure import Bench, Footprint, Sample
+from bench.report import Results, as_text, page, tables
+from bench.targets import LATE_CALLS
+from bench.workloads import CHANGING, NGINX, Workload, workloads
 from interpose.testing.lab import h2load, nginx
 from interpose.testing.lab.containerd import Containerd
 from interpose.testing.lab.processes import LabError

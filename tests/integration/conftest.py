@@ -1,7 +1,10 @@
 """What integration tests share: uvloop as in the product, short socket paths, relays in this process and beside it."""
 
+import http.client
 import os
 import shutil
+import socket
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -18,6 +21,14 @@ from interpose.testing.lab.relay import Relay
 def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, Callable[[], Any]]:
     """Every async test here runs on the loop of the product."""
     return {"uvloop": uvloop.new_event_loop}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """An idle uvloop does not run signal handlers: a test that hangs can only be ended by a thread."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(60, method="thread"))
 
 
 @pytest.fixture(autouse=True)
@@ -71,3 +82,42 @@ def spawn(scratch: Path) -> Iterator[Callable[..., Child]]:
             return stack.enter_context(Child([str(word) for word in argv], log=scratch / f"child-{count}.log", env=env))
 
         yield start
+
+
+@pytest.fixture
+def start_runtime(runtime_path: Path, spawn: Callable[..., Child]) -> Callable[..., Child]:
+    """Starts a FakeRuntime in a process of its own and waits until it listens; calls of `stalled` stand still."""
+
+    def start(*stalled: str) -> Child:
+        child = spawn(sys.executable, "-m", "interpose.testing.runtimeprocess", runtime_path, *stalled)
+        child.wait_listening(runtime_path)
+        return child
+
+    return start
+
+
+class _UnixHttp(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=10)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(10)
+        self.sock.connect(str(self._path))
+
+
+@pytest.fixture
+def admin(scratch: Path) -> Callable[..., tuple[int, str]]:
+    """Asks the admin socket: status and text."""
+
+    def ask(path: str, method: str = "GET", body: str | None = None) -> tuple[int, str]:
+        connection = _UnixHttp(scratch / "admin.sock")
+        try:
+            connection.request(method, path, body)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        finally:
+            connection.close()
+
+    return ask

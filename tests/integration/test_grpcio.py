@@ -8,97 +8,29 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.config.settings import LimitSettings
 from interpose.h2.limits import Limits
 from interpose.rpc.client import Client
 from interpose.rpc.status import RpcError
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
+from interpose.testing.echoservice import DETAILS, EchoService, failed
 from interpose.testing.eventually import eventually
-from interpose.testing.grpcpeer import bidi_stream, client_stream, grpc_channel, grpc_server, server_stream, unary
+from interpose.testing.grpcpeer import grpc_channel, grpc_server, unary
 from interpose.testing.stack import Stack, relay_stack
 
 MIB = 1024 * 1024
-DETAILS = bytes(range(256))
-
-
-class Service:
-    """A service nobody has heard of, which remembers what it saw."""
-
-    def __init__(self) -> None:
-        self.metadata: list[tuple[str, str | bytes]] = []
-        self.remaining: float | None = None
-        self.entered = asyncio.Event()
-        self.cancelled = asyncio.Event()
-
-    async def echo(self, request: bytes, context: Any) -> bytes:
-        """The message back, with metadata on both ends."""
-        self.metadata = [tuple(item) for item in context.invocation_metadata()]
-        self.remaining = context.time_remaining()
-        await context.send_initial_metadata((("x-initial", "first"), ("x-initial-bin", DETAILS)))
-        context.set_trailing_metadata((("x-trailer", "last"), ("x-trailer-bin", DETAILS)))
-        return request
-
-    async def count(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
-        """As many messages as asked for."""
-        for number in range(int(request)):
-            yield b"%d" % number
-
-    async def join(self, requests: Any, context: Any) -> bytes:
-        """All messages in one."""
-        return b",".join([message async for message in requests])
-
-    async def mirror(self, requests: Any, context: Any) -> AsyncIterator[bytes]:
-        """Each message back before the next is read."""
-        async for message in requests:
-            yield message
-
-    async def fail(self, request: bytes, context: Any) -> bytes:
-        """A full status."""
-        context.set_trailing_metadata((("grpc-status-details-bin", DETAILS),))
-        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "kein Platz für Töpfe: 100% voll\n☃")
-        raise AssertionError("abort returns never")
-
-    async def fail_midway(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
-        """A message, then an error."""
-        yield b"one"
-        await context.abort(grpc.StatusCode.DATA_LOSS, "the rest is gone")
-
-    async def hang(self, request: bytes, context: Any) -> bytes:
-        """Never ends by itself."""
-        self.remaining = context.time_remaining()
-        self.entered.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.cancelled.set()
-        return b""
-
-    def handlers(self) -> dict[str, Any]:
-        """By path."""
-        return {
-            "/test.Echo/Unary": unary(self.echo),
-            "/test.Echo/Count": server_stream(self.count),
-            "/test.Echo/Join": client_stream(self.join),
-            "/test.Echo/Mirror": bidi_stream(self.mirror),
-            "/test.Echo/Fail": unary(self.fail),
-            "/test.Echo/FailMidway": server_stream(self.fail_midway),
-            "/test.Echo/Hang": unary(self.hang),
-            "/runtime.v1.RuntimeService/Version": unary(self.echo),
-            "/runtime.v1alpha2.RuntimeService/Version": unary(self.echo),
-        }
 
 
 @pytest.fixture
-async def service(runtime_path: Path) -> AsyncIterator[Service]:
+async def service(runtime_path: Path) -> AsyncIterator[EchoService]:
     """The service, served by grpcio."""
-    service = Service()
+    service = EchoService()
     async with grpc_server(runtime_path, service.handlers()):
         yield service
 
 
 @pytest.fixture
-async def stack(relay_path: Path, runtime_path: Path, service: Service) -> AsyncIterator[Stack]:
+async def stack(relay_path: Path, runtime_path: Path, service: EchoService) -> AsyncIterator[Stack]:
     """A relay in front of it."""
     async with relay_stack(relay_path, runtime_path) as stack:
         yield stack
@@ -109,13 +41,6 @@ async def channel(stack: Stack) -> AsyncIterator[Any]:
     """A grpcio client of the relay."""
     async with grpc_channel(stack.socket) as channel:
         yield channel
-
-
-async def failed(call: Any) -> grpc.aio.AioRpcError:
-    """The error a call ends with."""
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    return caught.value
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_535, 300_000, 16 * MIB, 40 * MIB], ids=str)
@@ -150,7 +75,7 @@ async def test_bidirectional_stream_is_not_held_back(channel: Any) -> None:
     assert await call.code() == grpc.StatusCode.OK
 
 
-async def test_metadata_and_trailers_pass(channel: Any, service: Service) -> None:
+async def test_metadata_and_trailers_pass(channel: Any, service: EchoService) -> None:
     """Text and binary fields, repeated ones in order, both ways."""
     metadata = (("x-text", "value"), ("x-twice", "1"), ("x-twice", "2"), ("x-bytes-bin", DETAILS), ("x-empty", ""))
     call = channel.unary_unary("/test.Echo/Unary")(b"", metadata=metadata)
@@ -221,7 +146,7 @@ async def test_compressed_replies_pass_untouched(relay_path: Path, runtime_path:
         assert 0 < stack.stats("/test.Echo/Zip").bytes_sent < 50_000
 
 
-async def test_deadline_travels_and_ends_the_call(channel: Any, service: Service) -> None:
+async def test_deadline_travels_and_ends_the_call(channel: Any, service: EchoService) -> None:
     """grpc-timeout arrives at the server, and its end is DEADLINE_EXCEEDED on both sides."""
     error = await failed(channel.unary_unary("/test.Echo/Hang")(b"", timeout=0.3))
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
@@ -232,7 +157,7 @@ async def test_deadline_travels_and_ends_the_call(channel: Any, service: Service
     assert service.remaining is None
 
 
-async def test_cancel_reaches_the_server_at_once(channel: Any, service: Service, stack: Stack) -> None:
+async def test_cancel_reaches_the_server_at_once(channel: Any, service: EchoService, stack: Stack) -> None:
     """The client gives up; the server's handler is cancelled, and the call is counted as such."""
     call = channel.unary_unary("/test.Echo/Hang")(b"")
     await asyncio.wait_for(service.entered.wait(), 5)
@@ -242,7 +167,7 @@ async def test_cancel_reaches_the_server_at_once(channel: Any, service: Service,
     assert (stack.stats("/x").codes[1], stack.stats("/x").resets) == (1, 1)
 
 
-async def test_lost_client_is_a_cancelled_call(stack: Stack, service: Service) -> None:
+async def test_lost_client_is_a_cancelled_call(stack: Stack, service: EchoService) -> None:
     """A client that vanishes takes its calls with it, at the server too."""
     hub = Hub()
     client = Upstream(str(stack.socket), hub=hub, limits=Limits(), wait=1.0)
@@ -264,7 +189,7 @@ async def test_many_calls_at_once(channel: Any, stack: Stack) -> None:
     assert (stack.stats("/x").codes[0], stack.relay.in_flight) == (300, 0)
 
 
-async def test_large_headers_pass_and_too_large_ones_are_refused(stack: Stack, service: Service) -> None:
+async def test_large_headers_pass_and_too_large_ones_are_refused(stack: Stack, service: EchoService) -> None:
     """8 KiB of metadata is fine; above the limit the call is refused with both sizes, and the connection lives on."""
     async with grpc_channel(stack.socket, options=[("grpc.max_metadata_size", MIB)]) as channel:
         call = channel.unary_unary("/test.Echo/Unary")
@@ -292,118 +217,3 @@ async def test_long_status_messages_of_the_runtime_pass(relay_path: Path, runtim
         grpc_channel(relay_path, options=big) as channel,
     ):
         assert (await failed(channel.unary_unary("/test.Echo/Fail")(b""))).details() == text
-
-
-async def test_image_service_has_a_backend_of_its_own(scratch: Path, relay_path: Path, runtime_path: Path) -> None:
-    """The service in the path chooses the backend, for methods nobody has invented yet too."""
-
-    def saying(name: bytes) -> Any:
-        async def say(request: bytes, context: Any) -> bytes:
-            return name
-
-        return unary(say)
-
-    paths = [
-        "/runtime.v1.ImageService/ListImages",
-        "/runtime.v1alpha2.ImageService/PullImage",
-        "/runtime.v9.ImageService/Imagine",
-        "/runtime.v1.RuntimeService/Version",
-        "/some.Other/Method",
-    ]
-    image_path = scratch / "image.sock"
-    async with (
-        grpc_server(runtime_path, {path: saying(b"runtime") for path in paths}),
-        grpc_server(image_path, {path: saying(b"image") for path in paths}),
-        relay_stack(relay_path, runtime_path, image=image_path),
-        grpc_channel(relay_path) as channel,
-    ):
-        answers = [await channel.unary_unary(path)(b"") for path in paths]
-    assert answers == [b"image", b"image", b"image", b"runtime", b"runtime"]
-
-
-async def test_full_backend_connection_gets_company(relay_path: Path, runtime_path: Path) -> None:
-    """At the peer's MAX_CONCURRENT_STREAMS further connections are dialled, and no call fails."""
-    service = Service()
-    gate = asyncio.Event()
-    inside = 0
-
-    async def wait(request: bytes, context: Any) -> bytes:
-        nonlocal inside
-        inside += 1
-        await gate.wait()
-        return request
-
-    handlers = {"/test.Echo/Wait": unary(wait), **service.handlers()}
-    async with (
-        grpc_server(runtime_path, handlers, options=[("grpc.max_concurrent_streams", 2)]),
-        relay_stack(relay_path, runtime_path) as stack,
-        grpc_channel(relay_path) as channel,
-    ):
-        await channel.unary_unary("/test.Echo/Unary")(b"")
-        calls = [channel.unary_unary("/test.Echo/Wait")(b"%d" % number) for number in range(11)]
-        await eventually(lambda: inside == 11, "all calls to be inside the server")
-        assert stack.runtime.connections == 6
-        gate.set()
-        assert [await call for call in calls] == [b"%d" % number for number in range(11)]
-
-
-async def test_graceful_stop_of_the_backend_loses_no_call(relay_path: Path, runtime_path: Path) -> None:
-    """GOAWAY: calls in flight end well, later ones find the next server; the client's connection stays."""
-    service = Service()
-    gate = asyncio.Event()
-    entered = asyncio.Event()
-
-    async def wait(request: bytes, context: Any) -> bytes:
-        entered.set()
-        await gate.wait()
-        return b"finished"
-
-    handlers = {"/test.Echo/Wait": unary(wait), **service.handlers()}
-    async with relay_stack(relay_path, runtime_path) as stack, grpc_channel(relay_path) as channel:
-        async with grpc_server(runtime_path, handlers) as old:
-            call = channel.unary_unary("/test.Echo/Wait")(b"")
-            await asyncio.wait_for(entered.wait(), 5)
-            stopping = asyncio.create_task(old.stop(10))
-            await eventually(lambda: not stack.runtime.up, "GOAWAY to arrive")
-            async with grpc_server(runtime_path, service.handlers()):
-                assert await channel.unary_unary("/test.Echo/Unary")(b"next") == b"next"
-                gate.set()
-                assert await call == b"finished"
-                await stopping
-        assert stack.listener.accepted == 1
-
-
-async def test_backend_that_ages_its_connections_loses_no_call(relay_path: Path, runtime_path: Path) -> None:
-    """max_connection_age: GOAWAY every moment under load, and every call that was accepted is answered."""
-    service = Service()
-    options = [("grpc.max_connection_age_ms", 100), ("grpc.max_connection_age_grace_ms", 5000)]
-    async with (
-        grpc_server(runtime_path, service.handlers(), options=options),
-        relay_stack(relay_path, runtime_path) as stack,
-        grpc_channel(relay_path, options=[("grpc.enable_retries", 1)]) as channel,
-    ):
-        call = channel.unary_unary("/test.Echo/Unary")
-
-        async def caller() -> None:
-            while stack.runtime.dials < 6:
-                assert await call(b"ping") == b"ping"
-
-        await asyncio.wait_for(asyncio.gather(*(caller() for _ in range(8))), 20)
-        assert stack.listener.accepted == 1
-
-
-async def test_total_streams_are_limited(relay_path: Path, runtime_path: Path) -> None:
-    """Above the limit over all clients a call is refused; it was never started, and others go on."""
-    service = Service()
-    async with (
-        grpc_server(runtime_path, service.handlers()),
-        relay_stack(relay_path, runtime_path, limits=LimitSettings(max_total_streams=1)),
-        grpc_channel(relay_path) as channel,
-        grpc_channel(relay_path) as other,
-    ):
-        hanging = channel.unary_unary("/test.Echo/Hang")(b"")
-        await asyncio.wait_for(service.entered.wait(), 5)
-        assert (await failed(other.unary_unary("/test.Echo/Unary")(b""))).code() is grpc.StatusCode.UNAVAILABLE
-        hanging.cancel()
-        await asyncio.wait_for(service.cancelled.wait(), 5)
-        assert await other.unary_unary("/test.Echo/Unary")(b"now") == b"now"

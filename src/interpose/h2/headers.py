@@ -7,6 +7,8 @@ decide its shape (RFC 9113 8.2, 8.3), and that decision is kept because real tra
 
 import re
 from enum import IntEnum
+from functools import lru_cache
+from operator import attrgetter
 from typing import Final
 
 from interpose.h2.static_table import STATIC_TABLE
@@ -20,6 +22,7 @@ AUTHORITY: Final = 4
 STATUS: Final = 5
 BAD: Final = 6
 GRPC_STATUS: Final = 7
+TE: Final = 8  # of names only: a field is then PLAIN or BAD
 
 _KINDS: Final = {
     b":method": METHOD,
@@ -34,9 +37,9 @@ _KINDS: Final = {
     b"proxy-connection": BAD,
     b"transfer-encoding": BAD,
     b"upgrade": BAD,
+    b"te": TE,
 }
 _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
-_BAD_VALUE: Final = re.compile(rb"[\0\r\n]")
 
 
 class Shape(IntEnum):
@@ -52,20 +55,32 @@ class Shape(IntEnum):
 class Field:
     """One header field, immutable by agreement. `size` counts as RFC 7541 4.1 does."""
 
-    __slots__ = ("kind", "name", "prefix", "size", "value", "wire")
+    __slots__ = ("kind", "name", "name_kind", "prefix", "size", "value", "wire")
 
-    def __init__(self, name: bytes, value: bytes, kind: int, prefix: bytes, wire: bytes) -> None:
+    def __init__(self, name: bytes, value: bytes, name_kind: int, prefix: bytes, wire: bytes) -> None:
         self.name = name
         self.value = value
-        self.kind = kind
-        self.prefix = prefix
+        self.name_kind = name_kind
+        self.prefix = prefix  # how a literal of this name begins
         self.wire = wire
         self.size = len(name) + len(value) + 32
+        # What a value can do is make its field worse (RFC 9113 8.2.1, 8.2.2, 8.3.1).
+        if b"\n" in value or b"\r" in value or b"\0" in value:
+            self.kind = BAD
+        elif name_kind <= PLAIN:
+            self.kind = name_kind
+        elif (name_kind == PATH and not value) or (name_kind == TE and value != b"trailers"):
+            self.kind = BAD
+        else:
+            self.kind = PLAIN if name_kind == TE else name_kind
 
     def __repr__(self) -> str:
         return f"Field({self.name!r}: {len(self.value)} bytes)"  # values may be secrets
 
 
+# Faster over a list of fields than a comprehension.
+_kind_of_field: Final = attrgetter("kind")
+_wire_of_field: Final = attrgetter("wire")
 _CODES: Final = {b"%d" % code: code for code in range(17)}
 
 
@@ -78,8 +93,8 @@ class Headers:
         self.fields = fields
         self.size = size
         self.oversized = oversized
-        kinds = bytes([field.kind for field in fields])
-        self.wire = b"".join([field.wire for field in fields])
+        kinds = bytes(map(_kind_of_field, fields))
+        self.wire = b"".join(map(_wire_of_field, fields))
         shape = shape_of(kinds)
         where = kinds.find(PATH)
         self.path = fields[where].value if where >= 0 else b""
@@ -115,6 +130,7 @@ _RESPONSE: Final = re.compile(rb"\x05[\x00\x07]*\Z")
 _TRAILERS: Final = re.compile(rb"[\x00\x07]*\Z")
 
 
+@lru_cache(maxsize=256)
 def shape_of(kinds: bytes) -> Shape:
     """Decide by the kinds alone; a 1xx status is told apart later, by its value."""
     if kinds[:1] == b"\x05":
@@ -130,17 +146,6 @@ def kind_of(name: bytes) -> int:
     if kind is not None:
         return kind
     return PLAIN if _NAME.fullmatch(name) else BAD
-
-
-def kind_of_field(name: bytes, name_kind: int, value: bytes) -> int:
-    """The kind of one field: its value can only make it worse."""
-    if _BAD_VALUE.search(value) is not None:
-        return BAD
-    if name_kind == PATH and not value:
-        return BAD
-    if name == b"te" and value != b"trailers":
-        return BAD
-    return name_kind
 
 
 def encode_integer(value: int, bits: int, pattern: int) -> bytes:
@@ -189,7 +194,7 @@ def make_field(name: bytes, value: bytes) -> Field:
     prefix = name_prefix(name)
     index = _STATIC_INDEX.get((name, value))
     wire = encode_integer(index, 7, 0x80) if index is not None else prefix + encode_string(value)
-    return Field(name, value, kind_of_field(name, kind_of(name), value), prefix, wire)
+    return Field(name, value, kind_of(name), prefix, wire)
 
 
 def encode(items: list[tuple[bytes, bytes]]) -> bytes:

@@ -7,6 +7,7 @@ only new literals cost work. Memos are dropped when full: nothing here grows wit
 The sending half keeps no state: see `headers.Field.wire`.
 """
 
+from operator import attrgetter
 from typing import Final
 
 from interpose.h2.errors import ConnectionFault, ErrorCode
@@ -14,7 +15,6 @@ from interpose.h2.headers import (
     Field,
     Headers,
     kind_of,
-    kind_of_field,
     make_field,
     name_prefix,
     never_indexed,
@@ -28,9 +28,10 @@ _MEMO_ENTRIES: Final = 256
 _MEMO_LONGEST: Final = 2048
 _MEMO_LARGEST: Final = 8192  # a short block may stand for a long list
 _STRINGS: Final = 512
+_SHORT: Final = 32
 _STATIC: Final[tuple[Field, ...]] = tuple(make_field(name, value) for name, value in STATIC_TABLE)
 _STATIC_COUNT: Final = len(_STATIC)
-_ENTRY_OVERHEAD: Final = 32
+_size_of_field: Final = attrgetter("size")
 # Above this multiple of the limit a block is an attack, not a large request.
 _BOMB: Final = 16
 
@@ -41,7 +42,7 @@ class HpackDecoder:
     def __init__(self, huffman: HuffmanDecoder, max_list: int) -> None:
         self._huffman = huffman
         self._max_list = max_list
-        self._entries: list[Field] = []  # oldest first: index 62 is the last one
+        self._table: list[Field] = list(_STATIC)  # index 1 is the first; dynamic entries follow, newest first
         self._used = 0
         self._capacity = TABLE_SIZE
         self._strings: dict[bytes, bytes] = {}
@@ -61,45 +62,47 @@ class HpackDecoder:
             raise _broken(str(error)) from None
 
     def _decode(self, block: bytes) -> Headers:
-        entries = self._entries
+        table = self._table
         fields: list[Field] = []
-        size = 0
+        append = fields.append
         changed = False
         position = 0
         end = len(block)
-        limit = self._max_list
         while position < end:
             byte = block[position]
             position += 1
-            if byte & 0x80:
-                index = byte & 0x7F
-                if index == 0x7F:
-                    index, position = _integer(block, position, 0x7F)
-                if index > _STATIC_COUNT:
-                    field = entries[_STATIC_COUNT - index]
-                elif index:
-                    field = _STATIC[index - 1]
+            if byte > 0x80:
+                if byte != 0xFF:
+                    append(table[byte - 0x81])
                 else:
-                    raise _broken("index 0")
+                    index, position = _integer(block, position, 0x7F)
+                    append(table[index - 1])
             elif byte & 0xE0 == 0x20:
-                if size:
+                if fields:
                     raise _broken("table size update after a field")
                 capacity = byte & 0x1F
                 if capacity == 0x1F:
                     capacity, position = _integer(block, position, 0x1F)
                 self._resize(capacity)
                 changed = True
-                continue
+            elif byte == 0x80:
+                raise _broken("index 0")
             else:
                 field, position = self._literal(block, byte, position)
+                append(field)
                 if byte & 0x40:
-                    self._insert(field)
                     changed = True
-            size += field.size
-            if size <= limit:
-                fields.append(field)
-            elif size > limit * _BOMB:
+                    table.insert(_STATIC_COUNT, field)
+                    self._used += field.size
+                    while self._used > self._capacity:
+                        self._used -= table.pop().size
+        # Fields are shared with the table, so a bomb costs a list of references until here, and nothing after.
+        size = sum(map(_size_of_field, fields))
+        limit = self._max_list
+        if size > limit:
+            if size > limit * _BOMB:
                 raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "header list decompresses to far over the limit")
+            fields = _within(fields, limit)
         headers = Headers(fields, size, oversized=size > limit)
         if changed:
             if self.memo:
@@ -116,10 +119,10 @@ class HpackDecoder:
         if index == mask:
             index, position = _integer(block, position, mask)
         if index:
-            known = self._entries[_STATIC_COUNT - index] if index > _STATIC_COUNT else _STATIC[index - 1]
+            known = self._table[index - 1]
             name = known.name
             prefix = known.prefix
-            name_kind = kind_of(name)
+            name_kind = known.name_kind
         else:
             name, position = self._string(block, position)
             about = self._names.get(name)
@@ -127,11 +130,21 @@ class HpackDecoder:
                 about = self._learn(name)
             name_kind, prefix = about
         start = position
-        value, position = self._string(block, position)
+        first = block[position]
+        if first & 0x7F == 0x7F:
+            value, position = self._string(block, position)
+        else:  # the same as in _string, for the short values that come with every call
+            end = position + 1 + (first & 0x7F)
+            value = block[position + 1 : end]
+            if end > len(block):
+                raise _broken("string is cut short")
+            if first & 0x80:
+                value = self._plain(value)
+            position = end
         if byte & 0x50 == 0x10:
             prefix = never_indexed(prefix)
         # The string goes on as it came, Huffman-coded or not: its own length prefix included.
-        field = Field(name, value, kind_of_field(name, name_kind, value), prefix, prefix + block[start:position])
+        field = Field(name, value, name_kind, prefix, prefix + block[start:position])
         return field, position
 
     def _learn(self, name: bytes) -> tuple[int, bytes]:
@@ -154,34 +167,35 @@ class HpackDecoder:
             raise _broken("string is cut short")
         if not coded:
             return raw, end
+        return self._plain(raw), end
+
+    def _plain(self, raw: bytes) -> bytes:
+        """Undo the Huffman code. Short strings tend to come again; long ones are trace ids."""
         text = self._strings.get(raw)
         if text is None:
             text = self._huffman.decode(raw)
-            if len(raw) <= 256:
+            if len(raw) <= _SHORT:
                 if len(self._strings) >= _STRINGS:
                     self._strings.clear()
                 self._strings[raw] = text
-        return text, end
-
-    def _insert(self, field: Field) -> None:
-        self._used += field.size
-        self._entries.append(field)
-        self._evict()
+        return text
 
     def _resize(self, capacity: int) -> None:
         if capacity > TABLE_SIZE:
             raise _broken(f"table size update to {capacity}, allowed are {TABLE_SIZE}")
         self._capacity = capacity
-        self._evict()
+        while self._used > capacity:
+            self._used -= self._table.pop().size
 
-    def _evict(self) -> None:
-        entries = self._entries
-        count = 0
-        while self._used > self._capacity:
-            self._used -= entries[count].size
-            count += 1
-        if count:
-            del entries[:count]
+
+def _within(fields: list[Field], limit: int) -> list[Field]:
+    """The first fields up to the limit: enough to say whose call is refused."""
+    room = limit
+    for count, field in enumerate(fields):
+        room -= field.size
+        if room < 0:
+            return fields[:count]
+    return fields
 
 
 def _integer(block: bytes, position: int, value: int) -> tuple[int, int]:

@@ -20,7 +20,18 @@ from interpose.relay.taps import Watchers
 from interpose.rpc.answer import answer, stop_upload
 from interpose.rpc.client import Client
 from interpose.rpc.exchange import RawReply, plain
-from interpose.rpc.framing import PREFIX, Messages, format_timeout, frame, parse_timeout, request_headers, too_large
+from interpose.rpc.framing import (
+    PREFIX,
+    RESPONSE_HEADERS,
+    Messages,
+    format_timeout,
+    frame,
+    parse_timeout,
+    request_headers,
+    status_trailers,
+    too_large,
+)
+from interpose.rpc.sending import send_whole
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
@@ -82,7 +93,7 @@ class Collector:
                 reply = await self.chain.run(call, last, below=below)
         except TimeoutError:
             reply = Reply(code=Code.DEADLINE_EXCEEDED, message=f"no answer within {timeout:g} s")
-        if reply.body is not None:
+        if reply.body is not None and reply.body.readable:
             self.watchers.show(route.taps, number, method, origin, Direction.REPLY, reply.body.data())
         self.watchers.end(route.taps, number, method, reply.code)
         return reply
@@ -194,7 +205,8 @@ class Collected:
             peer=self._peer,
             deadline=self._deadline,
         )
-        self._show(Direction.REQUEST, message)
+        if not unreadable:
+            self._show(Direction.REQUEST, message)
 
         async def last(call: Call) -> Reply:
             now = call.body.data()
@@ -222,26 +234,27 @@ class Collected:
     # -- answering
 
     def _send(self, reply: Reply) -> None:
-        stream, raw = self._stream, reply.raw
-        if reply.body is not None:
-            changed = raw is None or _message_of(raw, self._owner.limit) != reply.body.data()
-            if self._number:
-                self._show(Direction.REPLY, reply.body.data())
-        else:
-            changed = False
+        stream, raw, stats = self._stream, reply.raw, self._stream.call
+        message = reply.body.data() if reply.body is not None and reply.body.readable else None
+        if message is not None:
+            self._show(Direction.REPLY, message)
         self._end(reply.code)
         if raw is None or raw.failure is not None:
-            answer(stream, Code(reply.code), reply.message)
-            return
-        body = frame(reply.body.data()) if changed and reply.body is not None else raw.body
-        if raw.headers is not None:
-            resized = len(body) != len(raw.body)
-            stream.send_headers(_rewritten(raw.headers, {}, True) if resized else raw.headers.wire, False)
-            if stream.call is not None:
-                stream.call.bytes_sent += len(body)
-            stream.send_body(body, raw.trailers is raw.headers)
-        if raw.trailers is not None and raw.trailers is not raw.headers:
-            stream.send_headers(raw.trailers.wire, True)
+            if message is None or reply.code != Code.OK:
+                answer(stream, Code(reply.code), reply.message)
+                return
+            headers, body, trailers = RESPONSE_HEADERS, frame(message), status_trailers(Code.OK, "")
+        else:
+            changed = message is not None and message != _message_of(raw, self._owner.limit)
+            body = frame(message) if changed and message is not None else raw.body
+            headers, trailers = _blocks(raw, resized=len(body) != len(raw.body))
+        if stats is not None:
+            stats.bytes_sent += len(body)
+        if headers:
+            stream.send_headers(headers, False)
+            send_whole(stream, body, not trailers)
+        if trailers:
+            stream.send_headers(trailers, True)
         stop_upload(stream)
 
     def _show(self, direction: Direction, message: bytes) -> None:
@@ -252,6 +265,14 @@ class Collected:
         if self._stream.call is not None and self._number:
             self._owner.watchers.end(self._route.taps, self._number, self._method, code)
         self._owner.ledger.finish(self._stream, code)
+
+
+def _blocks(raw: RawReply, *, resized: bool) -> tuple[bytes, bytes]:
+    """The header blocks of a reply as they came; empty where there was none."""
+    headers = b"" if raw.headers is None else _rewritten(raw.headers, {}, True) if resized else raw.headers.wire
+    # A body that ends by itself has no trailers: HTTP, not gRPC, but it passes.
+    trailers = b"" if raw.trailers is None or raw.trailers is raw.headers else raw.trailers.wire
+    return headers, trailers
 
 
 def _message_of(raw: RawReply, limit: int) -> bytes | None:

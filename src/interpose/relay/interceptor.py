@@ -55,6 +55,11 @@ class Body:
             self._snapshot = self._parser.serialize(self._message)
         return self._message
 
+    @property
+    def readable(self) -> bool:
+        """Whether the plain bytes are known; not so behind an encoding nobody knows."""
+        return not self._unreadable
+
     def data(self) -> bytes:
         """The message as it is now."""
         if self._message is None:

@@ -182,6 +182,9 @@ class Passthrough:
         stream.peer = peer
         stream.sink = self.requests
 
+    def over(self, code: int) -> None:
+        """The call ended before it could be sent on. Nobody looks on here."""
+
     def wait(self, stream: Stream, upstream: Upstream, wire: bytes, end: bool) -> None:
         """No backend now: hold what comes, within the stream's window, until there is one or time is up."""
         Held(self, self._ledger, stream, upstream, wire, end)
@@ -222,6 +225,7 @@ class Held:
         self._ledger.finish(stream, Code.UNAVAILABLE)
         stream.sink = NOWHERE
         answer(stream, Code.UNAVAILABLE, reason)
+        self._owner.over(Code.UNAVAILABLE)
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
         self._parts.append((True, headers.wire, end))
@@ -239,3 +243,4 @@ class Held:
         self._upstream.cancel(self._waiter)
         stream.sink = NOWHERE
         self._ledger.finish(stream, Code.CANCELLED)
+        self._owner.over(Code.CANCELLED)

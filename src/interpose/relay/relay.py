@@ -127,6 +127,7 @@ class Relay:
         elif upstream.congested:
             self.ledger.finish(stream, Code.UNAVAILABLE)
             answer(stream, Code.UNAVAILABLE, f"runtime {upstream.path} does not read its socket")
+            way.over(Code.UNAVAILABLE)
         else:
             way.join(stream, conn, headers.wire, end)
 

@@ -147,6 +147,17 @@ class TappedReplies(Replies):
         self._view.end(Code.UNAVAILABLE)
 
 
-def tapped(ledger: Ledger, view: Viewing) -> Passthrough:
+class TappedPassthrough(Passthrough):
     """A pass-through of one call's own, whose sinks show what passes."""
-    return Passthrough(ledger, TappedRequests(ledger, view), TappedReplies(ledger, view))
+
+    def __init__(self, ledger: Ledger, view: Viewing) -> None:
+        super().__init__(ledger, TappedRequests(ledger, view), TappedReplies(ledger, view))
+        self._view = view
+
+    def over(self, code: int) -> None:
+        self._view.end(code)
+
+
+def tapped(ledger: Ledger, view: Viewing) -> Passthrough:
+    """The way of a call that taps look at."""
+    return TappedPassthrough(ledger, view)

@@ -143,7 +143,8 @@ class Link(asyncio.Protocol):
         return self.conn.blocked and self.backlog > _BACKLOG_LIMIT // 2
 
     def close(self) -> None:
-        """Close after what was written is out."""
+        """Close after what was said is out: the last frame of the last stream is often still waiting for the flush."""
+        self.conn.flush()
         self.conn.write = _discard
         self.transport.close()
 

@@ -375,41 +375,6 @@ def test_one_write_per_flush() -> None:
     assert len(writes) == 1
 
 
-class TestConnectionWindow:
-    """Credit of the connection comes back on receipt, whatever happens to the stream."""
-
-    LIMITS = Limits(connection_window=80_000, stream_window=20_000)
-
-    def test_credit_after_half_a_window(self) -> None:
-        """Nothing before, and then all of it."""
-        bench = h2bench.server(self.LIMITS)
-        bench.recorder.credit = False
-        bench.feed(*[bench.request(number) for number in (1, 3, 5)])
-        for number in (1, 3):
-            bench.feed(h2peer.data(number, b"x" * 16_000))
-        assert bench.frames() == []
-        bench.feed(h2peer.data(5, b"x" * 8_000))
-        (update,) = bench.frames()
-        assert (update.kind, update.stream, update.number) == ("WINDOW_UPDATE", 0, 40_000)
-
-    def test_late_and_refused_data_count(self) -> None:
-        """Bytes nobody wants have used the window all the same."""
-        bench = h2bench.server(self.LIMITS)
-        bench.feed(bench.request(1), bench.request(3))
-        bench.stream(1).reset(ErrorCode.CANCEL)
-        bench.feed(h2peer.data(1, b"x" * 15_000))
-        bench.feed(h2peer.data(3, b"x" * 15_000, end=True), h2peer.data(3, b"x" * 10_000))
-        (update,) = bench.frames("WINDOW_UPDATE")
-        assert (update.stream, update.number) == (0, 40_000)
-
-    def test_overflow(self) -> None:
-        """The peer may not make our window larger than 2^31-1; zero is no increment."""
-        largest = 2**31 - 1 - 65_535
-        assert h2bench.server().feed(h2peer.window_update(0, largest)).code is None
-        assert h2bench.server().feed(h2peer.window_update(0, largest + 1)).code == ErrorCode.FLOW_CONTROL_ERROR
-        assert h2bench.server().feed(h2peer.window_update(0, 0)).code == ErrorCode.PROTOCOL_ERROR
-
-
 def test_limits_are_the_roles() -> None:
     """The base class knows no role of its own."""
     conn = Connection(limits=Limits(), huffman=HuffmanDecoder(), dirty=[])

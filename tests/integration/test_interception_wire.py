@@ -1,0 +1,126 @@
+"""Intercepted calls on the wire: compression, odd bodies, limits."""
+
+import asyncio
+import gzip
+from pathlib import Path
+
+import pytest
+
+from interpose.api import cri_pb2 as cri
+from interpose.rpc.framing import frame
+from interpose.rpc.status import Code
+from interpose.testing.rawbackend import RawAnswer, answer_headers
+from interpose.testing.seams import ODD, REPLY, Stub, add_env, look, seams
+
+# -- compression
+
+
+def packed(message: bytes) -> bytes:
+    """A compressed message as it is on the wire."""
+    body = gzip.compress(message)
+    return b"\x01" + len(body).to_bytes(4, "big") + body
+
+
+GZIP = ((b"grpc-encoding", b"gzip"),)
+
+
+async def test_gzip_request_is_readable_and_unchanged_if_nobody_changes_it(scratch: Path) -> None:
+    """Interceptors see the message, the backend gets the compressed bytes that came."""
+    async with seams(scratch, Stub(look)) as it:
+        assert (await it.call(packed(ODD), metadata=GZIP, framed=True)).body == frame(REPLY)
+        assert it.errors == {}
+        assert it.backend.requests[0].body == packed(ODD)
+
+
+async def test_changed_gzip_request_is_sent_plain(scratch: Path) -> None:
+    """A message may be plain whatever the encoding says; the backend reads the edit."""
+    async with seams(scratch, Stub(add_env)) as it:
+        await it.call(packed(ODD), metadata=GZIP, framed=True)
+        body = it.backend.requests[0].body
+        assert body[0] == 0
+        assert cri.CreateContainerRequest.FromString(body[5:]).config.envs[-1].key == "C"
+
+
+async def test_unknown_encoding_passes(scratch: Path) -> None:
+    """Nobody can read it, so an interceptor fails and the bytes go on, both ways."""
+    odd = b"\x01\x00\x00\x00\x04odd!"
+    async with seams(scratch, Stub(look)) as it:
+        headers = answer_headers((b"grpc-encoding", b"brotli"))
+        it.backend.answer = RawAnswer(headers, odd)
+        reply = await it.call(odd, metadata=((b"grpc-encoding", b"brotli"),), framed=True)
+        assert it.backend.requests[0].body == odd
+        assert reply.body == odd
+        assert it.errors == {("stub", "CreateContainer", "before"): 1}
+
+
+async def test_gzip_reply_is_readable_and_unchanged_if_nobody_changes_it(scratch: Path) -> None:
+    """The same for the way back."""
+    async with seams(scratch, Stub(look)) as it:
+        it.backend.answer = RawAnswer(answer_headers(*GZIP), packed(REPLY))
+        assert (await it.call(ODD)).body == packed(REPLY)
+        assert it.errors == {}
+
+
+@pytest.mark.parametrize("body", [b"", b"\x00\x00\x00\x00\x05ab", frame(b"a") + frame(b"b"), b"\x00\x00"], ids=repr)
+async def test_request_that_is_not_one_message_is_the_runtimes_business(scratch: Path, body: bytes) -> None:
+    """It goes on untouched and no interceptor sees it."""
+    stub = Stub(look)
+    async with seams(scratch, stub) as it:
+        await it.call(body, framed=True)
+        assert [request.body for request in it.backend.requests] == [body]
+        assert stub.calls == []
+
+
+async def test_garbage_passes(scratch: Path) -> None:
+    """Bytes that are no such message: the interceptor cannot parse them, the runtime may say so."""
+    async with seams(scratch, Stub(look)) as it:
+        await it.call(b"\xff\xff\xff")
+        assert it.backend.requests[0].body == frame(b"\xff\xff\xff")
+        assert it.errors == {("stub", "CreateContainer", "before"): 1}
+
+
+# -- limits
+
+
+@pytest.mark.parametrize("kind", ["plain", "declared", "gzip bomb"])
+async def test_message_over_the_limit_is_refused(scratch: Path, kind: str) -> None:
+    """Counted after decompression, refused with a clear text; the relay goes on."""
+    limit = 100_000
+    bodies = {
+        "plain": (frame(bytes(limit + 1)), ()),
+        "declared": (b"\x00" + (limit + 1).to_bytes(4, "big") + b"start", ()),
+        "gzip bomb": (packed(bytes(50 * limit)), GZIP),
+    }
+    body, metadata = bodies[kind]
+    async with seams(scratch, Stub(look), message_limit=limit) as it:
+        status = (await it.call(body, metadata=metadata, framed=True)).status
+        assert status is not None
+        assert status.code is Code.RESOURCE_EXHAUSTED
+        assert f"over the limit of {limit}" in status.message
+        assert it.backend.requests == []
+        assert (await it.call(ODD)).body == frame(REPLY)
+
+
+async def test_reply_over_the_limit_is_refused(scratch: Path) -> None:
+    """An intercepted reply is in memory too, hence bounded."""
+    async with seams(scratch, Stub(look), message_limit=100_000) as it:
+        it.backend.answer = RawAnswer(body=frame(bytes(100_001)))
+        status = (await it.call(ODD)).status
+        assert status is not None
+        assert status.code is Code.RESOURCE_EXHAUSTED
+
+
+async def test_large_message_within_the_limit_passes_both_ways(scratch: Path) -> None:
+    """Many windows' worth through the chain."""
+    big = (
+        cri.CreateContainerRequest(pod_sandbox_id="pod").SerializeToString()
+        + b"\xba\x3e\x80\x80\x80\x01"
+        + bytes(1 << 21)
+    )
+    async with seams(scratch, Stub(look)) as it:
+        it.backend.answer = RawAnswer(body=frame(REPLY + b"\xba\x3e\x80\x80\x80\x01" + bytes(1 << 21)))
+        reply = await asyncio.wait_for(it.call(big), 20)
+        assert it.backend.requests[0].body == frame(big)
+        assert it.backend.answer is not None
+        assert reply.body == it.backend.answer.body
+        assert it.errors == {}
