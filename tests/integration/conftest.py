@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.timeout(60, method="thread"))
+            item.add_marker(pytest.mark.timeout(15, method="thread"))
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,9 @@ def start_relay(scratch: Path, runtime_path: Path) -> Iterator[Callable[..., Rel
     with ExitStack() as stack:
 
         def start(*options: str, runtime: Path = runtime_path) -> Relay:
-            return stack.enter_context(Relay(scratch, runtime, options))
+            relay = stack.enter_context(Relay(scratch, runtime, options))
+            relay.child.wait_listening(relay.admin)
+            return relay
 
         yield start
 

@@ -150,7 +150,8 @@ import os, socket, sys
 sock = socket.socket(socket.AF_UNIX)
 sock.bind(sys.argv[1])
 sock.listen()
-os.dup2(sock.fileno(), 3, inheritable=True)
+os.dup2(sock.fileno(), 3)
+os.set_inheritable(3, True)
 os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
 os.execv(sys.argv[2], sys.argv[2:])
 """
@@ -198,7 +199,8 @@ def test_detach_reports_a_failed_start(start_relay: Start, spawn: Spawn, scratch
 def test_print_config_shows_where_values_come_from(spawn: Spawn, scratch: Path) -> None:
     """Flag, environment, file, default, in this order of strength; nothing is started."""
     file = scratch / "relay.yaml"
-    file.write_text("listen: /from/file.sock\nlimits:\n  max_streams: 77\nprocess:\n  grace: 3s\n")
+    head = "apiVersion: interpose/v1\nkind: RelayConfig\n"
+    file.write_text(head + "listen: /from/file.sock\nlimits:\n  max_streams: 77\nprocess:\n  grace: 3s\n")
     child = spawn(
         program(), "relay", "--config", file, "--print-config", "--listen", "/from/flag.sock",
         env={"INTERPOSE_GRACE": "9s"},

@@ -131,6 +131,7 @@ class Relaying(RuleBasedStateMachine):
     """A client sends bodies through our server role and our client role to a backend; windows open as they please."""
 
     STREAMS = 3
+    SPLICED = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -154,6 +155,7 @@ class Relaying(RuleBasedStateMachine):
         stream.sink = self.sink
         stream.peer = self.back.conn.open(self.sink, headers.wire, end)
         stream.peer.peer = stream
+        stream.splice = stream.peer if self.SPLICED else None
 
     @rule(which=st.integers(0, STREAMS - 1), size=st.integers(0, 16_384), end=st.sampled_from([False] * 7 + [True]))
     def send(self, which: int, size: int, end: bool) -> None:
@@ -244,8 +246,16 @@ class Relaying(RuleBasedStateMachine):
             assert number in self.ended or self.allowed[number] > WINDOW // 2
 
 
+class SplicedRelaying(Relaying):
+    """The same, with the streams spliced: what nothing stands in the way of never meets the sink."""
+
+    SPLICED = True
+
+
 TestRelaying = Relaying.TestCase
 TestRelaying.settings = settings(stateful_step_count=40)
+TestSplicedRelaying = SplicedRelaying.TestCase
+TestSplicedRelaying.settings = settings(stateful_step_count=40)
 
 
 def test_fuzzer_runs() -> None:

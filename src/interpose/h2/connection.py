@@ -1,8 +1,8 @@
 """One HTTP/2 connection: frames in, events to the sinks of its streams, frames out.
 
-The loop in `receive` is the data path of the relay. DATA and HEADERS are handled there and in `Stream`; everything
-else is a method looked up in a table. `server.ServerConnection` and `client.ClientConnection` add what only one role
-does: accepting or opening streams.
+The loop in `receive` is the data path of the relay. DATA and HEADERS are handled there and in `Stream`; frames of a
+stream that is spliced go straight to its peer's connection. Everything else is a method looked up in a table.
+`server.ServerConnection` and `client.ClientConnection` add what only one role does: accepting or opening streams.
 
 Outgoing bytes gather in `out`. The connection puts itself on the shell's `dirty` list when the first ones come, and
 the shell calls `flush` when its turn is over: one write per connection and turn, however many frames. Answers to PING
@@ -26,6 +26,8 @@ from interpose.h2.states import BODY, DATA_EVENT, DONE, RECEIVING
 from interpose.h2.stream import Stream
 
 _unpack = frames.FRAME_HEAD.unpack_from
+_unpack_short = frames.SHORT_HEAD.unpack_from
+_pack_short = frames.SHORT_HEAD.pack
 _LARGEST = frames.DEFAULT_FRAME_SIZE
 _REMEMBERED_RESETS = 1024
 _LARGEST_ID = frames.LARGEST_STREAM_ID
@@ -178,19 +180,18 @@ class Connection:
         last = size - 9
         received = 0
         streams = self.streams
+        dirty = self.dirty
         memo = self._decoder.memo
         view: memoryview | None = None
         while position <= last:
-            head, flags, number = _unpack(data, position)
-            length = head >> 8
+            high, length, kind, flags, number = _unpack_short(data, position)
             start = position + 9
             position = start + length
-            if position > size:
-                if length > _LARGEST:
-                    raise _oversized(length)
+            if high or position > size:
+                if high or length > _LARGEST:
+                    raise _oversized(high << 16 | length)
                 position = start - 9
                 break
-            kind = head & 0xFF
             if kind == 0:  # DATA
                 received += length
                 stream = streams.get(number)
@@ -203,7 +204,7 @@ class Connection:
                     self._refuse_data(stream, flags, length)
                     continue
                 stream.receive_window -= length
-                if flags & 8:  # PADDED
+                if flags > 1 and flags & 8:  # PADDED
                     payload = self._unpad_data(stream, data, start, position, flags)
                 elif length < _VIEW_FROM:
                     payload = data[start:position]
@@ -213,19 +214,36 @@ class Connection:
                     if view is None:
                         view = memoryview(data)
                     payload = view[start:position]  # type: ignore[assignment]
-                if flags & 1:  # END_STREAM
+                if flags == 0:
+                    peer = stream.splice
+                    if peer is not None and peer.ready and length <= peer.send_window:
+                        other = peer.conn
+                        if 0 < length <= other.send_window and not other.blocked:
+                            # Nothing in the way: what `sink.on_data` and `peer.send_data` would do.
+                            peer.send_window -= length
+                            other.send_window -= length
+                            out = other.out
+                            if not out:
+                                dirty.append(other)
+                            out += (_pack_short(0, length, 0, 0, peer.number), payload)
+                            stream.unacked += length
+                            if stream.unacked >= self.credit_step:
+                                stream.give_credit()
+                            continue
+                elif flags & 1:  # END_STREAM
                     stream.receiving = DONE
                     stream.sink.on_data(stream, payload, True)
                     if stream.sending == DONE:
                         self.drop(stream)
-                elif length:
+                    continue
+                if length:
                     stream.sink.on_data(stream, payload, False)
                 else:
                     self._guard.idle("empty DATA")
             elif kind == 1:  # HEADERS
                 if length > _LARGEST:
                     raise _oversized(length)
-                if flags & 0x2C == 4:  # END_HEADERS, and neither PADDED nor PRIORITY
+                if flags == 4 or flags == 5:
                     block = data[start:position]
                 else:
                     block = self._strip(data, start, position, flags, number)
@@ -250,8 +268,19 @@ class Connection:
                     stream.sink.on_headers(stream, headers, True)
                     if stream.sending == DONE:
                         self.drop(stream)
-                else:
-                    stream.sink.on_headers(stream, headers, False)
+                    continue
+                peer = stream.splice
+                if peer is not None and peer.ready:
+                    other = peer.conn
+                    wire = headers.wire
+                    if not other.table_update and len(wire) <= _LARGEST:
+                        out = other.out
+                        if not out:
+                            dirty.append(other)
+                        out += (_pack_short(0, len(wire), 1, 4, peer.number), wire)
+                        peer.sending = BODY
+                        continue
+                stream.sink.on_headers(stream, headers, False)
             elif length > _LARGEST:
                 raise _oversized(length)
             elif kind < frames.CONTINUATION:

@@ -37,6 +37,9 @@ LARGEST_STREAM_ID: Final = (1 << 31) - 1
 
 # Length and type share the first word: one unpack gives all four parts of a frame header.
 FRAME_HEAD: Final = Struct(">IBI")
+# The same nine bytes for the data path, where no arithmetic is the fastest: (0, length, type, flags, stream). The first
+# byte is the length's highest, which no frame that we send or take needs.
+SHORT_HEAD: Final = Struct(">BHBBI")
 HEAD_SIZE: Final = 9
 _SETTING: Final = Struct(">HI")
 _WINDOW_UPDATE: Final = Struct(">IBII")

@@ -7,6 +7,7 @@ only new literals cost work. Memos are dropped when full: nothing here grows wit
 The sending half keeps no state: see `headers.Field.wire`.
 """
 
+from itertools import accumulate
 from operator import attrgetter
 from typing import Final
 
@@ -190,12 +191,8 @@ class HpackDecoder:
 
 def _within(fields: list[Field], limit: int) -> list[Field]:
     """The first fields up to the limit: enough to say whose call is refused."""
-    room = limit
-    for count, field in enumerate(fields):
-        room -= field.size
-        if room < 0:
-            return fields[:count]
-    return fields
+    totals = accumulate(map(_size_of_field, fields))
+    return fields[: sum(total <= limit for total in totals)]
 
 
 def _integer(block: bytes, position: int, value: int) -> tuple[int, int]:

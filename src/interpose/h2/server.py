@@ -53,6 +53,7 @@ class ServerConnection(Connection):
         super().__init__(limits=limits, huffman=huffman, dirty=dirty)
         self.accept: Accept = _refuse
         self._final_stream = frames.LARGEST_STREAM_ID
+        self._max_streams = limits.streams
         self._preface = b""
 
     def announced(self) -> dict[int, int]:
@@ -80,29 +81,41 @@ class ServerConnection(Connection):
         return super()._greet(data)
 
     def on_new_headers(self, number: int, headers: Headers, end: int) -> None:
-        if number <= self.last_stream or not number & 1 or number > frames.LARGEST_STREAM_ID:
+        streams = self.streams
+        if (
+            number <= self.last_stream
+            or not number & 1
+            or number > self._final_stream
+            or len(streams) >= self._max_streams
+            or headers.event != _REQUEST
+        ):
             self._on_odd_headers(number, headers, end)
             return
         self.last_stream = number
-        if number > self._final_stream or len(self.streams) >= self.limits.streams:
-            self._guard.idle("a refused stream")
-            self.turn_away(number, ErrorCode.REFUSED_STREAM)
-            return
-        if headers.event != _REQUEST and not headers.oversized:
-            self._guard.idle("a malformed request")
-            self.turn_away(number, ErrorCode.PROTOCOL_ERROR)
-            return
-        stream = ServerStream(self, number, DONE if end else BODY, NOWHERE)
-        self.streams[number] = stream
+        streams[number] = stream = ServerStream(self, number, DONE if end else BODY, NOWHERE)
         self.accept(stream, headers, end == 1)
 
     def _on_odd_headers(self, number: int, headers: Headers, end: int) -> None:
         if number > frames.LARGEST_STREAM_ID:
             self._on_block(number & frames.LARGEST_STREAM_ID, headers, end)  # the reserved bit means nothing
-        elif number & 1:
+        elif not number & 1:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"HEADERS on stream {number}")
+        elif number <= self.last_stream:
             self._stray(number, "HEADERS")
         else:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"HEADERS on stream {number}")
+            self._on_odd_request(number, headers, end)
+
+    def _on_odd_request(self, number: int, headers: Headers, end: int) -> None:
+        self.last_stream = number
+        if number > self._final_stream or len(self.streams) >= self._max_streams:
+            self._guard.idle("a refused stream")
+            self.turn_away(number, ErrorCode.REFUSED_STREAM)
+        elif headers.oversized:
+            self.streams[number] = stream = ServerStream(self, number, DONE if end else BODY, NOWHERE)
+            self.accept(stream, headers, end == 1)
+        else:
+            self._guard.idle("a malformed request")
+            self.turn_away(number, ErrorCode.PROTOCOL_ERROR)
 
     def is_idle(self, number: int) -> bool:
         return not number & 1 or number > self.last_stream

@@ -1,8 +1,9 @@
 """One stream of one connection: its states, its windows, and what waits to be sent.
 
 A stream belongs to its connection and hands what arrives to its sink. Sinks are shared objects that get the stream
-with each event, so that a relayed call allocates two streams and nothing else. `peer`, `call` and `since` are the
-sink's own: the stream at the other side, its record of the call, and when that began.
+with each event, so that a relayed call allocates two streams and nothing else. A stream may be spliced to another:
+DATA and headers that do not end it go straight there, and the sink hears of ends, resets and of what had to wait.
+`peer`, `call` and `since` are the sink's own: the stream at the other side, its record of the call, and when it began.
 
 Sending never blocks and never raises: what the windows do not allow yet is queued, and on a closed stream it is
 dropped. The queue is bounded by whoever feeds it, by giving credit only for what was sent.
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from interpose.h2.connection import Connection
     from interpose.h2.headers import Headers
 
-_pack = frames.FRAME_HEAD.pack
+_pack = frames.SHORT_HEAD.pack
 # Every peer has to take frames of this size, and none that arrives here is larger.
 DEFAULT_FRAME_SIZE: Final = frames.DEFAULT_FRAME_SIZE
 _QUANTUM: Final = 4 * DEFAULT_FRAME_SIZE
@@ -53,6 +54,7 @@ class Stream:
         "_queue",
         "call",
         "conn",
+        "credited",
         "number",
         "peer",
         "ready",
@@ -62,6 +64,7 @@ class Stream:
         "sending",
         "since",
         "sink",
+        "splice",
         "unacked",
     )
 
@@ -75,8 +78,10 @@ class Stream:
         self.send_window = conn.peer_window
         self.receive_window = conn.stream_window
         self.unacked = 0
+        self.credited = 0
         self._queue: deque[tuple[bool, bytes, bool]] | None = None
         self.peer: Stream | None = None
+        self.splice: Stream | None = None
         self.call: Any = None
         self.since = 0.0
 
@@ -84,6 +89,11 @@ class Stream:
     def closed(self) -> bool:
         """Whether both sides are done; nothing can be sent or will be reported."""
         return self.receiving == DONE and self.sending == DONE
+
+    @property
+    def received(self) -> int:
+        """Body bytes that have arrived, padding included."""
+        return self.conn.stream_window - self.receive_window + self.credited
 
     @property
     def queued(self) -> int:
@@ -101,13 +111,13 @@ class Stream:
         if not out:
             conn.dirty.append(conn)
         if end:
-            out += (_pack(size << 8 | 1, 5, self.number), wire)
+            out += (_pack(0, size, 1, 5, self.number), wire)
             self.sending = DONE
             self.ready = False
             if self.receiving == DONE:
                 conn.drop(self)
         else:
-            out += (_pack(size << 8 | 1, 4, self.number), wire)
+            out += (_pack(0, size, 1, 4, self.number), wire)
             self.sending = BODY
 
     def _send_headers_slowly(self, wire: bytes, end: bool) -> None:
@@ -137,10 +147,10 @@ class Stream:
         if not out:
             conn.dirty.append(conn)
         if end:
-            out += (_pack(size << 8, 1, self.number), data)
+            out += (_pack(0, size, 0, 1, self.number), data)
             self._sent_all()
         else:
-            out += (_pack(size << 8, 0, self.number), data)
+            out += (_pack(0, size, 0, 0, self.number), data)
         return size
 
     def send_body(self, data: bytes, end: bool) -> None:
@@ -204,7 +214,7 @@ class Stream:
         for start in range(0, size, DEFAULT_FRAME_SIZE) if size else (0,):
             part = data[start : min(start + DEFAULT_FRAME_SIZE, size)]
             final = end and last and start + len(part) == size
-            conn.emit(_pack(len(part) << 8, 1 if final else 0, self.number))
+            conn.emit(_pack(0, len(part), 0, 1 if final else 0, self.number))
             conn.out.append(part)
         self.send_window -= size
         conn.send_window -= size
@@ -232,6 +242,7 @@ class Stream:
         if self.receiving != DONE:
             self.conn.emit(frames.window_update(self.number, self.unacked))
             self.receive_window += self.unacked
+            self.credited += self.unacked
             self.unacked = 0
 
     def reset(self, code: int) -> None:

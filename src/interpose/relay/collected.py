@@ -136,8 +136,6 @@ class Collected:
 
     def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
         self._body += data
-        if stream.call is not None:
-            stream.call.bytes_received += len(data)
         if len(self._body) > self._owner.limit + PREFIX:
             self._end(Code.RESOURCE_EXHAUSTED)
             answer(stream, Code.RESOURCE_EXHAUSTED, too_large(len(self._body), self._owner.limit).message)

@@ -44,6 +44,9 @@ class Ledger:
         stats = stream.call
         if stats is not None:
             stream.call = None
+            stats.bytes_received += stream.received
+            if stream.peer is not None:
+                stats.bytes_sent += stream.peer.received
             stats.finish(code, self.clock() - stream.since)
 
     def finish_reset(self, stream: Stream, code: int) -> None:
@@ -76,14 +79,9 @@ class Requests:
         if peer is None:
             stream.credit(len(data))
             return
-        call = stream.call
-        if call is not None:
-            call.bytes_received += len(data)
         sent = peer.send_data(data, end)
         if sent and not end:
-            stream.unacked += sent
-            if stream.unacked >= stream.conn.credit_step:
-                stream.give_credit()
+            stream.credit(sent)
 
     def on_sent(self, stream: Stream, count: int) -> None:
         if stream.peer is not None:
@@ -118,29 +116,27 @@ class Replies:
         client.send_headers(headers.wire, end)
         if end:
             stats = client.call
-            if stats is not None:
+            if stats is not None:  # the same as Ledger.finish, which every call would pay for
                 client.call = None
+                window = stream.conn.stream_window
+                stats.bytes_received += window - client.receive_window + client.credited
+                stats.bytes_sent += window - stream.receive_window + stream.credited
                 code = headers.grpc_code
                 stats.finish(code if code >= 0 else code_of(headers), self._clock() - client.since)
             if client.receiving == DONE:
-                client.peer = stream.peer = None
+                client.peer = stream.peer = client.splice = stream.splice = None
 
     def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
         client = stream.peer
         if client is None:
             stream.credit(len(data))
             return
-        stats = client.call
-        if stats is not None:
-            stats.bytes_sent += len(data)
         sent = client.send_data(data, end)
         if end:
             # A body that ends without trailers has no status: HTTP, not gRPC, but it passes.
             self._ledger.finish(client, Code.UNKNOWN)
         elif sent:
-            stream.unacked += sent
-            if stream.unacked >= stream.conn.credit_step:
-                stream.give_credit()
+            stream.credit(sent)
 
     def on_sent(self, stream: Stream, count: int) -> None:
         if stream.peer is not None:
@@ -163,7 +159,7 @@ class Replies:
 
 def unlink(client: Stream, backend: Stream) -> None:
     """Break the pair, so that both are freed at once and no late event crosses."""
-    client.peer = backend.peer = None
+    client.peer = backend.peer = client.splice = backend.splice = None
     client.sink = backend.sink = NOWHERE
 
 
@@ -174,6 +170,7 @@ class Passthrough:
         self._ledger = ledger
         self.requests = requests if requests is not None else Requests(ledger)
         self.replies = replies if replies is not None else Replies(ledger)
+        self._spliced = requests is None and replies is None  # nobody looks at what passes
 
     def join(self, stream: Stream, conn: ClientConnection, wire: bytes, end: bool) -> None:
         """Send the call on."""
@@ -181,6 +178,9 @@ class Passthrough:
         peer.peer = stream
         stream.peer = peer
         stream.sink = self.requests
+        if self._spliced:
+            stream.splice = peer
+            peer.splice = stream
 
     def over(self, code: int) -> None:
         """The call ended before it could be sent on. Nobody looks on here."""

@@ -100,8 +100,8 @@ class Relay:
                 self._open_slowly(link, stream, headers, route, end)
                 return
             stream.sink = requests
-            stream.peer = peer = conn.open(replies, headers.wire, end)
-            peer.peer = stream
+            stream.peer = stream.splice = peer = conn.open(replies, headers.wire, end)
+            peer.peer = peer.splice = stream
 
         return accept
 

@@ -139,6 +139,13 @@ def test_sending_form_needs_no_table() -> None:
         assert other.table.dynamic == []
 
 
+def test_inserted_fields_leave_as_plain_literals() -> None:
+    """Whatever index their name has: neither indexed nor marked as never to be."""
+    for name in (b":path", b"accept-encoding", b"user-agent", b"x-new"):
+        block = Encoder().literal((name, b"some value"), "index")
+        assert Decoder().decode(decoder().decode(block).wire) == [(name, b"some value", "plain")]
+
+
 def test_entry_larger_than_the_table_empties_it() -> None:
     """RFC 7541 4.4: no error, but nothing is left."""
     encoder = Encoder()
@@ -243,7 +250,8 @@ def test_list_over_the_limit_keeps_the_table() -> None:
 def test_limit_counts_as_the_rfc_does() -> None:
     """A list of exactly the limit passes."""
     pair = (b"name", b"value")
-    assert not decoder(41).decode(Encoder().literal(pair)).oversized
+    just_right = decoder(41).decode(Encoder().literal(pair))
+    assert (just_right.oversized, just_right.items()) == (False, [pair])
     assert decoder(40).decode(Encoder().literal(pair)).oversized
 
 

@@ -70,6 +70,7 @@ def test_table_size_lowered() -> None:
     bench.feed(bench.request(1), bench.request(3))
     for number in (1, 3):
         bench.stream(number).send_headers(encode(RESPONSE), False)
+        bench.feed(h2peer.settings())
     blocks = [frame.payload for frame in bench.frames("HEADERS")]
     assert [bench.decoder.pairs(block) for block in blocks] == [RESPONSE, RESPONSE]
     assert bench.decoder.updates == [0]

@@ -76,6 +76,7 @@ class TestSending:
         bench.feed(h2peer.settings((WINDOW, 0)))
         assert two.send_window == -10
         two.send_data(b"", True)
+        assert two.send_window == -10
         assert [frame for frame in sent(bench) if frame[3] and frame[0] == "DATA"] == [
             ("DATA", 1, 0, True),
             ("DATA", 3, 0, True),
@@ -170,6 +171,23 @@ class TestWindows:
         assert sent(bench) == [("DATA", 1, 4, False)]
         bench.feed(h2peer.settings((WINDOW, 56)))
         assert sent(bench) == [("SETTINGS", 0, 0, True), ("DATA", 1, 6, True)]
+
+    def test_smallest_rise_counts(self) -> None:
+        """One byte more in INITIAL_WINDOW_SIZE lets one byte go."""
+        bench, (stream,) = answering((WINDOW, 3))
+        stream.send_data(b"1234", True)
+        sent(bench)
+        bench.feed(h2peer.settings((WINDOW, 4)))
+        assert sent(bench) == [("SETTINGS", 0, 0, True), ("DATA", 1, 1, True)]
+
+    def test_connection_window_is_used_up_exactly(self) -> None:
+        """The last byte of it is usable, the one after it not, however wide the stream's own is."""
+        bench, (stream,) = answering((WINDOW, 10**6))
+        for _ in range(3):
+            assert stream.send_data(bytes(16_384), False) == 16_384
+        assert stream.send_data(bytes(16_383), False) == 16_383
+        assert stream.send_data(b"x", False) == 0
+        assert sum(size for _, _, size, _ in sent(bench)) == 65_535
 
     def test_new_streams_get_the_new_window(self) -> None:
         """The setting holds from then on."""

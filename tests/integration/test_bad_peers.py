@@ -1,0 +1,229 @@
+"""Peers that break the protocol beside one that does not: they lose their connection, it notices nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interpose.config.settings import LimitSettings
+from interpose.h2.errors import ErrorCode
+from interpose.testing import h2peer
+from interpose.testing.echoservice import EchoService
+from interpose.testing.eventually import eventually
+from interpose.testing.grpcpeer import grpc_channel, grpc_server
+from interpose.testing.h2hpack import Encoder
+from interpose.testing.stack import Stack, relay_stack
+
+CORPUS = Path(__file__).parent.parent / "data/h2corpus"
+HELLO = h2peer.PREFACE + h2peer.settings()
+REQUEST = Encoder().block(
+    [
+        (b":method", b"POST"),
+        (b":scheme", b"http"),
+        (b":path", b"/test.Echo/Hang"),
+        (b":authority", b"x"),
+        (b"content-type", b"application/grpc"),
+        (b"te", b"trailers"),
+    ],
+    "plain",
+)
+# Small enough for floods that fit into one write.
+LIMITS = LimitSettings(idle_frames=500, resets=50, header_list=8192, max_streams=100)
+
+
+class Neighbour:
+    """A well-behaved client that calls all the time; `rounds` grows, and any error ends it."""
+
+    def __init__(self, channel: Any) -> None:
+        self.rounds = 0
+        self._channel = channel
+
+    async def run(self) -> None:
+        """Call until cancelled."""
+        while True:
+            message = b"%d" % self.rounds
+            assert await self._channel.unary_unary("/test.Echo/Unary")(message, timeout=5) == message
+            self.rounds += 1
+
+    async def goes_on(self, task: asyncio.Task[None]) -> None:
+        """Two more calls were answered, both of them begun after now."""
+        seen = self.rounds
+        await eventually(lambda: self.rounds > seen + 1 or task.done(), "the neighbour's next calls")
+        assert not task.done(), task.exception()
+
+
+@asynccontextmanager
+async def beside(folder: Path, limits: LimitSettings = LIMITS) -> AsyncIterator[tuple[Stack, Any]]:
+    """A relay with a busy neighbour; the second value checks that it goes on."""
+    async with (
+        grpc_server(folder / "runtime.sock", EchoService().handlers()),
+        relay_stack(folder / "relay.sock", folder / "runtime.sock", limits=limits) as stack,
+        grpc_channel(folder / "relay.sock") as channel,
+    ):
+        neighbour = Neighbour(channel)
+        task = asyncio.create_task(neighbour.run())
+        await neighbour.goes_on(task)
+        try:
+            yield stack, lambda: neighbour.goes_on(task)
+            await neighbour.goes_on(task)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def converse(path: Path, data: bytes) -> bytes:
+    """Send everything and read until the relay closes."""
+    reader, writer = await asyncio.open_unix_connection(str(path))
+    try:
+        writer.write(data)
+        return await asyncio.wait_for(reader.read(-1), 10)
+    finally:
+        writer.close()
+
+
+CALL = h2peer.headers(1, REQUEST)
+FAULTS = {
+    "bad preface": (b"PRI * HTTP/2.0\r\n\r\nNO\r\n\r\n" + h2peer.settings(), ErrorCode.PROTOCOL_ERROR),
+    "oversized frame": (HELLO + h2peer.raw(0, 0, 1, length=16_385) + bytes(16_385), ErrorCode.FRAME_SIZE_ERROR),
+    "bad padding": (HELLO + CALL + h2peer.raw(0, 0x8, 1, b"\x09abc"), ErrorCode.PROTOCOL_ERROR),
+    "HEADERS on stream 0": (HELLO + h2peer.headers(0, REQUEST), ErrorCode.PROTOCOL_ERROR),
+    "even stream": (HELLO + h2peer.headers(2, REQUEST), ErrorCode.PROTOCOL_ERROR),
+    "window overflow": (HELLO + h2peer.window_update(0, 0x7FFFFFFF), ErrorCode.FLOW_CONTROL_ERROR),
+    "HPACK index": (HELLO + h2peer.headers(1, b"\xff\xff\x7f"), ErrorCode.COMPRESSION_ERROR),
+    "CONTINUATION flood": (
+        HELLO + h2peer.headers(1, REQUEST, more=True) + h2peer.continuation(1, b"", more=True) * 1100,
+        ErrorCode.ENHANCE_YOUR_CALM,
+    ),
+    "rapid reset": (
+        HELLO + b"".join(h2peer.headers(n, REQUEST) + h2peer.rst_stream(n) for n in range(1, 203, 2)),
+        ErrorCode.ENHANCE_YOUR_CALM,
+    ),
+    "PING flood": (HELLO + h2peer.ping() * 600, ErrorCode.ENHANCE_YOUR_CALM),
+    "SETTINGS flood": (HELLO + h2peer.settings() * 600, ErrorCode.ENHANCE_YOUR_CALM),
+    "empty DATA flood": (HELLO + CALL + h2peer.data(1) * 600, ErrorCode.ENHANCE_YOUR_CALM),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_fault_ends_that_connection_with_the_right_code(scratch: Path, name: str) -> None:
+    """GOAWAY with the code, then the end; counted by code; the neighbour goes on."""
+    data, code = FAULTS[name]
+    async with beside(scratch) as (stack, goes_on):
+        answer = await converse(stack.socket, data)
+        last = h2peer.read_frames(answer)[-1]
+        assert (last.kind, last.code) == ("GOAWAY", code)
+        await goes_on()
+        await eventually(lambda: stack.listener.faults == {code.name: 1}, "the fault to be counted")
+        await eventually(lambda: len(stack.listener.links) == 1, "the connection to be gone")
+
+
+async def test_http1_gets_an_answer_it_can_read(scratch: Path) -> None:
+    """Somebody with curl learns what this socket speaks."""
+    async with beside(scratch) as (stack, _):
+        answer = await converse(stack.socket, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 505 ")
+        assert b"gRPC" in answer
+
+
+async def test_decompression_bomb_costs_one_stream(scratch: Path) -> None:
+    """A small block that unpacks to a header list over the limit: that call is refused, the connection is intact."""
+    block = REQUEST + Encoder().block([(b"bomb", b"x" * 3000)]) + b"\xbe" * 200
+    async with beside(scratch) as (stack, goes_on):
+        reader, writer = await asyncio.open_unix_connection(str(stack.socket))
+        writer.write(HELLO + h2peer.headers(1, block, end=True) + h2peer.ping(b"behindit"))
+        answer = b""
+        while b"behindit" not in answer:
+            part = await asyncio.wait_for(reader.read(65536), 5)
+            assert part, answer
+            answer += part
+        assert b"over the limit of 8192" in answer
+        await goes_on()
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "start", [b"", h2peer.PREFACE[:10], HELLO + CALL[:-1], HELLO + h2peer.headers(1, b"", more=True)]
+)
+async def test_slow_loris_is_cut_off(scratch: Path, start: bytes) -> None:
+    """A peer that leaves something half said for longer than the handshake time; ticks stand for seconds."""
+    limits = LimitSettings(handshake_timeout=1.0)
+    async with beside(scratch, limits) as (stack, goes_on):
+        reader, writer = await asyncio.open_unix_connection(str(stack.socket))
+        writer.write(start)
+        await eventually(lambda: len(stack.listener.links) == 2, "the slow one to be accepted")
+        await eventually(
+            lambda: sum(link.bytes_read for link in stack.listener.links if link.conn.half_read) == len(start),
+            "its bytes to arrive",
+        )
+        stack.listener.tick()
+        await goes_on()
+        stack.listener.tick()
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+            await asyncio.wait_for(reader.readexactly(1 << 20), 5)
+        await goes_on()
+        assert stack.listener.faults == {"SLOW": 1}
+        writer.close()
+
+
+async def test_long_upload_is_not_slow(scratch: Path) -> None:
+    """A client in the middle of a frame at every tick is not slow as long as frames keep coming."""
+    limits = LimitSettings(handshake_timeout=1.0)
+    async with beside(scratch, limits) as (stack, _):
+        _, writer = await asyncio.open_unix_connection(str(stack.socket))
+        writer.write(HELLO + CALL)
+        frame = h2peer.data(1, bytes(16_000))
+        writer.write(frame[:100])
+        (link,) = [link for link in await links_after(stack, 2) if link.bytes_read == 0 or link.conn.half_read]
+        sent = len(HELLO + CALL) + 100
+        for _ in range(6):
+            writer.write(frame[100:] + frame[:100])
+            sent += len(frame)
+            await eventually(lambda: link.bytes_read == sent, "the bytes to arrive")  # noqa: B023
+            assert link.conn.half_read
+            stack.listener.tick()
+        assert stack.listener.faults == {}
+        assert link in stack.listener.links
+        writer.close()
+
+
+async def links_after(stack: Stack, count: int) -> list[Any]:
+    """The connections, when there are this many."""
+    await eventually(lambda: len(stack.listener.links) == count, "the connection to be accepted")
+    return list(stack.listener.links)
+
+
+async def test_peer_that_does_not_read_is_cut_off(scratch: Path) -> None:
+    """Answers to frames no window bounds pile up to a limit, then the connection ends."""
+    limits = LimitSettings(idle_frames=10_000_000)
+    async with beside(scratch, limits) as (stack, goes_on):
+        _, writer = await asyncio.open_unix_connection(str(stack.socket), limit=1024)
+        writer.write(HELLO)
+        gone = False
+        for _ in range(400):
+            try:
+                writer.write(h2peer.ping() * 4000)
+                await asyncio.wait_for(writer.drain(), 10)
+            except ConnectionError:
+                gone = True
+                break
+            stack.listener.tick()
+        assert gone
+        await goes_on()
+        writer.close()
+
+
+@pytest.mark.parametrize("names", [sorted(path.name for path in CORPUS.glob("*.bin"))[part::4] for part in range(4)])
+async def test_corpus_disturbs_nobody(scratch: Path, names: list[str]) -> None:
+    """Every input of the corpus in turn, whatever it leads to: the neighbour goes on, no connection is left."""
+    assert names
+    async with beside(scratch) as (stack, goes_on):
+        for name in names:
+            _, writer = await asyncio.open_unix_connection(str(stack.socket))
+            writer.write((CORPUS / name).read_bytes())
+            await goes_on()
+            writer.close()
+        await eventually(lambda: len(stack.listener.links) == 1, "all bad connections to be gone")
+        await eventually(lambda: stack.relay.in_flight <= 1, "their calls to be gone")

@@ -1,0 +1,202 @@
+"""One relay takes over from another while calls are going on: nobody is refused, no call fails."""
+
+import asyncio
+import json
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import grpc
+import pytest
+
+from interpose.relay.succession import PATH
+from interpose.testing.echoservice import failed
+from interpose.testing.eventually import eventually
+from interpose.testing.fakeruntime import FakeRuntime
+from interpose.testing.grpcpeer import grpc_channel
+from interpose.testing.lab.processes import Child, accepts
+from interpose.testing.lab.relay import Relay, relay_argv
+from interpose.testing.serve import serve_runtime
+
+V1 = "/runtime.v1.RuntimeService"
+Ask = Callable[..., tuple[int, str]]
+Start = Callable[..., Relay]
+Spawn = Callable[..., Child]
+
+
+@pytest.fixture
+async def runtime(runtime_path: Path) -> AsyncIterator[FakeRuntime]:
+    """A backend in this process, which a test can stall and release."""
+    runtime = FakeRuntime()
+    runtime.populate(3)
+    async with serve_runtime(runtime_path, runtime):
+        yield runtime
+
+
+@pytest.fixture
+def successor(spawn: Spawn, scratch: Path, runtime_path: Path) -> Callable[[], Child]:
+    """Starts a relay that takes over."""
+    argv = relay_argv(scratch / "relay.sock", runtime_path, scratch / "admin.sock", "--take-over")
+    return lambda: spawn(*argv)
+
+
+async def pid_of(admin: Ask) -> int:
+    """Who answers on the admin socket."""
+    pid: int = json.loads((await asyncio.to_thread(admin, "/v1/status"))[1])["pid"]
+    return pid
+
+
+async def took_over(child: Child) -> None:
+    """Wait until the successor says so."""
+    await eventually(lambda: "Took over" in child.log_tail() or not child.running, "the take-over", within=15)
+    assert child.running, child.log_tail()
+
+
+async def test_take_over_under_load_fails_no_call(
+    start_relay: Start, successor: Callable[[], Child], runtime: FakeRuntime, admin: Ask
+) -> None:
+    """Callers with connections of their own, new and old ones, never see an error; the old relay ends with 0."""
+    relay = start_relay()
+    stop = False
+    answered = 0
+
+    async def keep_calling() -> None:
+        nonlocal answered
+        async with grpc_channel(relay.socket, options=[("grpc.enable_retries", 1)]) as channel:
+            while not stop:
+                await channel.unary_unary(f"{V1}/Version")(b"", timeout=10)
+                answered += 1
+
+    async def keep_connecting() -> None:
+        nonlocal answered
+        while not stop:
+            async with grpc_channel(relay.socket) as channel:
+                await channel.unary_unary(f"{V1}/Version")(b"", timeout=10)
+                answered += 1
+
+    callers = [asyncio.create_task(one()) for one in (keep_calling, keep_calling, keep_connecting)]
+    await eventually(lambda: answered > 20, "the load to begin")
+    child = successor()
+    await took_over(child)
+    assert await asyncio.to_thread(relay.child.wait, 15) == 0
+    so_far = answered
+    await eventually(lambda: answered > so_far + 20, "the load to go on")
+    stop = True
+    await asyncio.gather(*callers)
+    assert await pid_of(admin) == child.pid
+    assert relay.socket.exists()
+    assert await asyncio.to_thread(child.stop) == 0
+    assert not relay.socket.exists()
+
+
+async def test_call_in_flight_finishes_on_the_old_relay(
+    start_relay: Start, successor: Callable[[], Child], runtime: FakeRuntime
+) -> None:
+    """A StopContainer that takes its time is answered; meanwhile new calls go to the successor."""
+    relay = start_relay()
+    stall = runtime.stall("StopContainer")
+    container = next(iter(runtime.containers))
+    async with grpc_channel(relay.socket) as channel, grpc_channel(relay.socket) as other:
+        request = b"\x0a" + bytes([len(container)]) + container.encode()
+        call = channel.unary_unary(f"{V1}/StopContainer")(request)
+        await asyncio.wait_for(stall.entered.wait(), 5)
+        child = successor()
+        await took_over(child)
+        assert b"containerd" in await other.unary_unary(f"{V1}/Version")(b"")
+        assert relay.child.running
+        stall.release()
+        assert await call == b""
+        assert await asyncio.to_thread(relay.child.wait, 15) == 0
+    assert runtime.calls["StopContainer"] == 1
+
+
+async def test_event_stream_ends_unavailable_and_comes_back(
+    start_relay: Start, successor: Callable[[], Child], runtime: FakeRuntime
+) -> None:
+    """It would hold the old relay for ever; the client subscribes again and is on the successor."""
+    relay = start_relay()
+    async with grpc_channel(relay.socket) as channel:
+        stream = channel.unary_stream(f"{V1}/GetContainerEvents")(b"")
+        await asyncio.wait_for(runtime.events.wait_for_subscribers(1), 5)
+        child = successor()
+        await took_over(child)
+        assert (await failed(stream.read())).code() is grpc.StatusCode.UNAVAILABLE
+        assert await asyncio.to_thread(relay.child.wait, 15) == 0
+        await asyncio.wait_for(runtime.events.wait_for_subscribers(0), 5)
+        again = channel.unary_stream(f"{V1}/GetContainerEvents")(b"", wait_for_ready=True)
+        await asyncio.wait_for(runtime.events.wait_for_subscribers(1), 5)
+        again.cancel()
+
+
+@pytest.mark.xfail(strict=True, reason="the admin server of a relay that was taken over still accepts while it drains")
+async def test_admin_socket_belongs_to_the_successor_at_once(
+    start_relay: Start, successor: Callable[[], Child], runtime: FakeRuntime, admin: Ask
+) -> None:
+    """While the old relay still drains, every question is answered by the new one, a second take-over included."""
+    relay = start_relay()
+    stall = runtime.stall("Status")
+    async with grpc_channel(relay.socket) as channel:
+        call = channel.unary_unary(f"{V1}/Status")(b"")
+        await asyncio.wait_for(stall.entered.wait(), 5)
+        child = successor()
+        await took_over(child)
+        assert relay.child.running
+        await eventually(lambda: "Relay is draining" in relay.child.log_tail(), "the old relay to drain")
+        assert {await pid_of(admin) for _ in range(30)} == {child.pid}
+        third = successor()
+        await took_over(third)
+        assert f"predecessor={child.pid}" in third.log_tail()
+        stall.release()
+        assert await call
+
+
+async def test_successor_that_dies_before_ready_changes_nothing(
+    start_relay: Start, successor: Callable[[], Child], runtime: FakeRuntime, scratch: Path, admin: Ask
+) -> None:
+    """It asked, got the descriptors, and died: the old relay serves on, and the next take-over works."""
+    relay = start_relay()
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(10)
+        sock.connect(str(relay.admin))
+        sock.sendall(f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n".encode())
+        data, fds, _, _ = await asyncio.to_thread(socket.recv_fds, sock, 65536, 16)
+        for fd in fds:
+            socket.close(fd)
+    assert b" 200 " in data
+    assert len(fds) == 4
+    async with grpc_channel(relay.socket) as channel:
+        assert b"containerd" in await channel.unary_unary(f"{V1}/Version")(b"")
+    assert await pid_of(admin) == relay.child.pid
+    child = successor()
+    await took_over(child)
+    assert await asyncio.to_thread(relay.child.wait, 15) == 0
+
+
+def test_take_over_without_a_predecessor_just_starts(successor: Callable[[], Child], scratch: Path) -> None:
+    """The same command line works for the first start."""
+    child = successor()
+    child.wait_until(lambda: "Relay is listening" in child.log_tail(), within=10, what="the start")
+    assert accepts(scratch / "relay.sock")
+    assert child.stop() == 0
+
+
+async def test_systemd_learns_the_new_main_process(
+    spawn: Spawn, scratch: Path, runtime_path: Path, runtime: FakeRuntime
+) -> None:
+    """MAINPID of the successor comes with READY; the old one does not say STOPPING."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.bind(str(scratch / "notify.sock"))
+        notify.settimeout(10)
+        env = {"NOTIFY_SOCKET": str(scratch / "notify.sock")}
+        argv = relay_argv(scratch / "relay.sock", runtime_path, scratch / "admin.sock")
+        old = spawn(*argv, env=env)
+        assert f"MAINPID={old.pid}" in (await asyncio.to_thread(notify.recv, 4096)).decode()
+        new = spawn(*argv, "--take-over", env=env)
+        text = (await asyncio.to_thread(notify.recv, 4096)).decode()
+        assert f"MAINPID={new.pid}" in text
+        assert "READY=1" in text
+        assert await asyncio.to_thread(old.wait, 15) == 0
+        new.signal(signal.SIGTERM)
+        assert "STOPPING=1" in (await asyncio.to_thread(notify.recv, 4096)).decode()
+        assert await asyncio.to_thread(new.wait, 10) == 0
