@@ -10,6 +10,6 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("fast", max_examples=50, derandomize=True, deadline=None, database=None)
 settings.register_profile(
-    "deep", max_examples=3000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "deep", max_examples=1000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))

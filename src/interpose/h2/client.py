@@ -46,7 +46,7 @@ class ClientConnection(Connection):
 
     def retire(self) -> None:
         """Take no more streams; those that are open go on."""
-        self.draining = True
+        self.draining = self.leaving = True
         self.stream_limit = 0
 
     def open(self, sink: Sink, wire: bytes, end: bool) -> Stream:

@@ -54,7 +54,8 @@ class Connection:
         self.allowance = _TURN  # queued bytes that may go out before the transport is asked again
         self.unfinished = False  # a stream stopped for want of allowance
         self.failed: ConnectionFault | None = None
-        self.draining = False  # no new streams
+        self.draining = False  # no new streams, as far as we can tell the peer
+        self.leaving = False  # none can come any more: the last one to end is the end of the connection
         self.last_stream = 0
         self.peer_window = frames.DEFAULT_WINDOW
         self.send_window = frames.DEFAULT_WINDOW
@@ -373,7 +374,7 @@ class Connection:
 
     def drop(self, stream: Stream) -> None:
         """Both sides are done: forget the stream."""
-        if self.streams.pop(stream.number, None) is not None and self.draining and not self.streams:
+        if self.streams.pop(stream.number, None) is not None and self.leaving and not self.streams:
             self.on_idle()
 
     def forget(self, stream: Stream) -> None:

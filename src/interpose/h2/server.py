@@ -135,16 +135,12 @@ class ServerConnection(Connection):
                 self.on_idle()
 
     def on_pong(self, payload: bytes) -> None:
-        if self.draining and payload == _DRAIN_PING and self._final_stream == frames.LARGEST_STREAM_ID:
+        if self.draining and not self.leaving and payload == _DRAIN_PING:
+            self.leaving = True
             self._final_stream = self.last_stream
             self.emit(frames.goaway(self.last_stream, ErrorCode.NO_ERROR))
             if not self.streams:
                 self.on_idle()
-
-    @property
-    def drained(self) -> bool:
-        """Every stream has ended and no further one can come."""
-        return self._final_stream != frames.LARGEST_STREAM_ID and not self.streams
 
 
 def _refuse(stream: Stream, _headers: Headers, _end: bool) -> None:

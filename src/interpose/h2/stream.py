@@ -169,7 +169,8 @@ class Stream:
         # A view would keep the whole block alive that it was cut from.
         self._queue.append((False, bytes(data), end))
         self.conn.waiting[self.number] = self
-        self.pump(_QUANTUM)
+        # All that the windows allow: nobody would come back for the rest, no peer credits what it has not received.
+        self.pump(frames.LARGEST_WINDOW)
         return 0
 
     def pump(self, quantum: int) -> bool:

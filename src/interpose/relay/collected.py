@@ -31,7 +31,6 @@ from interpose.rpc.framing import (
     status_trailers,
     too_large,
 )
-from interpose.rpc.sending import send_whole
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
@@ -250,7 +249,7 @@ class Collected:
             stats.bytes_sent += len(body)
         if headers:
             stream.send_headers(headers, False)
-            send_whole(stream, body, not trailers)
+            stream.send_body(body, not trailers)
         if trailers:
             stream.send_headers(trailers, True)
         stop_upload(stream)

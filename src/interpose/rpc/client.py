@@ -13,7 +13,6 @@ from interpose.h2.headers import Headers
 from interpose.h2.stream import NOWHERE, Stream
 from interpose.rpc.exchange import Exchange, RawReply, plain, status_of
 from interpose.rpc.framing import Messages, frame, request_headers
-from interpose.rpc.sending import send_whole
 from interpose.rpc.status import Code, RpcError, code_of_reset
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream, Waiter
@@ -61,7 +60,7 @@ class Client:
             return RawReply(None, b"", None, error)
         exchange = Exchange(self._limit)
         stream = conn.open(exchange, wire, False)
-        send_whole(stream, body, True)
+        stream.send_body(body, True)
         self._hub.flush()
         try:
             return await exchange.reply
@@ -94,7 +93,7 @@ class Client:
         messages = _Incoming(self._limit)
         stream = conn.open(messages, request_headers(path, metadata, timeout), False)
         messages.stream = stream
-        send_whole(stream, frame(message), True)
+        stream.send_body(frame(message), True)
         self._hub.flush()
         try:
             async with asyncio.timeout(timeout):

@@ -18,6 +18,8 @@ from interpose.h2.server import Accept, ServerConnection
 from interpose.rpc.transport import Hub, Link
 
 _log = logging.getLogger(__name__)
+# Two whole frames: who sends more than that between two looks is not stuck in one.
+_PROGRESS: Final = 32 * 1024
 
 
 class Peer(Protocol):
@@ -44,7 +46,7 @@ class Admission:
 class ClientLink(Link):
     """A client's connection, with what the listener knows about it."""
 
-    __slots__ = ("_admit", "half_read_for", "peer", "server")
+    __slots__ = ("_admit", "_read_before", "half_read_for", "peer", "server")
 
     def __init__(
         self,
@@ -57,12 +59,22 @@ class ClientLink(Link):
         self.server = conn
         self.peer: Peer | None = None
         self.half_read_for = 0
+        self._read_before = 0
         self._admit = admit
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         if not self._admit(self):
             self.abort()
+
+    def watch(self) -> None:
+        """Count the seconds for which the peer has left something half said. Any large frame seen at the wrong moment
+        is half there, so a peer that gets on is not counted."""
+        if not self.conn.half_read or self.bytes_read - self._read_before > _PROGRESS:
+            self.half_read_for = 0
+            self._read_before = self.bytes_read
+        else:
+            self.half_read_for += 1
 
     @property
     def pid(self) -> int:
@@ -126,7 +138,7 @@ class Listener:
         """A second has passed. A peer that leaves something half said for too long is cut off."""
         for link in list(self.links):
             link.tick()
-            link.half_read_for = link.half_read_for + 1 if link.conn.half_read else 0
+            link.watch()
             if link.half_read_for > self._admission.handshake_timeout:
                 self.faults["SLOW"] = self.faults.get("SLOW", 0) + 1
                 _log.warning("Peer is too slow", extra={"kv": {"pid": link.pid}})

@@ -14,7 +14,6 @@ from interpose.rpc.exchange import plain
 from interpose.rpc.framing import RESPONSE_HEADERS, Messages, frame, parse_timeout, status_trailers
 from interpose.rpc.handlers import Handlers, ServerStream, Unary
 from interpose.rpc.listener import Admission, ClientLink, Listener
-from interpose.rpc.sending import send_whole
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
@@ -83,12 +82,12 @@ class ServerCall:
         if isinstance(self._handler, Unary):
             reply = await self._handler.handle(message, self)
             stream.send_headers(RESPONSE_HEADERS, False)
-            send_whole(stream, frame(reply), False)
+            stream.send_body(frame(reply), False)
             return
         stream.send_headers(RESPONSE_HEADERS, False)
         self._hub.flush()
         async for reply in self._handler.handle(message, self):
-            send_whole(stream, frame(reply), False)
+            stream.send_body(frame(reply), False)
             self._hub.flush()
             while stream.queued > _QUEUE_LIMIT:
                 self._drained.clear()

@@ -11,7 +11,6 @@ from interpose.h2.limits import Limits
 from interpose.h2.stream import Stream
 from interpose.rpc.framing import RESPONSE_HEADERS, frame, status_trailers
 from interpose.rpc.listener import Admission, ClientLink, Listener
-from interpose.rpc.sending import send_whole
 from interpose.rpc.status import Code
 from interpose.rpc.transport import Hub
 from interpose.testing.changes import Changes
@@ -62,7 +61,7 @@ class RawBackend:
         if (answer := self.answer) is not None:
             if answer.headers is not None:
                 stream.send_headers(answer.headers, False)
-                send_whole(stream, answer.body, False)
+                stream.send_body(answer.body, False)
             stream.send_headers(answer.trailers, True)
         self.changes.notify()
 

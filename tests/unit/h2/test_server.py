@@ -160,20 +160,33 @@ class TestDrain:
         bench.conn.drain()
         bench.feed(pong(bench))
         bench.stream(1).send_headers(encode(RESPONSE), True)
-        assert (bench.idle_calls, bench.conn.drained) == (0, False)
+        assert (bench.idle_calls, bench.conn.leaving) == (0, True)
         bench.feed(h2peer.rst_stream(3))
-        assert (bench.idle_calls, bench.conn.drained) == (1, True)
+        assert (bench.idle_calls, bench.conn.leaving) == (1, True)
+
+    def test_calls_on_their_way(self) -> None:
+        """Until the client has answered our PING a further call may come, so an empty connection is kept."""
+        bench = h2bench.server()
+        bench.feed(bench.request(1, end=True))
+        bench.conn.drain()
+        answer = pong(bench)
+        bench.stream(1).send_headers(encode(RESPONSE), True)
+        assert bench.idle_calls == 0
+        bench.feed(bench.request(3, end=True), answer)
+        assert bench.idle_calls == 0
+        bench.stream(3).send_headers(encode(RESPONSE), True)
+        assert bench.idle_calls == 1
 
     def test_without_calls(self) -> None:
         """Idle as soon as the client has answered."""
         bench = h2bench.server()
         bench.conn.drain()
-        assert (bench.idle_calls, bench.conn.drained) == (0, False)
+        assert (bench.idle_calls, bench.conn.leaving) == (0, False)
         bench.feed(h2peer.ping(b"not this", ack=True))
         assert bench.idle_calls == 0
         answer = pong(bench)
         bench.feed(answer)
-        assert (bench.idle_calls, bench.conn.drained) == (1, True)
+        assert (bench.idle_calls, bench.conn.leaving) == (1, True)
 
     def test_before_the_preface(self) -> None:
         """A client that has not even begun may go at once."""
@@ -193,7 +206,7 @@ class TestDrain:
         """Says nothing."""
         bench = h2bench.server().feed(h2peer.ping(b"draining", ack=True))
         assert bench.frames() == []
-        assert not bench.conn.drained
+        assert not bench.conn.leaving
 
     def test_goaway_of_the_client(self) -> None:
         """It will open no more streams; the open ones go on."""
@@ -213,7 +226,7 @@ def test_without_a_transport() -> None:
     assert conn.streams == {}
     conn.drain()
     conn.receive(h2peer.ping(b"draining", ack=True))
-    assert conn.drained
+    assert conn.leaving
 
 
 def test_failure() -> None:
