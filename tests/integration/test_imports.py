@@ -45,7 +45,6 @@ NEVER = (
     # Only when somebody asks the admin socket.
     "interpose.admin.connection",
     # Large parts of the standard library that nothing here needs.
-    "ssl",
     "http.client",
     "unittest",
     "multiprocessing",

@@ -4,6 +4,7 @@ from typing import Final
 
 from interpose.h2 import frames
 from interpose.h2.connection import Connection
+from interpose.h2.control import Control
 from interpose.h2.errors import ErrorCode
 from interpose.h2.headers import Headers
 from interpose.h2.huffman import HuffmanDecoder
@@ -27,7 +28,7 @@ class ClientStream(Stream):
 class ClientConnection(Connection):
     """Opens streams. A connection that is `full` or `draining` takes no more; the caller dials another."""
 
-    def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Connection]) -> None:
+    def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Control]) -> None:
         super().__init__(limits=limits, huffman=huffman, dirty=dirty)
         self.stream_limit = limits.streams  # the peer may lower it; zero once the connection takes no more
         self._next = 1

@@ -5,6 +5,7 @@ from typing import Final
 
 from interpose.h2 import frames
 from interpose.h2.connection import Connection
+from interpose.h2.control import Control
 from interpose.h2.errors import ConnectionFault, ErrorCode
 from interpose.h2.headers import Headers, Shape
 from interpose.h2.huffman import HuffmanDecoder
@@ -49,7 +50,7 @@ class ServerConnection(Connection):
     Headers over the limit come to `accept` too, marked `oversized`, so that the refusal can say why.
     """
 
-    def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Connection]) -> None:
+    def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Control]) -> None:
         super().__init__(limits=limits, huffman=huffman, dirty=dirty)
         self.accept: Accept = _refuse
         self._final_stream = frames.LARGEST_STREAM_ID

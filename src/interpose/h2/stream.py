@@ -16,7 +16,7 @@ from interpose.h2 import frames
 from interpose.h2.states import BODY, DONE, HEAD
 
 if TYPE_CHECKING:
-    from interpose.h2.connection import Connection
+    from interpose.h2.control import Control
     from interpose.h2.headers import Headers
 
 _pack = frames.SHORT_HEAD.pack
@@ -68,7 +68,7 @@ class Stream:
         "unacked",
     )
 
-    def __init__(self, conn: "Connection", number: int, receiving: int, sink: Sink) -> None:
+    def __init__(self, conn: "Control", number: int, receiving: int, sink: Sink) -> None:
         self.conn = conn
         self.number = number
         self.sink = sink

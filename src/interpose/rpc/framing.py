@@ -67,6 +67,8 @@ def decompress(encoding: bytes, data: bytes, limit: int) -> bytes:
         raise RpcError(Code.INTERNAL, f"message is not valid {encoding.decode()}: {error}") from error
     if len(out) > limit:
         raise too_large(len(out), limit)
+    if not worker.eof:
+        raise RpcError(Code.INTERNAL, f"message is not valid {encoding.decode()}: cut short")
     return out
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from interpose.h2.connection import Connection
+from interpose.h2.control import Control
 from interpose.h2.errors import ConnectionFault, ErrorCode
 from interpose.h2.huffman import HuffmanDecoder
 
@@ -28,9 +29,9 @@ class Hub:
     """What the connections of one event loop share."""
 
     def __init__(self) -> None:
-        self.dirty: list[Connection] = []
+        self.dirty: list[Control] = []
         self.huffman = HuffmanDecoder()
-        self._late: set[Connection] = set()
+        self._late: set[Control] = set()
 
     def flush(self) -> None:
         """Write what was said since the last flush."""
@@ -38,7 +39,7 @@ class Hub:
         while dirty:
             dirty.pop().flush()
 
-    def flush_later(self, conn: Connection) -> None:
+    def flush_later(self, conn: Control) -> None:
         """This connection has answers that can wait for its next write, but not for long."""
         if not self._late:
             asyncio.get_running_loop().call_later(_LATE, self._flush_late)

@@ -9,6 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from interpose.h2.client import ClientConnection
 from interpose.h2.connection import Connection
+from interpose.h2.control import Control
 from interpose.h2.headers import Headers, encode
 from interpose.h2.huffman import HuffmanDecoder
 from interpose.h2.limits import Limits
@@ -72,7 +73,7 @@ class Recorder:
 class Bench(Generic[C]):
     """One connection, its recorder, and what it wrote."""
 
-    def __init__(self, conn: C, recorder: Recorder, dirty: list[Connection]) -> None:
+    def __init__(self, conn: C, recorder: Recorder, dirty: list[Control]) -> None:
         self.conn = conn
         self.recorder = recorder
         self.encoder = Encoder()
@@ -130,7 +131,7 @@ class Bench(Generic[C]):
 
 def fresh_server(limits: Limits | None = None) -> Bench[ServerConnection]:
     """Our accepting role, before the first byte."""
-    dirty: list[Connection] = []
+    dirty: list[Control] = []
     recorder = Recorder()
     conn = ServerConnection(limits=limits or Limits(), huffman=HuffmanDecoder(), dirty=dirty)
     conn.accept = recorder.accept
@@ -147,7 +148,7 @@ def server(limits: Limits | None = None, *settings: tuple[int, int]) -> Bench[Se
 
 def fresh_client(limits: Limits | None = None) -> Bench[ClientConnection]:
     """Our opening role, before the first byte."""
-    dirty: list[Connection] = []
+    dirty: list[Control] = []
     conn = ClientConnection(limits=limits or Limits(), huffman=HuffmanDecoder(), dirty=dirty)
     conn.start()
     return Bench(conn, Recorder(), dirty)

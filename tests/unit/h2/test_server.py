@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.h2.connection import Connection
+from interpose.h2.control import Control
 from interpose.h2.errors import ConnectionFault, ErrorCode
 from interpose.h2.headers import encode
 from interpose.h2.huffman import HuffmanDecoder
@@ -218,7 +218,7 @@ class TestDrain:
 
 def test_without_a_transport() -> None:
     """A connection nobody gave a transport, a sink or an ear drops what it would say."""
-    dirty: list[Connection] = []
+    dirty: list[Control] = []
     conn = ServerConnection(limits=Limits(), huffman=HuffmanDecoder(), dirty=dirty)
     bench = h2bench.server()
     conn.receive(h2peer.PREFACE + h2peer.settings() + bench.request(1))

@@ -1,0 +1,83 @@
+"""Bodies: parsed when asked for, sent as they came unless changed."""
+
+from typing import Any
+
+import pytest
+
+from interpose.relay.interceptor import Body, Reply, Unreadable, refusal
+
+
+class Words:
+    """Messages are lists of words; parsing loses how much space was between them."""
+
+    def __init__(self) -> None:
+        self.parsed = 0
+
+    def parse(self, data: bytes) -> Any:
+        """Split."""
+        self.parsed += 1
+        if data == b"?":
+            raise Unreadable("not words")
+        return data.split()
+
+    def serialize(self, message: Any) -> bytes:
+        """Join."""
+        return b" ".join(message)
+
+
+def test_untouched_body_is_never_parsed() -> None:
+    """Whoever does not look pays nothing."""
+    parser = Words()
+    assert Body(b"a  b", parser).data() == b"a  b"
+    assert parser.parsed == 0
+
+
+def test_read_body_keeps_its_bytes() -> None:
+    """Though it would serialize differently; it is parsed once."""
+    parser = Words()
+    body = Body(b"a  b", parser)
+    assert body.message == body.message == [b"a", b"b"]
+    assert (body.data(), parser.parsed) == (b"a  b", 1)
+
+
+def test_changed_body_is_serialized() -> None:
+    """And a change taken back is no change."""
+    body = Body(b"a  b", Words())
+    body.message.append(b"c")
+    assert body.data() == b"a b c"
+    body.message.pop()
+    assert body.data() == b"a  b"
+
+
+def test_restored_body_forgets_edits() -> None:
+    """The next reader parses anew."""
+    body = Body(b"a  b", Words())
+    body.message.clear()
+    body.restore(b"a  b")
+    assert body.data() == b"a  b"
+    assert body.message == [b"a", b"b"]
+
+
+def test_unreadable_body() -> None:
+    """Behind an encoding nobody knows: bytes pass, asking for the message says why not."""
+    body = Body(b"a  b", Words(), unreadable="encoding 'x'")
+    assert (body.readable, body.data()) == (False, b"a  b")
+    with pytest.raises(Unreadable, match="encoding 'x'"):
+        body.message  # noqa: B018
+
+
+def test_garbage_passes() -> None:
+    """Bytes that do not parse are still bytes."""
+    body = Body(b"?", Words())
+    with pytest.raises(Unreadable):
+        body.message  # noqa: B018
+    assert (body.readable, body.data()) == (True, b"?")
+
+
+def test_failed_reply_has_no_message() -> None:
+    """Asking is an error of the interceptor; a refusal is a reply like others."""
+    reply = refusal(9, "no")
+    assert (reply.code, reply.message, reply.body, reply.raw) == (9, "no", None, None)
+    with pytest.raises(Unreadable):
+        reply.response  # noqa: B018
+    assert Reply(code=0, body=Body(b"x y", Words())).response == [b"x", b"y"]
