@@ -19,8 +19,7 @@ check() { # NAME COMMAND...
 
 check "ruff format" "$bin/ruff" format --check .
 check "ruff check" "$bin/ruff" check .
-# tools/ and bench/ are scripts that import their neighbours.
-check "mypy" env MYPYPATH=tools:bench "$bin/mypy"
+check "mypy" "$bin/mypy"
 check "lint-imports" "$bin/lint-imports"
 check "generated classes" "$bin/python" tools/gen_proto.py --check
 check "generated pages" "$bin/python" tools/gen_reference.py --check

@@ -2,10 +2,8 @@
 
 import pytest
 
-from interpose.h2.connection import Connection
 from interpose.h2.errors import ErrorCode
 from interpose.h2.headers import encode
-from interpose.h2.huffman import HuffmanDecoder
 from interpose.h2.limits import Limits
 from interpose.h2.server import ServerConnection
 from interpose.testing import h2bench, h2peer
@@ -118,41 +116,6 @@ class TestPadding:
         bench = opened()
         bench.feed(h2peer.raw(kind, 0xC, 1, payload))
         assert bench.code == ErrorCode.PROTOCOL_ERROR
-
-
-class TestPriority:
-    """Priority is read and forgotten; only nonsense is answered."""
-
-    def test_ignored(self) -> None:
-        """On open, closed and idle streams."""
-        bench = opened()
-        bench.feed(h2peer.priority(1, 5), h2peer.priority(77), h2peer.rst_stream(1), h2peer.priority(1))
-        assert bench.code is None
-        assert bench.frames() == []
-
-    def test_on_stream_0(self) -> None:
-        """Priority of the connection."""
-        assert opened().feed(h2peer.priority(0)).code == ErrorCode.PROTOCOL_ERROR
-
-    def test_wrong_size(self) -> None:
-        """A stream error, if there is a stream."""
-        bench = opened()
-        bench.feed(h2peer.raw(2, 0, 1, b"1234"))
-        assert reset_code(bench) == ErrorCode.FRAME_SIZE_ERROR
-        bench.feed(h2peer.raw(2, 0, 1, b"1234"))
-        assert bench.code is None
-
-    def test_self_dependency(self) -> None:
-        """In PRIORITY it resets the stream; in HEADERS it ends the connection."""
-        bench = opened()
-        bench.feed(h2peer.priority(3, 3), h2peer.priority(1, 1))
-        assert reset_code(bench) == ErrorCode.PROTOCOL_ERROR
-        bench.feed(h2peer.headers(3, b"", depends_on=3))
-        assert bench.code == ErrorCode.PROTOCOL_ERROR
-
-    def test_fields_cut_short(self) -> None:
-        """HEADERS with the flag but without the five bytes."""
-        assert opened().feed(h2peer.raw(1, 0x24, 3, b"1234")).code == ErrorCode.FRAME_SIZE_ERROR
 
 
 class TestContinuation:
@@ -348,39 +311,3 @@ class TestReceiving:
         assert bench.stream(1).send_data(b"dropped", True) == 7
         assert bench.frames() == []
         assert bench.stream(1).closed
-
-
-def test_ping_is_answered_with_its_payload() -> None:
-    """The answer rides on the next write: no write of its own."""
-    bench = h2bench.server()
-    bench.feed(h2peer.ping(b"8 bytes!"))
-    assert bench.dirty == []
-    assert bench.conn.later
-    (answer,) = bench.frames()
-    assert answer == h2peer.Frame("PING", 0, b"8 bytes!", 1)
-    bench.feed(h2peer.ping(b"not ours", ack=True))
-    assert bench.frames() == []
-
-
-def test_one_write_per_flush() -> None:
-    """However many frames there are; the connection asks for a flush once, and an empty flush writes nothing."""
-    bench = h2bench.server()
-    writes: list[bytes] = []
-    bench.conn.write = writes.append
-    bench.feed(h2peer.settings(), h2peer.settings(), h2peer.ping())
-    assert bench.dirty == [bench.conn]
-    bench.conn.flush()
-    bench.conn.flush()
-    assert [frame.kind for frame in h2peer.read_frames(writes[0])] == ["SETTINGS", "SETTINGS", "PING"]
-    assert len(writes) == 1
-
-
-def test_limits_are_the_roles() -> None:
-    """The base class knows no role of its own."""
-    conn = Connection(limits=Limits(), huffman=HuffmanDecoder(), dirty=[])
-    with pytest.raises(NotImplementedError):
-        conn.announced()
-    with pytest.raises(NotImplementedError):
-        conn.on_new_headers(1, None, 0)  # type: ignore[arg-type]
-    with pytest.raises(NotImplementedError):
-        conn.is_idle(1)
