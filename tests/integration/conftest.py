@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.timeout(15, method="thread"))
+            item.add_marker(pytest.mark.timeout(60, method="thread"))
 
 
 @pytest.fixture(autouse=True)

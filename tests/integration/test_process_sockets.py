@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.lab.processes import Child, accepts
+from interpose.testing.lab.processes import Child, accepts, wait_for
 from interpose.testing.lab.relay import Relay, program, relay_argv
 
 Start = Callable[..., Relay]
@@ -179,14 +180,14 @@ def test_detach_returns_when_the_relay_serves(spawn: Spawn, scratch: Path) -> No
     argv = relay_argv(scratch / "relay.sock", scratch / "runtime.sock", scratch / "admin.sock", "--detach")
     parent = spawn(*argv)
     assert parent.wait(10) == 0
-    assert accepts(scratch / "relay.sock")
-    log = parent.log_tail()
-    pid = int(log.rpartition(" pid=")[2].split()[0])
-    assert pid != parent.pid
-    assert os.getsid(pid) == pid
-    os.kill(pid, 15)
-    Child.wait_until(parent, lambda: not Path(f"/proc/{pid}/cmdline").exists() or not accepts(scratch / "relay.sock"),
-                     within=10, what="the relay to end")  # fmt: skip
+    pid = int(parent.log_tail().rpartition(" pid=")[2].split()[0])
+    try:
+        assert accepts(scratch / "relay.sock")
+        assert pid != parent.pid
+        assert os.getsid(pid) == pid
+    finally:
+        os.kill(pid, signal.SIGTERM)
+    wait_for(lambda: not accepts(scratch / "relay.sock"), within=10, what="the relay to end")
 
 
 def test_detach_reports_a_failed_start(start_relay: Start, spawn: Spawn, scratch: Path) -> None:

@@ -11,7 +11,7 @@ ConnectionFault can leave the handlers.
 from interpose.h2 import frames
 from interpose.h2.control import Control
 from interpose.h2.errors import ConnectionFault, ErrorCode
-from interpose.h2.headers import Headers
+from interpose.h2.headers import Headers, Shape
 from interpose.h2.states import BODY, DATA_EVENT, DONE, RECEIVING
 from interpose.h2.stream import Stream
 
@@ -20,6 +20,7 @@ _unpack_short = frames.SHORT_HEAD.unpack_from
 _pack_short = frames.SHORT_HEAD.pack
 _LARGEST = frames.DEFAULT_FRAME_SIZE
 _LARGEST_ID = frames.LARGEST_STREAM_ID
+_TRAILERS = int(Shape.TRAILERS) * 2
 # Slices shorter than this are cheaper to copy than to look at through a view.
 _VIEW_FROM = 2048
 
@@ -99,23 +100,32 @@ class Connection(Control):
                     if view is None:
                         view = memoryview(data)
                     payload = view[start:position]  # type: ignore[assignment]
-                if flags == 0:
+                if flags == 0 or (flags == 1 and self.accepting):
+                    # The end of a request is nobody's concern but the peer's; that of a reply is the sink's.
                     peer = stream.splice
                     if peer is not None and peer.ready and length <= peer.send_window:
                         other = peer.conn
-                        if 0 < length <= other.send_window and not other.blocked:
+                        if (length or flags) and length <= other.send_window and not other.blocked:
                             # Nothing in the way: what `sink.on_data` and `peer.send_data` would do.
                             peer.send_window -= length
                             other.send_window -= length
                             out = other.out
                             if not out:
                                 dirty.append(other)
-                            out += (_pack_short(0, length, 0, 0, peer.number), payload)
-                            stream.unacked += length
-                            if stream.unacked >= self.credit_step:
-                                stream.give_credit()
+                            out += (_pack_short(0, length, 0, flags, peer.number), payload)
+                            if flags == 0:
+                                stream.unacked += length
+                                if stream.unacked >= self.credit_step:
+                                    stream.give_credit()
+                                continue
+                            stream.receiving = peer.sending = DONE
+                            peer.ready = False
+                            if peer.receiving == DONE:
+                                other.drop(peer)
+                            if stream.sending == DONE:
+                                self.drop(stream)
                             continue
-                elif flags & 1:  # END_STREAM
+                if flags & 1:  # END_STREAM
                     stream.receiving = DONE
                     stream.sink.on_data(stream, payload, True)
                     if stream.sending == DONE:
@@ -164,6 +174,44 @@ class Connection(Control):
                             dirty.append(other)
                         out += (_pack_short(0, len(wire), 1, 4, peer.number), wire)
                         peer.sending = BODY
+                        # Unary replies come as headers, one small DATA and trailers in a row: take the rest along.
+                        if position > last or state != BODY:
+                            continue
+                        high, length, kind, flags, following = _unpack_short(data, position)
+                        start = position + 9
+                        after = start + length
+                        if (
+                            following != number
+                            or kind != 0
+                            or flags != 0
+                            or after > last
+                            or high
+                            or not 0 < length < _VIEW_FROM
+                            or length > stream.receive_window
+                            or length > peer.send_window
+                            or length > other.send_window
+                            or other.blocked
+                        ):
+                            continue
+                        payload = data[start:after]
+                        high, length, kind, flags, following = _unpack_short(data, after)
+                        end = after + 9 + length
+                        if following != number or kind != 1 or flags != 5 or high or end > size:
+                            continue
+                        trailers = memo.get(data[after + 9 : end])
+                        if trailers is None or trailers.event != _TRAILERS:
+                            continue
+                        position = end
+                        length = len(payload)
+                        received += length
+                        stream.receive_window -= length
+                        peer.send_window -= length
+                        other.send_window -= length
+                        out += (_pack_short(0, length, 0, 0, peer.number), payload)
+                        stream.receiving = DONE
+                        stream.sink.on_headers(stream, trailers, True)
+                        if stream.sending == DONE:
+                            self.drop(stream)
                         continue
                 stream.sink.on_headers(stream, headers, False)
             elif length > _LARGEST:

@@ -26,6 +26,8 @@ _TURN = 512 * 1024
 class Control:
     """State of one connection. Not for use by more than one task at a time."""
 
+    accepting = False  # whether the peer opens the streams
+
     def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: "list[Control]") -> None:
         self.limits = limits
         self.dirty = dirty

@@ -52,6 +52,7 @@ class ServerConnection(Connection):
 
     def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Control]) -> None:
         super().__init__(limits=limits, huffman=huffman, dirty=dirty)
+        self.accepting = True
         self.accept: Accept = _refuse
         self._final_stream = frames.LARGEST_STREAM_ID
         self._max_streams = limits.streams

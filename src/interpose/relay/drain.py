@@ -10,8 +10,8 @@ from typing import Final
 
 from interpose.h2.errors import ErrorCode
 from interpose.h2.stream import NOWHERE, Stream
-from interpose.relay.passthrough import Ledger
-from interpose.rpc.answer import answer
+from interpose.relay.passthrough import Ledger, unlink
+from interpose.rpc.answer import answer, stop_upload
 from interpose.rpc.listener import Listener
 from interpose.rpc.status import Code
 from interpose.rpc.transport import Hub
@@ -63,14 +63,23 @@ class Drain:
         return [stream for link in self._listener.links for stream in link.conn.streams.values()]
 
     def _end(self, stream: Stream) -> None:
+        answered = stream.call is None
         self._ledger.finish(stream, Code.UNAVAILABLE)
-        backend, stream.peer, stream.sink = stream.peer, None, NOWHERE
-        answer(stream, Code.UNAVAILABLE, "the relay is going down or being replaced, connect again")
+        backend = stream.peer
         if backend is not None:
-            backend.peer, backend.sink = None, NOWHERE
+            unlink(stream, backend)
+        stream.sink = NOWHERE
+        if answered:
+            stop_upload(stream)
+        else:
+            answer(stream, Code.UNAVAILABLE, "the relay is going down or being replaced, connect again")
+        if backend is not None:
             backend.reset(ErrorCode.CANCEL)
 
 
 def _endless(stream: Stream) -> bool:
-    """Whether waiting for this stream makes no sense: an event stream, or one whose call was counted already."""
-    return stream.call is None or stream.call.endless
+    """Whether waiting for this stream makes no sense: an event stream, or an upload whose answer was delivered."""
+    if stream.call is None:
+        return not stream.queued
+    endless: bool = stream.call.endless
+    return endless

@@ -15,7 +15,7 @@ from interpose.h2.headers import Headers
 from interpose.h2.states import DONE
 from interpose.h2.stream import NOWHERE, Stream
 from interpose.relay.stats import MethodStats
-from interpose.rpc.answer import answer
+from interpose.rpc.answer import answer, stop_upload
 from interpose.rpc.status import Code, code_of_http, code_of_reset
 from interpose.rpc.upstream import Upstream, Waiter
 
@@ -145,16 +145,25 @@ class Replies:
     def on_reset(self, stream: Stream, code: int) -> None:
         client = stream.peer
         if client is not None:
+            # A backend that has answered may stop the upload; the answer itself may still wait for its reader.
+            answered = client.call is None
             self._ledger.finish_reset(client, code_of_reset(code))
             unlink(client, stream)
-            client.reset(code)
+            if answered:
+                stop_upload(client)
+            else:
+                client.reset(code)
 
     def on_lost(self, stream: Stream) -> None:
         client = stream.peer
         if client is not None:
+            answered = client.call is None
             self._ledger.finish(client, Code.UNAVAILABLE)
             unlink(client, stream)
-            answer(client, Code.UNAVAILABLE, "connection to the runtime was lost")
+            if answered:
+                stop_upload(client)
+            else:
+                answer(client, Code.UNAVAILABLE, "connection to the runtime was lost")
 
 
 def unlink(client: Stream, backend: Stream) -> None:

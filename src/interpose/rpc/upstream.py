@@ -145,6 +145,8 @@ class Upstream:
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(_DIAL_TIMEOUT):
             _, link = await loop.create_unix_connection(self._connected, self.path)
+            if not self._links:
+                self.last_error = "it takes connections and sends no HTTP/2 settings"
             try:
                 await link.greeting
             except BaseException:

@@ -6,7 +6,6 @@ from interpose.h2 import client as client_module
 from interpose.h2.client import ClientConnection
 from interpose.h2.errors import ErrorCode
 from interpose.h2.limits import Limits
-from interpose.h2.server import ServerConnection
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import REQUEST, RESPONSE, TRAILERS, Bench
 
@@ -211,98 +210,3 @@ def test_ids_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
     bench.feed(*[bench.response(number, end=True) for number in (1, 3, 5)])
     assert [event[0] for event in bench.events] == ["headers"] * 3
     assert bench.idle_calls == 1
-
-
-class TestSplice:
-    """Streams of both roles tied together: what ends nothing goes straight across, the sink hears the rest."""
-
-    def spliced(self, *settings: tuple[int, int]) -> tuple[Bench[ServerConnection], Bench[ClientConnection]]:
-        """A call from a client, relayed to a backend with these settings; both directions spliced."""
-        front, back = h2bench.server(Limits(stream_window=1000)), h2bench.client(Limits(stream_window=1000), *settings)
-        back.recorder.credit = front.recorder.credit = False
-        front.feed(front.request(1))
-        stream = front.stream(1)
-        stream.splice = h2bench.open_call(back)
-        stream.splice.splice = stream
-        front.bytes_out(), back.bytes_out(), front.events
-        return front, back
-
-    def test_body_crosses_without_the_sink(self) -> None:
-        """Small and large frames, and the credit for them comes back."""
-        front, back = self.spliced()
-        front.feed(h2peer.data(1, b"abc"), h2peer.data(1, b"x" * 500))
-        assert [(frame.stream, len(frame.payload), frame.end) for frame in back.frames()] == [
-            (1, 3, False),
-            (1, 500, False),
-        ]
-        assert [(frame.kind, frame.number) for frame in front.frames()] == [("WINDOW_UPDATE", 503)]
-        assert front.events == []
-        assert front.stream(1).received == 503
-
-    def test_responses_cross_without_the_sink(self) -> None:
-        """Interim and final ones, and the body after them."""
-        front, back = self.spliced()
-        back.feed(back.response(1, INTERIM), back.response(1), h2peer.data(1, b"body"))
-        frames = front.frames()
-        assert [(frame.kind, frame.end) for frame in frames] == [
-            ("HEADERS", False),
-            ("HEADERS", False),
-            ("DATA", False),
-        ]
-        assert [front.decoder.pairs(frame.payload) for frame in frames[:2]] == [INTERIM, RESPONSE]
-        assert back.events == []
-
-    def test_connections_ask_for_a_flush_once(self) -> None:
-        """However many frames crossed."""
-        front, back = self.spliced()
-        front.dirty.clear()
-        front.feed(h2peer.data(1, b"a"), h2peer.data(1, b"b"))
-        back.feed(back.response(1), h2peer.data(1, b"c"))
-        assert (front.dirty, back.dirty) == ([back.conn], [front.conn])
-
-    @pytest.mark.parametrize("obstacle", ["stream window", "connection window", "transport", "queue", "closed"])
-    def test_what_cannot_cross_goes_to_the_sink(self, obstacle: str) -> None:
-        """It knows how to wait, or that nobody wants the bytes."""
-        front, back = self.spliced((4, 2 if obstacle == "stream window" else 10**6))
-        peer = back.conn.streams[1]
-        if obstacle == "connection window":
-            back.conn.send_window = 2
-        elif obstacle == "transport":
-            back.conn.blocked = True
-        elif obstacle == "queue":
-            back.conn.blocked = True
-            peer.send_data(b"waits", False)
-            back.conn.blocked = False
-        elif obstacle == "closed":
-            peer.reset(ErrorCode.CANCEL)
-        back.bytes_out()
-        front.feed(h2peer.data(1, b"abc"))
-        assert front.events == [("data", 1, b"abc", False)]
-        assert back.frames() == []
-
-    def test_ends_padding_and_resets_go_to_the_sink(self) -> None:
-        """Ends, because they are counted; padding, because it is rare."""
-        front, back = self.spliced()
-        front.feed(h2peer.data(1, b"abc", pad=1), h2peer.data(1), h2peer.data(1, b"d", end=True))
-        assert front.events == [("data", 1, b"abc", False), ("data", 1, b"d", True)]
-        back.feed(back.response(1), h2peer.data(1, b"x"), back.response(1, TRAILERS, end=True))
-        assert back.events == [("headers", 1, TRAILERS, True)]
-        front, back = self.spliced()
-        front.feed(h2peer.rst_stream(1))
-        assert front.events == [("reset", 1, ErrorCode.CANCEL)]
-
-    def test_headers_that_need_care_go_to_the_sink(self) -> None:
-        """With a table size update to say, over a frame's size, or to a stream that takes no more."""
-        front, back = self.spliced()
-        front.feed(h2peer.settings((1, 0)))
-        back.feed(back.response(1, INTERIM))
-        assert back.events == [("headers", 1, INTERIM, False)]
-        front, back = self.spliced()
-        long = [*RESPONSE, (b"long", b"v" * 20_000)]
-        block = back.encoder.block(long, "plain", coded=False)
-        back.feed(h2peer.headers(1, block[:9000], more=True), h2peer.continuation(1, block[9000:]))
-        assert back.events == [("headers", 1, long, False)]
-        front, back = self.spliced()
-        front.stream(1).reset(ErrorCode.CANCEL)
-        back.feed(back.response(1))
-        assert back.events == [("headers", 1, RESPONSE, False)]

@@ -25,7 +25,6 @@ class Letters:
 class One:
     """Adds its letter on the way there and on the way back; fails where told."""
 
-
     def __init__(self, name: str, fail: str = "", methods: tuple[str, ...] = ("Version",)) -> None:
         self.name = name
         self.methods = methods
