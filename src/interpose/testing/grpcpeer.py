@@ -39,6 +39,11 @@ def bidi_stream(behaviour: Callable[..., Any]) -> Any:
     return grpc.stream_stream_rpc_method_handler(behaviour)
 
 
+def _merged(*several: Sequence[tuple[str, Any]]) -> Options:
+    """Later ones win: grpcio does not say which of two equal names does."""
+    return tuple({name: value for options in several for name, value in options}.items())
+
+
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
     def __init__(self, handlers: Mapping[str, Any]) -> None:
         self._handlers = handlers
@@ -72,5 +77,5 @@ async def grpc_channel(path: Path, *, options: Sequence[tuple[str, Any]] = (), *
         ("grpc.min_reconnect_backoff_ms", 50),
         ("grpc.max_reconnect_backoff_ms", 200),
     )
-    async with grpc.aio.insecure_channel(f"unix:{path}", options=(*UNLIMITED, *own, *options), **more) as channel:
+    async with grpc.aio.insecure_channel(f"unix:{path}", options=_merged(UNLIMITED, own, options), **more) as channel:
         yield channel
