@@ -8,7 +8,6 @@ decide its shape (RFC 9113 8.2, 8.3), and that decision is kept because real tra
 import re
 from enum import IntEnum
 from functools import lru_cache
-from operator import attrgetter
 from typing import Final
 
 from interpose.h2.static_table import STATIC_TABLE
@@ -78,9 +77,6 @@ class Field:
         return f"Field({self.name!r}: {len(self.value)} bytes)"  # values may be secrets
 
 
-# Faster over a list of fields than a comprehension.
-_kind_of_field: Final = attrgetter("kind")
-_wire_of_field: Final = attrgetter("wire")
 _CODES: Final = {b"%d" % code: code for code in range(17)}
 
 
@@ -93,8 +89,8 @@ class Headers:
         self.fields = fields
         self.size = size
         self.oversized = oversized
-        kinds = bytes(map(_kind_of_field, fields))
-        self.wire = b"".join(map(_wire_of_field, fields))
+        kinds = bytes([field.kind for field in fields])
+        self.wire = b"".join([field.wire for field in fields])
         shape = shape_of(kinds)
         where = kinds.find(PATH)
         self.path = fields[where].value if where >= 0 else b""

@@ -8,7 +8,6 @@ The sending half keeps no state: see `headers.Field.wire`.
 """
 
 from itertools import accumulate
-from operator import attrgetter
 from typing import Final
 
 from interpose.h2.errors import ConnectionFault, ErrorCode
@@ -32,7 +31,6 @@ _STRINGS: Final = 512
 _SHORT: Final = 32
 _STATIC: Final[tuple[Field, ...]] = tuple(make_field(name, value) for name, value in STATIC_TABLE)
 _STATIC_COUNT: Final = len(_STATIC)
-_size_of_field: Final = attrgetter("size")
 # Above this multiple of the limit a block is an attack, not a large request.
 _BOMB: Final = 16
 
@@ -98,7 +96,7 @@ class HpackDecoder:
                     while self._used > self._capacity:
                         self._used -= table.pop().size
         # Fields are shared with the table, so a bomb costs a list of references until here, and nothing after.
-        size = sum(map(_size_of_field, fields))
+        size = sum([field.size for field in fields])
         limit = self._max_list
         if size > limit:
             if size > limit * _BOMB:
@@ -191,7 +189,7 @@ class HpackDecoder:
 
 def _within(fields: list[Field], limit: int) -> list[Field]:
     """The first fields up to the limit: enough to say whose call is refused."""
-    totals = accumulate(map(_size_of_field, fields))
+    totals = accumulate(field.size for field in fields)
     return fields[: sum(total <= limit for total in totals)]
 
 
