@@ -42,7 +42,7 @@ async def stack(relay_path: Path, runtime_path: Path) -> AsyncIterator[Stack]:
 
 def drain(stack: Stack, grace: float) -> asyncio.Task[bool]:
     """Begin to leave."""
-    return asyncio.create_task(Drain(stack.listener, stack.ledger, stack.hub).run(grace))
+    return asyncio.create_task(Drain(stack.listener, stack.hub).run(grace))
 
 
 async def test_idle_connections_are_asked_to_go(stack: Stack) -> None:

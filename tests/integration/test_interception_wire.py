@@ -17,7 +17,7 @@ from interpose.testing.seams import ODD, REPLY, Stub, add_env, look, seams
 
 def packed(message: bytes) -> bytes:
     """A compressed message as it is on the wire."""
-    body = gzip.compress(message)
+    body = gzip.compress(message, mtime=0)
     return b"\x01" + len(body).to_bytes(4, "big") + body
 
 

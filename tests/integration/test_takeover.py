@@ -131,7 +131,6 @@ async def test_event_stream_ends_unavailable_and_comes_back(
         again.cancel()
 
 
-@pytest.mark.xfail(strict=True, reason="the admin server of a relay that was taken over still accepts while it drains")
 async def test_admin_socket_belongs_to_the_successor_at_once(
     start_relay: Start, successor: Callable[[], Child], runtime: FakeRuntime, admin: Ask
 ) -> None:

@@ -63,7 +63,7 @@ async def test_tap_sees_whole_unary_messages(scratch: Path) -> None:
 
 async def test_tap_sees_compressed_messages_plain(scratch: Path) -> None:
     """It gets the text, the wire keeps the compressed bytes."""
-    packed = gzip.compress(ODD)
+    packed = gzip.compress(ODD, mtime=0)
     body = b"\x01" + len(packed).to_bytes(4, "big") + packed
     notes = Notes()
     async with seams(scratch, taps=[notes]) as it:

@@ -55,13 +55,16 @@ class LazyGroup(click.Group):
         """Run the subcommand; its return value is the exit code, its known errors become messages."""
         try:
             code = super().invoke(ctx)
-        except (ConfigError, SocketInUseError) as error:
+        except (ConfigError, SocketInUseError, OSError) as error:
             ctx.exit(report(error))
         ctx.exit(code or 0)
 
 
-def report(error: ConfigError | SocketInUseError) -> int:
-    """Write an error to stderr, one problem per line, and give the exit code for it."""
+def report(error: ConfigError | SocketInUseError | OSError) -> int:
+    """Write an error to stderr, one problem per line, and give the exit code for it.
+
+    An OSError that gets here is the system's no to something we were asked for: a port in use, a missing permission.
+    """
     problems = error.problems if isinstance(error, ConfigError) else [str(error)]
     for problem in problems:
         click.echo(f"error: {problem}", err=True)

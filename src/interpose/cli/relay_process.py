@@ -12,6 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -33,6 +34,9 @@ from interpose.rpc.listener import Admission, Listener
 from interpose.rpc.status import RpcError
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
+
+if TYPE_CHECKING:
+    from interpose.admin.server import AdminServer
 
 _log = logging.getLogger(__name__)
 
@@ -104,17 +108,34 @@ def _upstreams(endpoints: Endpoints, hub: Hub, limits: LimitSettings) -> dict[st
 
 
 async def _main(settings: RelaySettings, log: LogControl, ready: Callable[[], None]) -> int:
+    stop = _handle_signals()
     endpoints = find_endpoints(settings)
     hub = Hub()
     upstreams = _upstreams(endpoints, hub, settings.limits)
     if settings.process.take_over:
         await _start_fully(upstreams, hub)
     sockets = acquire(settings, endpoints, os.environ)
-    daemon = Daemon(settings, log, hub, upstreams, sockets)
+    daemon = Daemon(settings, log, hub, upstreams, sockets, stop)
     try:
         return await daemon.run(ready)
     finally:
         await daemon.close()
+
+
+def _handle_signals() -> "asyncio.Future[str]":
+    """A future that says why to stop. Set up before anybody can find us and send a signal."""
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[str] = loop.create_future()
+
+    def because(why: str) -> None:
+        if not stop.done():
+            stop.set_result(why)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, because, signal.Signals(number).name)
+    # A reload is a take-over, started by the unit; a stray SIGHUP must not end the node's runtime.
+    loop.add_signal_handler(signal.SIGHUP, lambda: _log.info("SIGHUP was ignored: use --take-over to reload"))
+    return stop
 
 
 async def _start_fully(upstreams: dict[str, Upstream], hub: Hub) -> None:
@@ -131,7 +152,13 @@ class Daemon:
     """A relay with everything around it."""
 
     def __init__(
-        self, settings: RelaySettings, log: LogControl, hub: Hub, upstreams: dict[str, Upstream], sockets: Sockets
+        self,
+        settings: RelaySettings,
+        log: LogControl,
+        hub: Hub,
+        upstreams: dict[str, Upstream],
+        sockets: Sockets,
+        stop: "asyncio.Future[str]",
     ) -> None:
         self._settings = settings
         self._log_control = log
@@ -140,7 +167,7 @@ class Daemon:
         self._sockets = sockets
         self._notifier = Notifier(os.environ)
         self._watchdog = self._notifier.watchdog_interval
-        self._stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._stop = stop
         self._ledger = Ledger(time.monotonic)
         runtime = upstreams["runtime"]
         routes = Routes(runtime, upstreams.get("image", runtime))
@@ -159,14 +186,13 @@ class Daemon:
             accept=self._relay.accept,
         )
         self._heartbeat = Heartbeat([self._listener.tick, *(one.tick for one in upstreams.values()), self._pat])
-        self._admin: object = None
+        self._admin: AdminServer | None = None
 
     async def run(self, ready: Callable[[], None]) -> int:
         """Serve until told to stop, then drain."""
         await self._listener.start(self._sockets.listen.sock)
         for upstream in self._upstreams.values():
             upstream.start()
-        self._handle_signals()
         predecessor = self._sockets.predecessor
         if predecessor is not None:
             self._watchdog = predecessor.estate.watchdog_interval
@@ -184,13 +210,6 @@ class Daemon:
         why = await self._stop
         return await self._leave(why)
 
-    def _handle_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop_because, signal.Signals(number).name)
-        # A reload is a take-over, started by the unit; a stray SIGHUP must not end the node's runtime.
-        loop.add_signal_handler(signal.SIGHUP, lambda: _log.info("SIGHUP was ignored: use --take-over to reload"))
-
     def _stop_because(self, why: str) -> None:
         if not self._stop.done():
             self._stop.set_result(why)
@@ -201,12 +220,14 @@ class Daemon:
         kv = {"reason": why, "grace_seconds": grace, "in_flight": self._relay.in_flight}
         _log.info("Relay is draining", extra={"kv": kv})
         if replaced:
+            # From now on the admin socket is the successor's alone.
+            await self._stop_admin()
             self._sockets.release()
         else:
             self._notifier.stopping("draining")
             self._listener.stop_accepting()
             self._sockets.close()
-        done = await Drain(self._listener, self._ledger, self._hub).run(grace)
+        done = await Drain(self._listener, self._hub).run(grace)
         _log.info("Relay ended", extra={"kv": {"complete": done}})
         return 0 if done else 1
 
@@ -249,15 +270,17 @@ class Daemon:
         server.start()
         self._admin = server
 
+    async def _stop_admin(self) -> None:
+        if self._admin is not None:
+            await self._admin.close()
+            self._admin = None
+
     async def close(self) -> None:
         """Leave nothing behind."""
-        from interpose.admin.server import AdminServer
-
         self._heartbeat.stop()
         self._listener.stop_accepting()
         self._sockets.close()
-        if isinstance(self._admin, AdminServer):
-            await self._admin.close()
+        await self._stop_admin()
         for upstream in self._upstreams.values():
             await upstream.close()
 

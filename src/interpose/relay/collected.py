@@ -153,8 +153,11 @@ class Collected:
         self.on_lost(stream)
 
     def on_lost(self, stream: Stream) -> None:
+        self.shut(stream, Code.CANCELLED)
+
+    def shut(self, stream: Stream, code: int) -> None:
         stream.sink = NOWHERE
-        self._end(Code.CANCELLED)
+        self._end(code)
         if self._task is not None:
             self._task.cancel()
 

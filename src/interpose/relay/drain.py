@@ -8,9 +8,8 @@ import asyncio
 import logging
 from typing import Final
 
-from interpose.h2.errors import ErrorCode
 from interpose.h2.stream import NOWHERE, Stream
-from interpose.relay.passthrough import Ledger, unlink
+from interpose.relay.passthrough import Shuttable
 from interpose.rpc.answer import answer, stop_upload
 from interpose.rpc.listener import Listener
 from interpose.rpc.status import Code
@@ -25,9 +24,8 @@ _FAREWELL: Final = 1.0
 class Drain:
     """Empties a listener. Nothing of it may be used afterwards."""
 
-    def __init__(self, listener: Listener, ledger: Ledger, hub: Hub) -> None:
+    def __init__(self, listener: Listener, hub: Hub) -> None:
         self._listener = listener
-        self._ledger = ledger
         self._hub = hub
 
     async def run(self, grace: float) -> bool:
@@ -64,17 +62,13 @@ class Drain:
 
     def _end(self, stream: Stream) -> None:
         answered = stream.call is None
-        self._ledger.finish(stream, Code.UNAVAILABLE)
-        backend = stream.peer
-        if backend is not None:
-            unlink(stream, backend)
+        if isinstance(stream.sink, Shuttable):
+            stream.sink.shut(stream, Code.UNAVAILABLE)
         stream.sink = NOWHERE
         if answered:
             stop_upload(stream)
         else:
             answer(stream, Code.UNAVAILABLE, "the relay is going down or being replaced, connect again")
-        if backend is not None:
-            backend.reset(ErrorCode.CANCEL)
 
 
 def _endless(stream: Stream) -> bool:

@@ -8,6 +8,7 @@ reader fills one stream window of memory, and then its own sender waits.
 """
 
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 from interpose.h2.client import ClientConnection
 from interpose.h2.errors import ErrorCode
@@ -64,6 +65,14 @@ def code_of(headers: Headers) -> int:
     return code_of_http(int(http)) if http is not None else Code.UNKNOWN
 
 
+@runtime_checkable
+class Shuttable(Protocol):
+    """A sink of a client's stream whose call we can end ourselves."""
+
+    def shut(self, stream: Stream, code: int) -> None:
+        """Count the call with this status and tell everyone who waits; the caller answers the client."""
+
+
 class Requests:
     """From the client to the backend."""
 
@@ -93,10 +102,18 @@ class Requests:
     def on_lost(self, stream: Stream) -> None:
         self._gone(stream, ErrorCode.CANCEL)
 
+    def shut(self, stream: Stream, code: int) -> None:
+        """We end this call ourselves, with this status."""
+        self._ledger.finish(stream, code)
+        self._give_up(stream, ErrorCode.CANCEL)
+
     def _gone(self, stream: Stream, code: int) -> None:
-        """The client gave up: so does the backend, at once."""
-        peer = stream.peer
         self._ledger.finish_reset(stream, Code.CANCELLED)
+        self._give_up(stream, code)
+
+    def _give_up(self, stream: Stream, code: int) -> None:
+        """The client waits no more: so does the backend, at once."""
+        peer = stream.peer
         if peer is not None:
             unlink(stream, peer)
             peer.reset(code)
@@ -249,7 +266,10 @@ class Held:
         self.on_lost(stream)
 
     def on_lost(self, stream: Stream) -> None:
+        self.shut(stream, Code.CANCELLED)
+
+    def shut(self, stream: Stream, code: int) -> None:
         self._upstream.cancel(self._waiter)
         stream.sink = NOWHERE
-        self._ledger.finish(stream, Code.CANCELLED)
-        self._owner.over(Code.CANCELLED)
+        self._ledger.finish(stream, code)
+        self._owner.over(code)

@@ -47,6 +47,10 @@ class Relay:
         from interpose.relay.taps import Watchers
 
         chain = Chain(interceptors)
+        subscribers: list[Interceptor | Tap] = [*interceptors, *taps]
+        for one in subscribers:
+            if unknown := sorted(set(one.methods) - set(METHODS)):
+                raise ValueError(f"{one.name} subscribes to {', '.join(unknown)}: no such CRI method")
         for name in chain.methods:
             if METHODS[name].server_streaming:
                 raise ValueError(f"{name} streams its replies: it can be tapped, not intercepted")

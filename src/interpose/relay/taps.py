@@ -117,6 +117,10 @@ class TappedRequests(Requests):
         super().on_lost(stream)
         self._view.end(Code.CANCELLED)
 
+    def shut(self, stream: Stream, code: int) -> None:
+        super().shut(stream, code)
+        self._view.end(code)
+
 
 class TappedReplies(Replies):
     """Replies, seen by taps."""

@@ -23,6 +23,7 @@ _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 1.0
 _DIAL_TIMEOUT: Final = 5.0
 _MOST_CONNECTIONS: Final = 64
+_LOOK_AGAIN: Final = 0.02
 
 
 class Waiter:
@@ -62,6 +63,7 @@ class Upstream:
         self._waiters: dict[Waiter, None] = {}
         self._tasks = TaskBag()
         self._dialling = False
+        self._polling = False
         self._closing = False
         self._since = time.monotonic()
 
@@ -136,9 +138,18 @@ class Upstream:
     def _dial(self) -> None:
         calls = sum(len(conn.streams) for conn in self._links)
         full = len(self._links) >= _MOST_CONNECTIONS or calls >= self._limits.streams
+        if full and self._waiters and not self._polling:
+            self._polling = True
+            asyncio.get_running_loop().call_later(_LOOK_AGAIN, self._poll)
         if not self._dialling and not self._closing and not full:
             self._dialling = True
             self._tasks.spawn(self._keep_dialling(), name=f"dial {self.path}")
+
+    def _poll(self) -> None:
+        """No further connection may be dialled, so a waiting call needs a place that another one leaves."""
+        self._polling = False
+        self._serve_waiters()
+        self._hub.flush()
 
     async def _connect(self) -> None:
         """Dial and wait for the backend's settings: only they say how many calls a connection takes."""
