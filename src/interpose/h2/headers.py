@@ -81,32 +81,46 @@ _CODES: Final = {b"%d" % code: code for code in range(17)}
 
 
 class Headers:
-    """A decoded header block. Shared between calls by the decoder's memo, hence never changed."""
+    """A decoded header block. Shared between calls by the decoder's memo, hence never changed.
 
-    __slots__ = ("event", "fields", "grpc_code", "grpc_status", "oversized", "path", "shape", "size", "wire")
+    `event` is the shape as a plain number for the state table; a list over the limit may not come at any time.
+    `grpc_code` is -1 without a grpc-status, and 2 (UNKNOWN) if that is no code.
+    """
 
-    def __init__(self, fields: list[Field], size: int, *, oversized: bool = False) -> None:
+    __slots__ = ("_size", "event", "fields", "grpc_code", "grpc_status", "path", "shape", "wire")
+
+    def __init__(self, fields: list[Field], size: int = 0) -> None:
         self.fields = fields
-        self.size = size
-        self.oversized = oversized
-        kinds = bytes([field.kind for field in fields])
+        self._size = size
         self.wire = b"".join([field.wire for field in fields])
-        shape = shape_of(kinds)
-        where = kinds.find(PATH)
-        self.path = fields[where].value if where >= 0 else b""
-        where = kinds.find(GRPC_STATUS)
-        self.grpc_status = fields[where].value if where >= 0 else None
-        # Counted for every call, hence worked out once per block: -1 without a status, 2 (UNKNOWN) if it is no code.
-        self.grpc_code = _CODES.get(self.grpc_status, 2) if self.grpc_status is not None else -1
-        if shape is Shape.RESPONSE:
-            status = fields[0].value
-            if len(status) != 3 or not status.isdigit():
-                shape = Shape.MALFORMED
-            elif status[0] == 0x31:
-                shape = Shape.INTERIM
-        self.shape = shape
-        # Plain number for the state table. A list over the limit may not come at any time.
-        self.event = 0 if oversized else int(shape) * 2
+        self.shape, self.event, path_at, status_at = _layout(bytes([field.kind for field in fields]))
+        self.path = fields[path_at].value if path_at >= 0 else b""
+        self.grpc_status: bytes | None = None
+        self.grpc_code = -1
+        if status_at >= 0:
+            self.grpc_status = fields[status_at].value
+            self.grpc_code = _CODES.get(self.grpc_status, 2)
+        if self.event == _RESPONSE_EVENT:
+            self._look_at_status(fields[0].value)
+        if size:
+            self.event = 0
+
+    def _look_at_status(self, status: bytes) -> None:
+        if len(status) != 3 or not status.isdigit():
+            self.shape = Shape.MALFORMED
+        elif status[0] == 0x31:
+            self.shape = Shape.INTERIM
+        self.event = int(self.shape) * 2
+
+    @property
+    def oversized(self) -> bool:
+        """Whether the list was over the limit; `fields` are then only its beginning."""
+        return self._size > 0
+
+    @property
+    def size(self) -> int:
+        """The size of the whole list, as RFC 7541 4.1 counts."""
+        return self._size or sum(field.size for field in self.fields)
 
     def get(self, name: bytes) -> bytes | None:
         """The first value of this name."""
@@ -126,7 +140,6 @@ _RESPONSE: Final = re.compile(rb"\x05[\x00\x07]*\Z")
 _TRAILERS: Final = re.compile(rb"[\x00\x07]*\Z")
 
 
-@lru_cache(maxsize=256)
 def shape_of(kinds: bytes) -> Shape:
     """Decide by the kinds alone; a 1xx status is told apart later, by its value."""
     if kinds[:1] == b"\x05":
@@ -134,6 +147,16 @@ def shape_of(kinds: bytes) -> Shape:
     if _TRAILERS.match(kinds):
         return Shape.TRAILERS
     return Shape.REQUEST if _REQUEST.match(kinds) else Shape.MALFORMED
+
+
+@lru_cache(maxsize=256)
+def _layout(kinds: bytes) -> tuple[Shape, int, int, int]:
+    """Shape, event, and where the path and the grpc-status stand (-1: nowhere)."""
+    shape = shape_of(kinds)
+    return shape, int(shape) * 2, kinds.find(PATH), kinds.find(GRPC_STATUS)
+
+
+_RESPONSE_EVENT: Final = int(Shape.RESPONSE) * 2
 
 
 def kind_of(name: bytes) -> int:

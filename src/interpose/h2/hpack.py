@@ -41,6 +41,8 @@ class HpackDecoder:
     def __init__(self, huffman: HuffmanDecoder, max_list: int) -> None:
         self._huffman = huffman
         self._max_list = max_list
+        # So many fields of a short block cannot be over the limit: each is an entry of the table, or shorter than one.
+        self._harmless = max_list // (TABLE_SIZE + 64)
         self._table: list[Field] = list(_STATIC)  # index 1 is the first; dynamic entries follow, newest first
         self._used = 0
         self._capacity = TABLE_SIZE
@@ -95,22 +97,30 @@ class HpackDecoder:
                     self._used += field.size
                     while self._used > self._capacity:
                         self._used -= table.pop().size
-        # Fields are shared with the table, so a bomb costs a list of references until here, and nothing after.
-        size = sum([field.size for field in fields])
-        limit = self._max_list
-        if size > limit:
-            if size > limit * _BOMB:
-                raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "header list decompresses to far over the limit")
-            fields = _within(fields, limit)
-        headers = Headers(fields, size, oversized=size > limit)
+        if len(fields) > self._harmless or end > _MEMO_LONGEST:
+            headers = self._measured(fields)
+        else:
+            headers = Headers(fields)
         if changed:
             if self.memo:
                 self.memo.clear()
-        elif end <= _MEMO_LONGEST and size <= _MEMO_LARGEST:
+        elif end <= _MEMO_LONGEST and len(headers.wire) <= _MEMO_LARGEST:
             if len(self.memo) >= _MEMO_ENTRIES:
                 self.memo.clear()
             self.memo[block] = headers
         return headers
+
+    def _measured(self, fields: list[Field]) -> Headers:
+        """Many fields, or long ones: they have to keep to the limit.
+
+        They are shared with the table, so a bomb costs a list of references until here, and nothing after.
+        """
+        size = sum([field.size for field in fields])
+        if size > self._max_list * _BOMB:
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "header list decompresses to far over the limit")
+        if size > self._max_list:
+            return Headers(_within(fields, self._max_list), size)
+        return Headers(fields)
 
     def _literal(self, block: bytes, byte: int, position: int) -> tuple[Field, int]:
         mask = 0x3F if byte & 0x40 else 0x0F

@@ -99,7 +99,7 @@ class Relay:
                 or conn is None
                 or len(conn.streams) >= conn.stream_limit
                 or conn.blocked
-                or headers.oversized
+                or not headers.event  # over the limit
             ):
                 self._open_slowly(link, stream, headers, route, end)
                 return

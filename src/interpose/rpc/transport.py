@@ -17,8 +17,9 @@ from interpose.h2.huffman import HuffmanDecoder
 
 _log = logging.getLogger(__name__)
 
-# How long an answer to PING may wait for company.
-_LATE: Final = 0.001
+# How long an answer to PING may wait for company. Keep-alive probes allow seconds; grpc-go's bandwidth probes come one
+# at a time, and a timer for each answer would be a turn of the loop of its own.
+_LATE: Final = 0.02
 # Above this much unwritten output a connection takes no more DATA; streams then wait in their bounded queues.
 _HIGH_WATER: Final = 512 * 1024
 # Frames that no window bounds (headers, resets, answers to PING) may pile up to here when a peer does not read.

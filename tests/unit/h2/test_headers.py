@@ -93,8 +93,8 @@ def test_allowed_fields(pair: Pair) -> None:
 def test_oversized_is_no_event_that_may_come() -> None:
     """A list over the limit counts as malformed for the state table, whatever its shape."""
     fields = [make_field(*pair) for pair in REQUEST]
-    assert Headers(fields, 10**6, oversized=True).event == 0
-    assert Headers(fields, 10).event == Shape.REQUEST * 2
+    assert (Headers(fields, 10**6).event, Headers(fields, 10**6).size) == (0, 10**6)
+    assert (Headers(fields).event, Headers(fields).size) == (Shape.REQUEST * 2, sum(field.size for field in fields))
 
 
 def test_looked_up_fields() -> None:

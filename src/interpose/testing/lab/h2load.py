@@ -13,6 +13,7 @@ from interpose.testing.lab.processes import LabError, missing_programs
 from interpose.testing.lab.rawload import EMPTY_MESSAGE, VERSION_PATH, Timing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -21,7 +22,9 @@ def missing() -> str | None:
     return missing_programs("h2load")
 
 
-def run(folder: Path, socket: Path, *, count: int, streams: int, timeout: float = 120.0) -> Timing:
+def run(
+    folder: Path, socket: Path, *, count: int, streams: int, timeout: float = 120.0, options: Sequence[str] = ()
+) -> Timing:
     """`count` calls of Version over one connection with this many streams in flight; any failed call is an error."""
     body, log = folder / "h2load.body", folder / "h2load.log"
     body.write_bytes(EMPTY_MESSAGE)
@@ -42,7 +45,7 @@ def run(folder: Path, socket: Path, *, count: int, streams: int, timeout: float 
         f"unix:{socket}",
     ]
     argv += ["--log-file", str(log), "-H", "content-type: application/grpc", "-H", "te: trailers"]
-    argv += [f"http://localhost{VERSION_PATH.decode()}"]
+    argv += [*options, f"http://localhost{VERSION_PATH.decode()}"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout, check=False)
     if done.returncode != 0 or f"{count} succeeded" not in done.stdout:
         raise LabError(f"{' '.join(argv)}\n{done.stdout[-800:]}{done.stderr}")
