@@ -10,9 +10,10 @@ from interpose.h2.headers import Headers
 from interpose.h2.huffman import HuffmanDecoder
 from interpose.h2.limits import Limits
 from interpose.h2.monomorphic import own_code
-from interpose.h2.states import HEAD
+from interpose.h2.states import BODY, HEAD
 from interpose.h2.stream import Sink, Stream
 
+_pack: Final = frames.SHORT_HEAD.pack
 # Stream ids run out after a billion calls; stop well before.
 _LAST_USABLE: Final = frames.LARGEST_STREAM_ID - 20_000
 
@@ -56,9 +57,16 @@ class ClientConnection(Connection):
         self._next = number + 2
         if number > _LAST_USABLE:
             self.retire()
-        stream = ClientStream(self, number, HEAD, sink)
-        self.streams[number] = stream
-        stream.send_headers(wire, end)
+        self.streams[number] = stream = ClientStream(self, number, HEAD, sink)
+        size = len(wire)
+        if self.table_update or size > frames.DEFAULT_FRAME_SIZE or end:
+            stream.send_headers(wire, end)
+        else:  # the same, for what every call does
+            out = self.out
+            if not out:
+                self.dirty.append(self)
+            out += (_pack(0, size, frames.HEADERS_WHOLE, number), wire)
+            stream.sending = BODY
         return stream
 
     def on_new_headers(self, number: int, headers: Headers, end: int) -> None:

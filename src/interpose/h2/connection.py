@@ -70,7 +70,7 @@ class Connection(Control):
         memo = self._decoder.memo
         view: memoryview | None = None
         while position <= last:
-            high, length, kind, flags, number = _unpack_short(data, position)
+            high, length, what, number = _unpack_short(data, position)
             start = position + 9
             position = start + length
             if high or position > size:
@@ -78,7 +78,7 @@ class Connection(Control):
                     raise _oversized(high << 16 | length)
                 position = start - 9
                 break
-            if kind == 0:  # DATA
+            if what < 0x100:  # DATA
                 received += length
                 stream = streams.get(number)
                 if stream is None:
@@ -87,11 +87,11 @@ class Connection(Control):
                         continue
                 # The table's row for BODY, spelled out: anything else is an error.
                 if stream.receiving != BODY or length > stream.receive_window:
-                    self._refuse_data(stream, flags, length)
+                    self._refuse_data(stream, what, length)
                     continue
                 stream.receive_window -= length
-                if flags > 1 and flags & 8:  # PADDED
-                    payload = self._unpad_data(stream, data, start, position, flags)
+                if what > 1 and what & 8:  # PADDED
+                    payload = self._unpad_data(stream, data, start, position, what)
                 elif length < _VIEW_FROM:
                     payload = data[start:position]
                 else:
@@ -100,51 +100,50 @@ class Connection(Control):
                     if view is None:
                         view = memoryview(data)
                     payload = view[start:position]  # type: ignore[assignment]
-                if flags == 0 or (flags == 1 and self.accepting):
+                if what == 0 or (what == 1 and self.accepting):
                     # The end of a request is nobody's concern but the peer's; that of a reply is the sink's.
                     peer = stream.splice
                     if peer is not None and peer.ready and length <= peer.send_window:
                         other = peer.conn
-                        if (length or flags) and length <= other.send_window and not other.blocked:
+                        if (length or what) and length <= other.send_window and not other.blocked:
                             # Nothing in the way: what `sink.on_data` and `peer.send_data` would do.
                             peer.send_window -= length
                             other.send_window -= length
                             out = other.out
                             if not out:
                                 dirty.append(other)
-                            out += (_pack_short(0, length, 0, flags, peer.number), payload)
-                            if flags == 0:
+                            out += (_pack_short(0, length, what, peer.number), payload)
+                            if what:
+                                stream.receiving = peer.sending = DONE
+                                peer.ready = False
+                                if peer.receiving == DONE:
+                                    other.drop(peer)
+                                if stream.sending == DONE:
+                                    self.drop(stream)
+                            else:
                                 stream.unacked += length
                                 if stream.unacked >= self.credit_step:
                                     stream.give_credit()
-                                continue
-                            stream.receiving = peer.sending = DONE
-                            peer.ready = False
-                            if peer.receiving == DONE:
-                                other.drop(peer)
-                            if stream.sending == DONE:
-                                self.drop(stream)
                             continue
-                if flags & 1:  # END_STREAM
+                if what & 1:  # END_STREAM
                     stream.receiving = DONE
                     stream.sink.on_data(stream, payload, True)
                     if stream.sending == DONE:
                         self.drop(stream)
-                    continue
-                if length:
+                elif length:
                     stream.sink.on_data(stream, payload, False)
                 else:
                     self._guard.idle("empty DATA")
-            elif kind == 1:  # HEADERS
+            elif what < 0x200:  # HEADERS
                 if length > _LARGEST:
                     raise _oversized(length)
-                if flags == 4 or flags == 5:
+                if what == 0x104 or what == 0x105:  # END_HEADERS, without and with END_STREAM
                     block = data[start:position]
                 else:
-                    block = self._strip(data, start, position, flags, number)
-                    if not flags & 4:
+                    block = self._strip(data, start, position, what, number)
+                    if not what & 4:
                         self._fragments = [block]
-                        self._fragment_of = (number, flags)
+                        self._fragment_of = (number, what)
                         position = self._gather(data, position)
                         continue
                 headers = memo.get(block)
@@ -152,62 +151,66 @@ class Connection(Control):
                     headers = self._decoder.decode(block)
                 stream = streams.get(number)
                 if stream is None:
-                    self.on_new_headers(number, headers, flags & 1)
+                    self.on_new_headers(number, headers, what & 1)
                     continue
-                state = RECEIVING[stream.receiving][headers.event + (flags & 1)]
-                if state < 0:
-                    self._refuse_block(stream, headers, state)
-                    continue
-                stream.receiving = state
-                if flags & 1:
+                if what & 1:
+                    state = RECEIVING[stream.receiving][headers.event + 1]
+                    if state < 0:
+                        self._refuse_block(stream, headers, state)
+                        continue
+                    stream.receiving = state
                     stream.sink.on_headers(stream, headers, True)
                     if stream.sending == DONE:
                         self.drop(stream)
                     continue
+                state = RECEIVING[stream.receiving][headers.event]
+                if state < 0:
+                    self._refuse_block(stream, headers, state)
+                    continue
+                stream.receiving = state
                 peer = stream.splice
                 if peer is not None and peer.ready:
                     other = peer.conn
                     wire = headers.wire
-                    if not other.table_update and len(wire) <= _LARGEST:
+                    length = len(wire)
+                    if not other.table_update and length <= _LARGEST:
                         out = other.out
                         if not out:
                             dirty.append(other)
-                        out += (_pack_short(0, len(wire), 1, 4, peer.number), wire)
+                        out += (_pack_short(0, length, 0x104, peer.number), wire)
                         peer.sending = BODY
                         # Unary replies come as headers, one small DATA and trailers in a row: take the rest along.
                         if position > last or state != BODY:
                             continue
-                        high, length, kind, flags, following = _unpack_short(data, position)
+                        high, length, what, following = _unpack_short(data, position)
                         start = position + 9
                         after = start + length
                         if (
-                            following != number
-                            or kind != 0
-                            or flags != 0
+                            what
+                            or following != number
                             or after > last
+                            or length >= _VIEW_FROM
+                            or not length
                             or high
-                            or not 0 < length < _VIEW_FROM
                             or length > stream.receive_window
                             or length > peer.send_window
                             or length > other.send_window
                             or other.blocked
                         ):
                             continue
-                        payload = data[start:after]
-                        high, length, kind, flags, following = _unpack_short(data, after)
-                        end = after + 9 + length
-                        if following != number or kind != 1 or flags != 5 or high or end > size:
+                        high, rest, what, following = _unpack_short(data, after)
+                        end = after + 9 + rest
+                        if what != 0x105 or following != number or end > size or high:
                             continue
                         trailers = memo.get(data[after + 9 : end])
                         if trailers is None or trailers.event != _TRAILERS:
                             continue
                         position = end
-                        length = len(payload)
                         received += length
                         stream.receive_window -= length
                         peer.send_window -= length
                         other.send_window -= length
-                        out += (_pack_short(0, length, 0, 0, peer.number), payload)
+                        out += (_pack_short(0, length, 0, peer.number), data[start:after])
                         stream.receiving = DONE
                         stream.sink.on_headers(stream, trailers, True)
                         if stream.sending == DONE:
@@ -216,8 +219,9 @@ class Connection(Control):
                 stream.sink.on_headers(stream, headers, False)
             elif length > _LARGEST:
                 raise _oversized(length)
-            elif kind < frames.CONTINUATION:
-                self._handlers[kind](number & frames.LARGEST_STREAM_ID, flags, data[start:position])  # type: ignore[misc]
+            elif (kind := what >> 8) < frames.CONTINUATION:
+                payload = data[start:position]
+                self._handlers[kind](number & frames.LARGEST_STREAM_ID, what & 0xFF, payload)  # type: ignore[misc]
             elif kind == frames.CONTINUATION:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "CONTINUATION without HEADERS")
             else:

@@ -37,9 +37,13 @@ LARGEST_STREAM_ID: Final = (1 << 31) - 1
 
 # Length and type share the first word: one unpack gives all four parts of a frame header.
 FRAME_HEAD: Final = Struct(">IBI")
-# The same nine bytes for the data path, where no arithmetic is the fastest: (0, length, type, flags, stream). The first
-# byte is the length's highest, which no frame that we send or take needs.
-SHORT_HEAD: Final = Struct(">BHBBI")
+# The same nine bytes for the data path, where no arithmetic is the fastest: (0, length, type and flags, stream). The
+# first byte is the length's highest, which no frame that we send or take needs.
+SHORT_HEAD: Final = Struct(">BHHI")
+DATA_PLAIN: Final = 0x000
+DATA_END: Final = 0x001
+HEADERS_WHOLE: Final = 0x104  # END_HEADERS
+HEADERS_END: Final = 0x105  # END_HEADERS and END_STREAM
 HEAD_SIZE: Final = 9
 _SETTING: Final = Struct(">HI")
 _WINDOW_UPDATE: Final = Struct(">IBII")

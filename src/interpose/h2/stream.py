@@ -111,13 +111,13 @@ class Stream:
         if not out:
             conn.dirty.append(conn)
         if end:
-            out += (_pack(0, size, 1, 5, self.number), wire)
+            out += (_pack(0, size, frames.HEADERS_END, self.number), wire)
             self.sending = DONE
             self.ready = False
             if self.receiving == DONE:
                 conn.drop(self)
         else:
-            out += (_pack(0, size, 1, 4, self.number), wire)
+            out += (_pack(0, size, frames.HEADERS_WHOLE, self.number), wire)
             self.sending = BODY
 
     def _send_headers_slowly(self, wire: bytes, end: bool) -> None:
@@ -147,10 +147,10 @@ class Stream:
         if not out:
             conn.dirty.append(conn)
         if end:
-            out += (_pack(0, size, 0, 1, self.number), data)
+            out += (_pack(0, size, frames.DATA_END, self.number), data)
             self._sent_all()
         else:
-            out += (_pack(0, size, 0, 0, self.number), data)
+            out += (_pack(0, size, frames.DATA_PLAIN, self.number), data)
         return size
 
     def send_body(self, data: bytes, end: bool) -> None:
@@ -215,7 +215,7 @@ class Stream:
         for start in range(0, size, DEFAULT_FRAME_SIZE) if size else (0,):
             part = data[start : min(start + DEFAULT_FRAME_SIZE, size)]
             final = end and last and start + len(part) == size
-            conn.emit(_pack(0, len(part), 0, 1 if final else 0, self.number))
+            conn.emit(_pack(0, len(part), frames.DATA_END if final else frames.DATA_PLAIN, self.number))
             conn.out.append(part)
         self.send_window -= size
         conn.send_window -= size

@@ -7,6 +7,7 @@ Flow control is per hop: a stream gets credit when its bytes were written to the
 reader fills one stream window of memory, and then its own sender waits.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
@@ -15,7 +16,7 @@ from interpose.h2.errors import ErrorCode
 from interpose.h2.headers import Headers
 from interpose.h2.states import DONE
 from interpose.h2.stream import NOWHERE, Stream
-from interpose.relay.stats import MethodStats
+from interpose.relay.stats import BOUNDS, MethodStats
 from interpose.rpc.answer import answer, stop_upload
 from interpose.rpc.status import Code, code_of_http, code_of_reset
 from interpose.rpc.upstream import Upstream, Waiter
@@ -133,13 +134,16 @@ class Replies:
         client.send_headers(headers.wire, end)
         if end:
             stats = client.call
-            if stats is not None:  # the same as Ledger.finish, which every call would pay for
+            if stats is not None:  # what Ledger.finish does, without the calls that every call would pay for
                 client.call = None
                 window = stream.conn.stream_window
                 stats.bytes_received += window - client.receive_window + client.credited
                 stats.bytes_sent += window - stream.receive_window + stream.credited
                 code = headers.grpc_code
-                stats.finish(code if code >= 0 else code_of(headers), self._clock() - client.since)
+                stats.codes[code if code >= 0 else code_of(headers)] += 1
+                elapsed = self._clock() - client.since
+                stats.backend_buckets[bisect_left(BOUNDS, elapsed)] += 1
+                stats.backend_sum += elapsed
             if client.receiving == DONE:
                 client.peer = stream.peer = client.splice = stream.splice = None
 
