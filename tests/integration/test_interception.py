@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -104,6 +105,25 @@ async def test_refusal_after_proceed_replaces_the_reply(scratch: Path) -> None:
         assert status is not None
         assert (status.code, status.message) == (Code.ABORTED, "changed my mind")
         assert len(it.backend.requests) == 1
+
+
+@pytest.mark.parametrize("proceeds", [False, True])
+@pytest.mark.parametrize("nonsense", [None, b"bytes", refusal(99, "no such code")], ids=["none", "bytes", "bad code"])
+async def test_nonsense_instead_of_a_reply_is_a_failure_like_any_other(
+    scratch: Path, nonsense: Any, proceeds: bool
+) -> None:
+    """The call passes without the interceptor, and the mistake is counted."""
+
+    async def answer(call: Call, proceed: Proceed) -> Reply:
+        if proceeds:
+            await proceed()
+        return nonsense  # type: ignore[no-any-return]
+
+    async with seams(scratch, Stub(answer)) as it:
+        it.backend.answer = RawAnswer(answer_headers(), frame(REPLY))
+        assert (await it.call(ODD)).body == frame(REPLY)
+        assert len(it.backend.requests) == 1
+        assert it.errors == {("stub", "CreateContainer", "after" if proceeds else "before"): 1}
 
 
 async def test_interceptor_can_answer_by_itself(scratch: Path) -> None:

@@ -7,10 +7,13 @@ answer that `proceed` gave is returned. Each is counted, and logged once per int
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from interpose.relay.interceptor import Call, Interceptor, Reply
 
 _log = logging.getLogger(__name__)
+
+_LAST_CODE: Final = 16
 
 Last = Callable[[Call], Awaitable[Reply]]
 
@@ -50,7 +53,12 @@ class Chain:
             return answers[0]
 
         try:
-            return await interceptor.intercept(call, proceed)
+            reply = await interceptor.intercept(call, proceed)
+            if not isinstance(reply, Reply) or not 0 <= reply.code <= _LAST_CODE:
+                raise TypeError(
+                    f"interceptor {interceptor.name} returned {reply!r}, which is no reply with a gRPC code"
+                )
+            return reply
         except Exception as error:
             self._note(interceptor, call, "after" if answers else "before", error)
             if answers:

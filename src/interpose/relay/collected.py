@@ -173,16 +173,18 @@ class Collected:
         self._sent_body = bytes(self._body)
         self._body.clear()
         try:
-            reply = await self._through_chain()
-        except RpcError as error:
-            reply = Reply(code=error.code, message=error.message)
+            try:
+                reply = await self._through_chain()
+            except RpcError as error:
+                reply = Reply(code=error.code, message=error.message)
+            self._send(reply)
         except Exception:
+            # A bug of ours, or a reply that cannot be written: the caller has to hear something.
             self._end(Code.INTERNAL)
             answer(stream, Code.INTERNAL, "internal error")
-            owner.hub.flush()
             raise
-        self._send(reply)
-        owner.hub.flush()
+        finally:
+            owner.hub.flush()
 
     async def _through_chain(self) -> Reply:
         owner = self._owner
@@ -235,13 +237,14 @@ class Collected:
 
     def _send(self, reply: Reply) -> None:
         stream, raw, stats = self._stream, reply.raw, self._stream.call
+        code = Code(reply.code)
         message = reply.body.data() if reply.body is not None and reply.body.readable else None
         if message is not None:
             self._show(Direction.REPLY, message)
-        self._end(reply.code)
+        self._end(code)
         if raw is None or raw.failure is not None:
-            if message is None or reply.code != Code.OK:
-                answer(stream, Code(reply.code), reply.message)
+            if message is None or code is not Code.OK:
+                answer(stream, code, reply.message)
                 return
             headers, body, trailers = RESPONSE_HEADERS, frame(message), status_trailers(Code.OK, "")
         else:
