@@ -53,11 +53,9 @@ class Chain:
             return answers[0]
 
         try:
-            reply = await interceptor.intercept(call, proceed)
+            reply: object = await interceptor.intercept(call, proceed)  # somebody else's code: look before believing
             if not isinstance(reply, Reply) or not 0 <= reply.code <= _LAST_CODE:
-                raise TypeError(
-                    f"interceptor {interceptor.name} returned {reply!r}, which is no reply with a gRPC code"
-                )
+                raise TypeError(f"{interceptor.name} returned {reply!r}, which is no reply with a gRPC code")
             return reply
         except Exception as error:
             self._note(interceptor, call, "after" if answers else "before", error)
