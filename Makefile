@@ -2,7 +2,7 @@
 #   make PYTHON=python3.12 test      another interpreter
 #   make bench ARGS='--quick'        further options for bench, fuzz, soak and pytest
 
-PYTHON ?= python3
+PYTHON ?= $(shell tools/pick_python.sh)
 VENV ?= .venv
 BIN := $(VENV)/bin
 # Named after the interpreter: another one makes the environment anew.

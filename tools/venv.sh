@@ -20,7 +20,7 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
     exit 1
 fi
 
-version() { "$1" -c 'import sys; print(sys.implementation.name, sys.version_info[:2])'; }
+version() { "$1" -c 'import sys; print(sys.implementation.name, sys.version_info[:3], sys.base_prefix)'; }
 if [ ! -x "$venv/bin/python" ] || [ "$(version "$venv/bin/python")" != "$(version "$python")" ]; then
     echo "making $venv with $("$python" -V)"
     "$python" -m venv --clear "$venv"

@@ -84,6 +84,8 @@ async def test_graceful_stop_of_the_backend_loses_no_call(relay_path: Path, runt
             await asyncio.wait_for(entered.wait(), 5)
             stopping = asyncio.create_task(old.stop(10))
             await eventually(lambda: not stack.runtime.up, "GOAWAY to arrive")
+            # grpcio removes the path when it stops listening, whoever has bound it since.
+            await eventually(lambda: not runtime_path.exists(), "the old server to remove its path")
             async with grpc_server(runtime_path, service.handlers()):
                 assert await channel.unary_unary("/test.Echo/Unary")(b"next") == b"next"
                 gate.set()
