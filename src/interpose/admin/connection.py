@@ -8,7 +8,6 @@ Invariant: `serve` never raises but for cancellation, and always closes the sock
 import asyncio
 import logging
 import socket
-import struct
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, unquote
 
@@ -19,17 +18,16 @@ from interpose.admin.routes import (
     BadRequestError,
     Hijack,
     Match,
-    Peer,
     Request,
     Response,
     RouteTable,
     error_response,
     find,
 )
+from interpose.host.peers import PeerCredentials, peer_credentials
 from interpose.instrumentation.logging import kv
 
 _log = logging.getLogger(__name__)
-_UCRED = struct.Struct("3i")
 _CHUNK = 65536
 _LINGER = 2.0  # seconds a client we turned away has to read the answer
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]", "::1")
@@ -168,7 +166,7 @@ class _Conversation:
             await self._loop.sock_sendall(self._sock, data)
 
 
-def _to_request(head: h11.Request, body: bytes, peer: Peer | None) -> Request:
+def _to_request(head: h11.Request, body: bytes, peer: PeerCredentials | None) -> Request:
     # By hand: a URL parser would read //x as a host, and http://x/y must give /y.
     path, _, query = head.target.decode("latin-1").partition("?")
     if "://" in path and not path.startswith("/"):
@@ -187,10 +185,10 @@ def _with_rest(request: Request, rest: str) -> Request:
     return replace(request, rest=rest) if rest else request
 
 
-def _peer_of(sock: socket.socket) -> Peer | None:
+def _peer_of(sock: socket.socket) -> PeerCredentials | None:
     if sock.family != socket.AF_UNIX:
         return None
-    return Peer(*_UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)))
+    return peer_credentials(sock)
 
 
 def _is_loopback_host(host: str) -> bool:

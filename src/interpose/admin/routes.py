@@ -6,20 +6,14 @@ from dataclasses import dataclass, field
 from socket import socket
 from typing import NamedTuple, TypeAlias
 
+from interpose.host.peers import PeerCredentials
+
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 
 
 class BadRequestError(Exception):
     """The client sent something a handler cannot use: answered as 400 with this text."""
-
-
-class Peer(NamedTuple):
-    """Who is at the other end of a unix socket, as the kernel says."""
-
-    pid: int
-    uid: int
-    gid: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +28,7 @@ class Request:
     query: tuple[tuple[str, str], ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
     body: bytes = b""
-    peer: Peer | None = None
+    peer: PeerCredentials | None = None
     rest: str = ""
 
     def json(self) -> object:

@@ -8,6 +8,7 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from interpose.h2.headers import Headers
 from interpose.h2.stream import Stream
@@ -42,12 +43,12 @@ class Watchers:
     ) -> None:
         """Hand a message to taps."""
         for tap in taps:
-            self._guard(tap, lambda tap=tap: tap.on_message(call, method, origin, direction, message))  # type: ignore[misc]
+            self._guard(tap, partial(tap.on_message, call, method, origin, direction, message))
 
     def end(self, taps: Sequence[Tap], call: int, method: Method, code: int) -> None:
         """Tell taps that a call is over."""
         for tap in taps:
-            self._guard(tap, lambda tap=tap: tap.on_end(call, method, code))  # type: ignore[misc]
+            self._guard(tap, partial(tap.on_end, call, method, code))
 
     def _guard(self, tap: Tap, action: Callable[[], None]) -> None:
         try:

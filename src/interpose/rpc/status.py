@@ -42,7 +42,7 @@ class RpcError(Exception):
 
 
 # What a reset without a status means to a gRPC caller (gRPC over HTTP/2, "Errors").
-_RESET_CODES = {
+_RESET_CODES: dict[int, Code] = {
     ErrorCode.NO_ERROR: Code.INTERNAL,
     ErrorCode.PROTOCOL_ERROR: Code.INTERNAL,
     ErrorCode.INTERNAL_ERROR: Code.INTERNAL,
@@ -71,7 +71,7 @@ _HTTP_CODES = {
 
 def code_of_reset(error: int) -> Code:
     """The gRPC code a caller sees when its stream is reset with this HTTP/2 error."""
-    return _RESET_CODES.get(error, Code.UNKNOWN)  # type: ignore[call-overload, no-any-return]
+    return _RESET_CODES.get(error, Code.UNKNOWN)
 
 
 def code_of_http(status: int) -> Code:

@@ -169,3 +169,22 @@ def open_call(bench: Bench[ClientConnection], *, end: bool = False) -> Stream:
 
 def _idle(what: str, stream: Stream) -> None:
     """Nothing to do."""
+
+
+def opened(limits: Limits | None = None, *settings: tuple[int, int]) -> Bench[ServerConnection]:
+    """A server with stream 1 open; its events and frames so far are forgotten."""
+    bench = server(limits, *settings)
+    bench.feed(bench.request(1))
+    assert bench.events[0][:2] == ("request", 1)
+    bench.bytes_out()
+    return bench
+
+
+def reset_code(bench: Bench[ServerConnection], number: int = 1) -> int:
+    """The stream was reset, and both the peer and the sink were told the same; the connection goes on."""
+    (frame,) = bench.frames("RST_STREAM")
+    assert frame.stream == number
+    assert bench.events[-1] == ("reset", number, frame.code)
+    assert bench.code is None
+    assert number not in bench.conn.streams
+    return frame.code

@@ -5,30 +5,10 @@ import pytest
 from interpose.h2.errors import ErrorCode
 from interpose.h2.headers import encode
 from interpose.h2.limits import Limits
-from interpose.h2.server import ServerConnection
 from interpose.testing import h2bench, h2peer
-from interpose.testing.h2bench import REQUEST, Bench
+from interpose.testing.h2bench import REQUEST, opened, reset_code
 
 WINDOW = 4
-
-
-def opened(limits: Limits | None = None, *settings: tuple[int, int]) -> Bench[ServerConnection]:
-    """A server with stream 1 open; its events and frames so far are forgotten."""
-    bench = h2bench.server(limits, *settings)
-    bench.feed(bench.request(1))
-    assert bench.events[0][:2] == ("request", 1)
-    bench.bytes_out()
-    return bench
-
-
-def reset_code(bench: Bench[ServerConnection], number: int = 1) -> int:
-    """The stream was reset, and both the peer and the sink were told the same; the connection goes on."""
-    (frame,) = bench.frames("RST_STREAM")
-    assert frame.stream == number
-    assert bench.events[-1] == ("reset", number, frame.code)
-    assert bench.code is None
-    assert number not in bench.conn.streams
-    return frame.code
 
 
 @pytest.mark.parametrize("kind", [*range(10), 0x42])

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 import pytest
@@ -32,3 +33,9 @@ def spawn() -> Iterator[Spawn]:
     for child in children:
         child.kill()
         child.communicate()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Where the socket goes."""
+    return str(tmp_path / "cri.sock")

@@ -28,12 +28,6 @@ def umask(value: int) -> Iterator[None]:
         os.umask(before)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    """Where the socket goes."""
-    return str(tmp_path / "cri.sock")
-
-
 @pytest.mark.parametrize(
     ("make", "kind"),
     [

@@ -85,12 +85,6 @@ def umask(value: int) -> Iterator[None]:
         os.umask(before)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    """Where the socket goes."""
-    return str(tmp_path / "cri.sock")
-
-
 def test_a_bound_socket_accepts_and_is_private(path: str) -> None:
     """It listens, does not block, is not inherited, has mode 0600, and leaves no temporary file."""
     with closing(bind_unix(path)) as bound:

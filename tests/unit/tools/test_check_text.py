@@ -16,7 +16,7 @@ CHECKOUT = "/srv/" + "builds/project"
     [
         (f"open('{HOME}/file')", "names a path of one machine"),
         (f"see {CHECKOUT}/notes", "names a path of one machine"),
-        ("index https://py" + "pi.org/simple", "names a package registry"),
+        ("index https://py" + "pi.org/" + "simple", "names a package registry"),
     ],
 )
 def test_what_should_not_be_there_is_found(tool: Callable[[str], Any], line: str, reason: str) -> None:
