@@ -4,6 +4,8 @@ A page is a path and a function that returns its text; add a line to PAGES for a
 """
 
 import asyncio
+import io
+import logging
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,7 +17,8 @@ from interpose.cli.koord_runtime_proxy import PROGRAM, help_text
 from interpose.cli.main import SUBCOMMANDS, cli
 from interpose.config.reference import settings_page
 from interpose.h2.limits import Limits
-from interpose.instrumentation.metrics import Family, build_info, gather
+from interpose.instrumentation.logging import LineHandler, LogControl
+from interpose.instrumentation.metrics import Family, build_info, gather, log_collector
 from interpose.instrumentation.process_metrics import process_collector
 from interpose.relay.heartbeat import Heartbeat
 from interpose.relay.methods import API_VERSIONS, METHODS, Carries, Method
@@ -107,6 +110,7 @@ async def families() -> list[Family]:
             connection_collector(listener),
             backend_collector({"runtime": upstream}),
             Heartbeat([]).collect,
+            log_collector(LogControl(logging.getLogger("page"), LineHandler(io.StringIO()))),
             process_collector(),
         ]
     )

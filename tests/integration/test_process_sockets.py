@@ -82,6 +82,19 @@ def test_mode_and_owner_like_the_backend(start_relay: Start, runtime_path: Path)
     assert (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) == (0o620, 0, NOBODY)
 
 
+@needs_root
+def test_mode_and_owner_like_a_backend_that_comes_later(
+    start_relay: Start, start_runtime: Callable[[], Child], runtime_path: Path
+) -> None:
+    """Closed to others until the backend is there, then as the backend's socket is."""
+    relay = start_relay("--socket-like-backend")
+    assert stat.S_IMODE(relay.socket.stat().st_mode) == 0o600
+    start_runtime()
+    mode = runtime_path.stat().st_mode
+    assert stat.S_IMODE(mode) != 0o600
+    wait_for(lambda: relay.socket.stat().st_mode == mode, within=10, what="the mode to be copied")
+
+
 CONNECT_AS = """
 import os, socket, sys
 os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))

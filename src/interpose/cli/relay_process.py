@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from interpose import __version__
-from interpose.cli.relay_sockets import Endpoints, Sockets, acquire, find_endpoints
+from interpose.cli.relay_sockets import Endpoints, Sockets, acquire, copy_owner, find_endpoints
 from interpose.config.settings import LimitSettings, RelaySettings
 from interpose.h2.limits import Limits
 from interpose.host.peers import peer_credentials
@@ -185,7 +185,10 @@ class Daemon:
             ),
             accept=self._relay.accept,
         )
-        self._heartbeat = Heartbeat([self._listener.tick, *(one.tick for one in upstreams.values()), self._pat])
+        self._matched = not settings.socket.like_backend or sockets.matched
+        self._heartbeat = Heartbeat(
+            [self._listener.tick, *(one.tick for one in upstreams.values()), self._match_backend, self._pat]
+        )
         self._admin: AdminServer | None = None
 
     async def run(self, ready: Callable[[], None]) -> int:
@@ -231,6 +234,12 @@ class Daemon:
         _log.info("Relay ended", extra={"kv": {"complete": done}})
         return 0 if done else 1
 
+    def _match_backend(self) -> None:
+        """With `like_backend` and a backend that came after us: its mode and owner are copied once it is there."""
+        runtime = self._upstreams["runtime"]
+        if not self._matched and runtime.up:
+            self._matched = copy_owner(self._sockets.listen, runtime.path)
+
     def _pat(self) -> None:
         # The tick comes once a second and watchdog intervals are many seconds: often enough, and tied to the loop.
         if self._watchdog is not None:
@@ -242,7 +251,7 @@ class Daemon:
             return
         from interpose.admin.server import AdminServer
         from interpose.cli.relay_admin import AdminViews, take_over_handler
-        from interpose.instrumentation.metrics import build_info
+        from interpose.instrumentation.metrics import build_info, log_collector
         from interpose.instrumentation.process_metrics import process_collector
         from interpose.relay.metrics import backend_collector, call_collector, connection_collector
 
@@ -263,6 +272,7 @@ class Daemon:
             connection_collector(self._listener),
             backend_collector(self._upstreams),
             self._heartbeat.collect,
+            log_collector(self._log_control),
             process_collector(),
         ]
         listener = (admin.sock if isinstance(admin, BoundSocket) else admin).dup()

@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import MutableMapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from interpose.config.endpoint import WELL_KNOWN_RUNTIMES, TcpListen, parse_endpoint, parse_listen
 from interpose.config.settings import RelaySettings
@@ -44,6 +45,7 @@ class Sockets:
     listen: BoundSocket
     admin: BoundSocket | socket.socket | None
     predecessor: Predecessor | None = None
+    matched: bool = True  # False: the backend's mode and owner are still to be copied
 
     def close(self) -> None:
         """Stop listening and remove our files."""
@@ -75,17 +77,24 @@ def acquire(settings: RelaySettings, endpoints: Endpoints, environ: MutableMappi
         names = ", ".join(sorted(activated))
         raise ConfigError(f"LISTEN_FDS: one CRI socket is expected beside one named admin, got {names}")
     given = next(iter(activated.values()), None)
-    listen = adopt(given, None, given.getsockname(), owned=False) if given is not None else _bind(settings, endpoints)
+    matched = True
+    if given is not None:
+        listen = adopt(given, None, given.getsockname(), owned=False)
+    else:
+        listen, matched = _bind(settings, endpoints)
     try:
         if admin_given is not None:
-            return Sockets(listen, adopt(admin_given, None, admin_given.getsockname(), owned=False))
-        return Sockets(listen, _bind_admin(settings.admin.listen))
+            admin = adopt(admin_given, None, admin_given.getsockname(), owned=False)
+            return Sockets(listen, admin, matched=matched)
+        return Sockets(listen, _bind_admin(settings.admin.listen), matched=matched)
     except BaseException:
         listen.close()
         raise
 
 
-def _bind(settings: RelaySettings, endpoints: Endpoints) -> BoundSocket:
+def _bind(settings: RelaySettings, endpoints: Endpoints) -> tuple[BoundSocket, bool]:
+    """The CRI socket, and whether it has the mode and owner it is meant to have."""
+    matched = True
     path = parse_endpoint(settings.listen, "--listen")
     mode = settings.socket.mode
     owner = parse_owner(settings.socket.owner, "--socket-owner") if settings.socket.owner else None
@@ -94,9 +103,23 @@ def _bind(settings: RelaySettings, endpoints: Endpoints) -> BoundSocket:
         try:
             mode, uid, gid = owner_like(endpoints.runtime)
         except FileNotFoundError:
+            matched = False
             extra = {"kv": {"endpoint": endpoints.runtime, "mode": f"{mode:04o}"}}
-            _log.warning("Backend socket is not there yet, its mode cannot be copied", extra=extra)
-    return bind_unix(path, mode=mode, uid=uid, gid=gid)
+            _log.warning("Backend socket is not there yet, its mode is copied when it comes", extra=extra)
+    return bind_unix(path, mode=mode, uid=uid, gid=gid), matched
+
+
+def copy_owner(listen: BoundSocket, backend: str) -> bool:
+    """Give our socket the mode and owner of the backend's, which was not there when we bound; False: still not."""
+    try:
+        owner = owner_like(backend)
+        os.chown(listen.path, owner.uid, owner.gid, follow_symlinks=False)
+        Path(listen.path).chmod(owner.mode)
+    except FileNotFoundError:
+        return False
+    except (OSError, ConfigError) as error:
+        _log.error("Mode and owner of the backend's socket could not be copied", extra={"kv": {"err": str(error)}})
+    return True
 
 
 def _bind_admin(where: str) -> BoundSocket | socket.socket | None:

@@ -4,15 +4,16 @@ Structured fields travel as `extra=kv(pod="a/b")`. Messages start with a capital
 carry no values; values go into fields. Secrets never do: metadata of calls is logged through `redacted` only, and
 message bodies are not logged at all.
 
-Invariant: logging never raises into the caller and never stops a relay. A line that cannot be written is counted.
+Invariant: logging never raises into the caller and never makes it wait. A line that cannot be written is counted.
 """
 
 import logging
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Any, Protocol
+
+from interpose.instrumentation.stderr import UnblockedText
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -171,7 +172,7 @@ class LogControl:
 
 def setup(level: str, format: str, stream: TextStream | None = None) -> LogControl:  # noqa: A002 - the setting's name
     """Send all logging of this process to stderr (or `stream`) and return the handle to change or undo it."""
-    handler = LineHandler(sys.stderr if stream is None else stream)
+    handler = LineHandler(UnblockedText() if stream is None else stream)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     root = logging.getLogger()
     control = LogControl(root, handler)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from interpose import __version__
+from interpose.instrumentation.logging import LogControl
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -70,6 +71,16 @@ def build_info() -> Iterable[Family]:
     """The version that runs, as a metric."""
     labels = {"version": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
     yield Family("interpose_build_info", "gauge", "Version of this program; always 1.", [Sample(1, labels)])
+
+
+def log_collector(control: LogControl) -> Collector:
+    """Whether the log is complete."""
+
+    def collect() -> Iterable[Family]:
+        text = "Log lines that were lost because nobody read them, or because they could not be written."
+        yield Family("interpose_log_lines_dropped_total", "counter", text, [Sample(control.dropped)])
+
+    return collect
 
 
 def gather(collectors: Iterable[Collector]) -> list[Family]:
