@@ -100,10 +100,10 @@ def backend_limits(limits: LimitSettings) -> Limits:
 
 
 def _upstreams(endpoints: Endpoints, hub: Hub, limits: LimitSettings) -> dict[str, Upstream]:
-    def make(path: str) -> Upstream:
-        return Upstream(path, hub=hub, limits=backend_limits(limits), wait=limits.backend_wait)
+    def make(path: str, find: Callable[[], str] | None = None) -> Upstream:
+        return Upstream(path, hub=hub, limits=backend_limits(limits), wait=limits.backend_wait, find=find)
 
-    runtime = make(endpoints.runtime)
+    runtime = make(endpoints.runtime, endpoints.find)
     return {"runtime": runtime} | ({"image": make(endpoints.image)} if endpoints.image != endpoints.runtime else {})
 
 

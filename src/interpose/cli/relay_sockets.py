@@ -3,7 +3,7 @@
 import logging
 import os
 import socket
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,22 +20,31 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """The backends, as paths."""
+    """The backends, as paths. With `find` nobody named the runtime: it is looked for again before each dial."""
 
     runtime: str
     image: str
+    find: Callable[[], str] | None = None
 
 
-def find_endpoints(settings: RelaySettings) -> Endpoints:
-    """The configured backends, or the first well-known runtime that exists; the relay waits for what is missing."""
-    runtime = settings.runtime_endpoint
-    if runtime:
-        runtime = parse_endpoint(runtime, "--runtime-endpoint")
+def find_endpoints(settings: RelaySettings, known: Sequence[str] = WELL_KNOWN_RUNTIMES) -> Endpoints:
+    """The configured backends, or the first well-known runtime that exists.
+
+    The relay may start before any runtime does, so a choice that found nothing is not final.
+    """
+
+    def first() -> str:
+        return next((path for path in known if Path(path).exists()), known[0])
+
+    find = None
+    if settings.runtime_endpoint:
+        runtime = parse_endpoint(settings.runtime_endpoint, "--runtime-endpoint")
     else:
-        runtime = next((path for path in WELL_KNOWN_RUNTIMES if os.path.exists(path)), WELL_KNOWN_RUNTIMES[0])  # noqa: PTH110
-        _log.info("Runtime endpoint was chosen", extra={"kv": {"endpoint": runtime}})
+        find = first
+        runtime = first()
+        _log.info("Runtime was looked for in the well-known places", extra={"kv": {"endpoint": runtime}})
     image = parse_endpoint(settings.image_endpoint, "--image-endpoint") if settings.image_endpoint else runtime
-    return Endpoints(runtime, image)
+    return Endpoints(runtime, image, find)
 
 
 @dataclass(slots=True)

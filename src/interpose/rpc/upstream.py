@@ -50,8 +50,11 @@ class Waiter:
 class Upstream:
     """Connections to one unix socket. `up` is what metrics and readiness show."""
 
-    def __init__(self, path: str, *, hub: Hub, limits: Limits, wait: float) -> None:
+    def __init__(
+        self, path: str, *, hub: Hub, limits: Limits, wait: float, find: Callable[[], str] | None = None
+    ) -> None:
         self.path = path
+        self._find = find  # asked before each dial, if where the backend is may only be known when it is there
         self.current: ClientConnection | None = None
         self.dials = 0
         self.failures = 0
@@ -154,6 +157,8 @@ class Upstream:
     async def _connect(self) -> None:
         """Dial and wait for the backend's settings: only they say how many calls a connection takes."""
         loop = asyncio.get_running_loop()
+        if self._find is not None:
+            self.path = self._find()
         async with asyncio.timeout(_DIAL_TIMEOUT):
             _, link = await loop.create_unix_connection(self._connected, self.path)
             if not self._links:
