@@ -6,7 +6,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 import uvloop
 
+from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import Relay
+from interpose.testing.stack import Stack
 
 
 def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, Callable[[], Any]]:
@@ -123,3 +125,10 @@ def admin(scratch: Path) -> Callable[..., tuple[int, str]]:
             connection.close()
 
     return ask
+
+
+@pytest.fixture
+async def channel(stack: Stack) -> AsyncIterator[Any]:
+    """A grpcio client of the test's own `stack`."""
+    async with grpc_channel(stack.socket) as channel:
+        yield channel

@@ -37,13 +37,6 @@ async def stack(relay_path: Path, runtime_path: Path, runtime: FakeRuntime) -> A
         yield stack
 
 
-@pytest.fixture
-async def channel(stack: Stack) -> AsyncIterator[Any]:
-    """A grpcio client of the relay."""
-    async with grpc_channel(stack.socket) as channel:
-        yield channel
-
-
 @pytest.mark.parametrize("version", ["v1", "v1alpha2"])
 async def test_large_list_equals_the_direct_one(channel: Any, runtime_path: Path, version: str) -> None:
     """ListContainers of 1000 containers, byte for byte."""

@@ -36,13 +36,6 @@ async def stack(relay_path: Path, runtime_path: Path, service: EchoService) -> A
         yield stack
 
 
-@pytest.fixture
-async def channel(stack: Stack) -> AsyncIterator[Any]:
-    """A grpcio client of the relay."""
-    async with grpc_channel(stack.socket) as channel:
-        yield channel
-
-
 @pytest.mark.parametrize("size", [0, 1, 65_535, 300_000, 16 * MIB, 40 * MIB], ids=str)
 async def test_unary_messages_of_any_size_pass_both_ways(channel: Any, size: int) -> None:
     """From nothing to far more than any window, byte for byte."""

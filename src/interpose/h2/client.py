@@ -1,5 +1,6 @@
 """The opening role: our connection to a backend or a hook server."""
 
+from collections.abc import Callable
 from typing import Final
 
 from interpose.h2 import frames
@@ -32,6 +33,7 @@ class ClientConnection(Connection):
     def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Control]) -> None:
         super().__init__(limits=limits, huffman=huffman, dirty=dirty)
         self.stream_limit = limits.streams  # the peer may lower it; zero once the connection takes no more
+        self.on_greeting: Callable[[], None] | None = None  # called once, with the peer's first settings
         self._next = 1
 
     def start(self) -> None:
@@ -78,6 +80,9 @@ class ClientConnection(Connection):
     def on_settings(self) -> None:
         if not self.draining:
             self.stream_limit = min(self.peer.max_streams, self.limits.streams)
+        greeting, self.on_greeting = self.on_greeting, None
+        if greeting is not None:
+            greeting()
 
     def is_idle(self, number: int) -> bool:
         return not number & 1 or number >= self._next

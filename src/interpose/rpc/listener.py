@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from interpose.h2.limits import Limits
 from interpose.h2.monomorphic import own_code
 from interpose.h2.server import Accept, ServerConnection
+from interpose.instrumentation.logging import RateLimited
 from interpose.rpc.transport import Hub, Link
 
 _log = logging.getLogger(__name__)
@@ -97,6 +98,11 @@ class Listener:
         self._admission = admission
         self._accept = accept
         self._server: asyncio.AbstractServer | None = None
+        # A peer that comes back at once after each refusal must not fill the disk.
+        self._limited = RateLimited(_log)
+
+    def _warn(self, message: str, key: str, **fields: object) -> None:
+        self._limited.log(logging.WARNING, message, key=key, **fields)
 
     async def start(self, sock: socket.socket) -> None:
         """Serve a bound socket. The caller keeps its own descriptor: we work on a duplicate."""
@@ -116,11 +122,11 @@ class Listener:
             link.peer = admission.identify(link.transport.get_extra_info("socket"))
             if link.peer.uid not in admission.uids:
                 self.refused += 1
-                _log.warning("Peer is not allowed", extra={"kv": {"pid": link.pid, "uid": link.peer.uid}})
+                self._warn("Peer is not allowed", str(link.peer.uid), pid=link.pid, uid=link.peer.uid)
                 return False
         if len(self.links) >= admission.connections:
             self.refused += 1
-            _log.warning("Too many connections", extra={"kv": {"pid": link.pid, "limit": admission.connections}})
+            self._warn("Too many connections", "", pid=link.pid, limit=admission.connections)
             return False
         self.accepted += 1
         self.links.add(link)
@@ -132,7 +138,7 @@ class Listener:
         self.links.discard(link)
         if (fault := link.conn.failed) is not None:
             self.faults[fault.code.name] = self.faults.get(fault.code.name, 0) + 1
-            _log.warning("Peer broke the protocol", extra={"kv": {"pid": link.pid, "err": str(fault)}})
+            self._warn("Peer broke the protocol", str(fault), pid=link.pid, err=str(fault))
 
     def tick(self) -> None:
         """A second has passed. A peer that leaves something half said for too long is cut off."""
@@ -141,7 +147,7 @@ class Listener:
             link.watch()
             if link.half_read_for > self._admission.handshake_timeout:
                 self.faults["SLOW"] = self.faults.get("SLOW", 0) + 1
-                _log.warning("Peer is too slow", extra={"kv": {"pid": link.pid}})
+                self._warn("Peer is too slow", "", pid=link.pid)
                 link.abort()
 
     def stop_accepting(self) -> None:

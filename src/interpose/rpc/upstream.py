@@ -196,7 +196,7 @@ class Upstream:
             _log.warning("Backend is not reachable", extra={"kv": {"endpoint": self.path, "err": error}})
 
     def _connected(self) -> "_BackendLink":
-        conn = _BackendConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
+        conn = ClientConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
         link = _BackendLink(conn, self._hub, lambda _: self._lost(conn))
         conn.on_idle = link.close
         conn.on_greeting = lambda: self._greeted(conn, link)
@@ -229,9 +229,11 @@ class Upstream:
                 self._dial()
 
     def tick(self) -> None:
-        """A second has passed."""
+        """A second has passed. A backend that said GOAWAY is dialled again even if no call asks for it."""
         for link in list(self._links.values()):
             link.tick()
+        if not self.up:
+            self._dial()
 
     async def close(self) -> None:
         """Drop everything."""
@@ -243,19 +245,6 @@ class Upstream:
             link.close()
 
 
-class _BackendConnection(ClientConnection):
-    """Tells when the backend's first settings are there."""
-
-    on_greeting: Callable[[], None] | None = None
-
-    def on_settings(self) -> None:
-        super().on_settings()
-        greeting, self.on_greeting = self.on_greeting, None
-        if greeting is not None:
-            greeting()
-
-
-@own_code("data_received")
 @own_code("data_received")
 class _BackendLink(Link):
     """Speaks first: the preface and our settings go out as soon as the socket is there."""

@@ -210,3 +210,13 @@ def test_ids_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
     bench.feed(*[bench.response(number, end=True) for number in (1, 3, 5)])
     assert [event[0] for event in bench.events] == ["headers"] * 3
     assert bench.idle_calls == 1
+
+
+def test_greeting_is_told_once() -> None:
+    """With the peer's first settings: only then is it known how many streams it takes."""
+    bench = h2bench.fresh_client()
+    greetings: list[int] = []
+    bench.conn.on_greeting = lambda: greetings.append(bench.conn.stream_limit)
+    bench.feed(h2peer.settings((STREAMS, 7)))
+    bench.feed(h2peer.settings((STREAMS, 9)))
+    assert greetings == [7]

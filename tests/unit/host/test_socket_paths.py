@@ -2,30 +2,14 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from interpose.errors import ConfigError
 from interpose.host.sockets import bind_unix
-
-
-def file_at(path: str) -> tuple[int, int, int]:
-    """Which file stands there, links not followed; times are left out, connecting touches them."""
-    found = os.lstat(path)
-    return found.st_dev, found.st_ino, found.st_mode
-
-
-@contextmanager
-def umask(value: int) -> Iterator[None]:
-    """Run with another umask."""
-    before = os.umask(value)
-    try:
-        yield
-    finally:
-        os.umask(before)
+from interpose.testing.files import file_at, umask
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,15 @@ import os
 import socket
 import stat
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from interpose.errors import ConfigError, SocketInUseError
 from interpose.host.sockets import adopt, bind_unix, owner_like, peer_credentials
+from interpose.testing.files import file_at, umask
 
 Spawn = Callable[..., subprocess.Popen[str]]
 
@@ -67,22 +68,6 @@ def hear(child: subprocess.Popen[str]) -> str:
     """The next line a child says."""
     assert child.stdout is not None
     return child.stdout.readline().strip()
-
-
-def file_at(path: str) -> tuple[int, int, int]:
-    """Which file stands there, links not followed; times are left out, connecting touches them."""
-    found = os.lstat(path)
-    return found.st_dev, found.st_ino, found.st_mode
-
-
-@contextmanager
-def umask(value: int) -> Iterator[None]:
-    """Run with another umask."""
-    before = os.umask(value)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 def test_a_bound_socket_accepts_and_is_private(path: str) -> None:

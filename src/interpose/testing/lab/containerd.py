@@ -6,16 +6,11 @@ design, so what still runs is found by the scratch folder in its command line an
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
-import signal
-import subprocess
 from pathlib import Path
-from typing import Self
 
+from interpose.testing.lab.daemon import LabDaemon
 from interpose.testing.lab.images import ImageSpec, build_archives, default_images, import_with_ctr
-from interpose.testing.lab.processes import Child, LabError, missing_programs, wait_for
+from interpose.testing.lab.processes import Child, missing_programs
 
 CONFIG = """\
 version = 2
@@ -42,45 +37,20 @@ disabled_plugins = [
 """
 
 
-class Containerd:
-    """containerd in a scratch folder; the socket path stays the same over restarts."""
+class Containerd(LabDaemon):
+    """containerd with its CRI plugin."""
+
+    name = "containerd"
+    state = ("root", "state")
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.socket = folder / "containerd.sock"
-        self.log = folder / "containerd.log"
+        super().__init__(folder, "containerd.sock")
         self._config = folder / "config.toml"
-        self._child: Child | None = None
 
     @staticmethod
     def missing() -> str | None:
         """Why it can not run here, or None."""
         return missing_programs("containerd", "containerd-shim-runc-v2", "ctr", "runc", "busybox", root=True)
-
-    def __enter__(self) -> Self:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "cni").mkdir(exist_ok=True)
-        self._config.write_text(CONFIG.format(folder=self.folder))
-        try:
-            self.start()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._child is not None:
-            self._child.stop()
-        end_shims(str(self.socket))
-        unmount_below(self.folder)
-        for name in ("root", "state"):
-            shutil.rmtree(self.folder / name, ignore_errors=True)
-
-    @property
-    def child(self) -> Child:
-        if self._child is None:
-            raise LabError("containerd was not started")
-        return self._child
 
     def start(self, within: float = 30.0) -> None:
         """Start it and wait until the CRI plugin answers, not only until the socket accepts."""
@@ -90,10 +60,9 @@ class Containerd:
 
     def start_unready(self) -> None:
         """Start it and return at once."""
+        (self.folder / "cni").mkdir(exist_ok=True)
+        self._config.write_text(CONFIG.format(folder=self.folder))
         self._child = Child(["containerd", "--config", str(self._config)], log=self.log)
-
-    def stop(self) -> None:
-        self.child.stop()
 
     def kill(self) -> None:
         self.child.kill()
@@ -113,41 +82,3 @@ class Containerd:
         # Version answers before the plugin is initialised, Status only after it.
         with CriClient(self.socket) as client:
             return client.outcome("Status", timeout=5).code == "OK"
-
-
-def end_shims(socket: str) -> None:
-    """End the shims of the containerd on this socket and all they run, in case a test did not remove its pods."""
-    shims = _shims_of(socket)
-    for pid in [*shims, *(below for shim in shims for below in _descendants(shim))]:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    if shims:
-        wait_for(lambda: not _shims_of(socket), within=10, what="the shims to end")
-
-
-def unmount_below(folder: Path) -> None:
-    """Detach every mount under the folder, deepest first."""
-    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for point in sorted((p for p in points if Path(p).is_relative_to(folder)), key=len, reverse=True):
-        subprocess.run(["umount", "--lazy", point], capture_output=True, timeout=10, check=False)
-
-
-def _shims_of(socket: str) -> list[int]:
-    """Pids of the shims that name this socket as an argument of theirs."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError):
-            argv = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"containerd-shim" in argv[0] and socket.encode() in argv:
-                found.append(int(entry.name))
-    return found
-
-
-def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            found += [int(child), *_descendants(int(child))]
-    return found

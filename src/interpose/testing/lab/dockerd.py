@@ -9,11 +9,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from interpose.testing.lab.containerd import end_shims, unmount_below
+from interpose.testing.lab.daemon import LabDaemon
 from interpose.testing.lab.images import ImageSpec, build_archives, default_images
-from interpose.testing.lab.processes import Child, LabError, missing_programs
+from interpose.testing.lab.processes import Child, missing_programs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,42 +40,23 @@ os.execv({runc!r}, ["runc", *args])
 """
 
 
-class Dockerd:
-    """dockerd on a socket in a scratch folder; run containers with the network of the host."""
+class Dockerd(LabDaemon):
+    """dockerd; run containers with the network of the host."""
+
+    name = "dockerd"
+    state = ("data", "exec")
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.socket = folder / "docker.sock"
-        self.log = folder / "dockerd.log"
-        self._child: Child | None = None
+        super().__init__(folder, "docker.sock")
+
+    @property
+    def containerd_socket(self) -> Path:
+        return self.folder / "exec" / "containerd" / "containerd.sock"
 
     @staticmethod
     def missing() -> str | None:
         """Why it can not run here, or None."""
         return missing_programs("dockerd", "docker", "containerd", "runc", "busybox", root=True)
-
-    def __enter__(self) -> Self:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        try:
-            self.start()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._child is not None:
-            self._child.stop()
-        end_shims(str(self.folder / "exec" / "containerd" / "containerd.sock"))
-        unmount_below(self.folder)
-        for name in ("data", "exec"):
-            shutil.rmtree(self.folder / name, ignore_errors=True)
-
-    @property
-    def child(self) -> Child:
-        if self._child is None:
-            raise LabError("dockerd was not started")
-        return self._child
 
     def start(self, within: float = 60.0) -> None:
         """Start it and wait until its API answers."""
@@ -91,9 +72,6 @@ class Dockerd:
         self._child.wait_until(
             lambda: self._docker("version").returncode == 0, within=within, what="the Docker API", every=0.05
         )
-
-    def stop(self) -> None:
-        self.child.stop()
 
     def add_images(self, *specs: ImageSpec) -> None:
         """Build and load images, by default the pause image and the test image."""

@@ -1,0 +1,100 @@
+"""What the daemons of the lab share: a scratch folder, a child, and leaving nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import ClassVar, Self
+
+from interpose.testing.lab.processes import Child, LabError, wait_for
+
+
+class LabDaemon:
+    """A container daemon with all its state in one folder; the socket path stays the same over restarts."""
+
+    name: ClassVar[str]
+    state: ClassVar[tuple[str, ...]]
+    """Folders below `folder` that are removed at the end."""
+
+    def __init__(self, folder: Path, socket: str) -> None:
+        self.folder = folder
+        self.socket = folder / socket
+        self.log = folder / f"{self.name}.log"
+        self._child: Child | None = None
+
+    @property
+    def containerd_socket(self) -> Path:
+        """The socket by which its shims know their containerd."""
+        return self.socket
+
+    def __enter__(self) -> Self:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._child is not None:
+            self._child.stop()
+        end_shims(str(self.containerd_socket))
+        unmount_below(self.folder)
+        for name in self.state:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    @property
+    def child(self) -> Child:
+        if self._child is None:
+            raise LabError(f"{self.name} was not started")
+        return self._child
+
+    def start(self) -> None:
+        """Start it and wait until it serves."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        self.child.stop()
+
+
+def end_shims(socket: str) -> None:
+    """End the shims of the containerd on this socket and all they run, in case a test did not remove its pods."""
+    shims = _shims_of(socket)
+    for pid in [*shims, *(below for shim in shims for below in _descendants(shim))]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if shims:
+        wait_for(lambda: not _shims_of(socket), within=10, what="the shims to end")
+
+
+def unmount_below(folder: Path) -> None:
+    """Detach every mount under the folder, deepest first."""
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for point in sorted((p for p in points if Path(p).is_relative_to(folder)), key=len, reverse=True):
+        subprocess.run(["umount", "--lazy", point], capture_output=True, timeout=10, check=False)
+
+
+def _shims_of(socket: str) -> list[int]:
+    """Pids of the shims that name this socket as an argument of theirs."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            argv = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"containerd-shim" in argv[0] and socket.encode() in argv:
+                found.append(int(entry.name))
+    return found
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            found += [int(child), *_descendants(int(child))]
+    return found
