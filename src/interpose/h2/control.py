@@ -124,6 +124,7 @@ class Control:
     def tick(self) -> None:
         """A second has passed."""
         self._guard.tick()
+        self._decoder.walked = 0
 
     def drop(self, stream: Stream) -> None:
         """Both sides are done: forget the stream."""
@@ -202,6 +203,8 @@ class Control:
         change = self.peer.update(payload)
         self.peer_window = self.peer.initial_window
         if change:
+            # Every open stream is touched: with a thousand of them this is no cheap frame.
+            self._guard.idle("SETTINGS with another window", len(self.streams) // 8)
             for stream in self.streams.values():
                 stream.send_window += change
                 if stream.send_window > frames.LARGEST_WINDOW:

@@ -49,6 +49,7 @@ class HpackDecoder:
         self._strings: dict[bytes, bytes] = {}
         self._names: dict[bytes, tuple[int, bytes]] = {}
         self.memo: dict[bytes, Headers] = {}
+        self.walked = 0  # bytes of slow strings; the connection starts it anew every second
 
     def decode(self, block: bytes) -> Headers:
         """The fields of a block. Raises ConnectionFault: after a bad block the table cannot be trusted."""
@@ -182,12 +183,21 @@ class HpackDecoder:
         """Undo the Huffman code. Short strings tend to come again; long ones are trace ids."""
         text = self._strings.get(raw)
         if text is None:
-            text = self._huffman.decode(raw)
+            text = self._huffman.inflate(raw)
+            if text is None:
+                text = self._walk(raw)
             if len(raw) <= _SHORT:
                 if len(self._strings) >= _STRINGS:
                     self._strings.clear()
                 self._strings[raw] = text
         return text
+
+    def _walk(self, raw: bytes) -> bytes:
+        """A string with symbols that hardly occur: slow, so nobody may ask for much of it."""
+        self.walked += len(raw)
+        if self.walked > self._max_list // 2:
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many strings coded for symbols that are rare")
+        return self._huffman.walk(raw)
 
     def _resize(self, capacity: int) -> None:
         if capacity > TABLE_SIZE:

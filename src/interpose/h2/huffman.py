@@ -100,6 +100,11 @@ class HuffmanDecoder:
 
     def decode(self, raw: bytes) -> bytes:
         """The string, or HuffmanError: an unknown code, EOS inside, or padding that is not a short run of ones."""
+        text = self.inflate(raw)
+        return self.walk(raw) if text is None else text
+
+    def inflate(self, raw: bytes) -> bytes | None:
+        """The string if zlib can take it; None if it has rare symbols or a mistake."""
         inflater = self._inflater.copy()
         text = inflater.decompress(raw.translate(_REVERSED))
         padding = len(raw) * 8 - sum(text.translate(_SHORT_LENGTHS))
@@ -107,15 +112,16 @@ class HuffmanDecoder:
             ones = (1 << padding) - 1
             if not ones or raw[-1] & ones == ones:
                 return text
-        return self._walk(raw)
+        return None
 
-    def _walk(self, raw: bytes) -> bytes:
+    def walk(self, raw: bytes) -> bytes:
+        """The string by the automaton, which takes anything and about twenty times as long."""
         try:
             rows = list(accumulate(raw, getitem, initial=self._start))
             bits, value = self._states[id(rows.pop())]
         except (TypeError, KeyError):  # the walk has met None
             self._explore(raw)
-            return self._walk(raw)
+            return self.walk(raw)
         if bits > 7 or value != (1 << bits) - 1:
             raise HuffmanError("padding is not a short run of ones")
         return b"".join(map(getitem, map(_symbols, rows), raw))

@@ -46,9 +46,9 @@ class Guard:
         self._idle = 0
         self._resets = 0
 
-    def idle(self, what: str) -> None:
-        """One more frame without progress."""
-        self._idle += 1
+    def idle(self, what: str, weight: int = 1) -> None:
+        """One more frame without progress; `weight` is how many cheap ones it costs as much as."""
+        self._idle += weight
         if self._idle > self._idle_limit:
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, f"too many frames without progress, last: {what}")
 

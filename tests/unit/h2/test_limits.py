@@ -116,3 +116,28 @@ def test_a_new_second_counts_anew() -> None:
         bench.feed(*[reset_after_open(bench, i * 20 + j) for j in range(LIMITS.resets)])
         bench.conn.tick()
     assert bench.code is None
+
+
+def test_strings_of_rare_symbols() -> None:
+    """They decode slowly, so a peer may send half a header list of them a second, however short each is."""
+    limits = Limits(header_list=8000)
+    bench = h2bench.server(limits)
+    rare = [*h2bench.REQUEST, (b"x-rare", bytes(range(160, 255)) * 10)]  # about 2 800 bytes when coded
+    bench.feed(bench.request(1, rare))
+    bench.conn.tick()
+    bench.feed(bench.request(3, [*rare[:-1], (b"x-rare", rare[-1][1] + b"!")]))
+    assert bench.code is None
+    bench.feed(bench.request(5, [*rare[:-1], (b"x-rare", rare[-1][1] + b"?")]))
+    assert bench.code == CALM
+
+
+def test_settings_that_touch_many_streams() -> None:
+    """Another initial window costs work for each open stream, so fewer such frames are allowed when there are many."""
+    bench = h2bench.server(LIMITS)
+    for number in range(1, 161, 2):
+        bench.feed(bench.request(number))
+    for window in range(70_000, 70_004):
+        bench.feed(h2peer.settings((4, window)))
+    assert bench.code is None
+    bench.feed(h2peer.settings((4, 70_004)))
+    assert bench.code == CALM
