@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Modules whose tests are elsewhere, each with the place. Keep it short: an entry is a promise somebody has to keep.
 TESTED_ELSEWHERE: Mapping[str, str] = {
     "api/cri_pb2": "generated; tests/unit/api compares it with the wire table",
+    "api/hook_pb2": "generated; tests/unit/api compares it with the wire table",
     "errors": "exception classes without logic; every user of them asserts their text",
     "cli/relay_admin": "tests/integration, over the admin socket of a running relay",
     "cli/relay_process": "tests/integration, as a process",
@@ -49,6 +50,7 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
 # Test files about something else than one module, each with what.
 OF_NO_MODULE: Mapping[str, str] = {
     "api/test_cri_table": "the generated classes against tests/data/wire",
+    "api/test_hook_table": "the generated classes against tests/data/wire",
     "api/test_generated": "proto/ and tools/gen_proto.py",
     "h2/test_connection_splice": "the part of h2/connection that ties two streams together",
     "h2/test_corpus": "tests/data/h2corpus",

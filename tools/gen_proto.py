@@ -13,7 +13,10 @@ from outputs import ROOT, settle, wants_check
 
 # Source below the root, and the module it becomes. The module's path is also the file's name in the descriptor pool,
 # where names are unique in a process; "api.proto" would be asking for a clash.
-SOURCES = (("proto/runtime/v1/api.proto", "interpose/api/cri"),)
+SOURCES = (
+    ("proto/runtime/v1/api.proto", "interpose/api/cri"),
+    ("proto/runtime/v1alpha1/api.proto", "interpose/api/hook"),
+)
 
 # What the compiler writes, and what we put before it: its stubs say `Mapping` without arguments, which strict mypy
 # refuses in every module that imports them.

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from interpose.api import cri_pb2 as cri
+from interpose.relay.interceptor import Call, Proceed, Reply, refusal
 from interpose.rpc.framing import frame
 from interpose.rpc.status import Code
 from interpose.testing.rawbackend import RawAnswer, answer_headers
@@ -62,13 +63,27 @@ async def test_gzip_reply_is_readable_and_unchanged_if_nobody_changes_it(scratch
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00\x00\x00\x00\x05ab", frame(b"a") + frame(b"b"), b"\x00\x00"], ids=repr)
-async def test_request_that_is_not_one_message_is_the_runtimes_business(scratch: Path, body: bytes) -> None:
-    """It goes on untouched and no interceptor sees it."""
-    stub = Stub(look)
-    async with seams(scratch, stub) as it:
+async def test_request_that_is_not_one_message_goes_on_untouched(scratch: Path, body: bytes) -> None:
+    """Interceptors cannot read it, so the runtime gets what the client sent."""
+    async with seams(scratch, Stub(look)) as it:
         await it.call(body, framed=True)
         assert [request.body for request in it.backend.requests] == [body]
-        assert stub.calls == []
+        assert it.errors == {("stub", "CreateContainer", "before"): 1}
+
+
+@pytest.mark.parametrize("body", [b"", frame(b"a") + frame(b"b")], ids=repr)
+async def test_request_that_is_not_one_message_can_be_refused(scratch: Path, body: bytes) -> None:
+    """An interceptor that must see every call is asked, and told that there is nothing to read."""
+
+    async def refuse(call: Call, _proceed: Proceed) -> Reply:
+        assert not call.body.readable
+        return refusal(Code.FAILED_PRECONDITION, "cannot read it")
+
+    async with seams(scratch, Stub(refuse)) as it:
+        reply = await it.call(body, framed=True)
+        assert reply.status is not None
+        assert reply.status.code is Code.FAILED_PRECONDITION
+        assert it.backend.requests == []
 
 
 async def test_garbage_passes(scratch: Path) -> None:

@@ -22,18 +22,18 @@ class Chain:
     """An ordered list of interceptors; the first one sees the caller's request."""
 
     def __init__(self, interceptors: Sequence[Interceptor]) -> None:
-        self._interceptors = tuple(interceptors)
+        self.interceptors = tuple(interceptors)
         self.errors: Counter[tuple[str, str, str]] = Counter()  # (interceptor, method, before|after)
 
     @property
     def methods(self) -> frozenset[str]:
         """Everything somebody intercepts."""
-        return frozenset(name for interceptor in self._interceptors for name in interceptor.methods)
+        return frozenset(name for interceptor in self.interceptors for name in interceptor.methods)
 
     async def run(self, call: Call, last: Last, *, below: Interceptor | None = None) -> Reply:
         """Pass the call through the interceptors of its method (those below one of them) and then to `last`."""
-        start = self._interceptors.index(below) + 1 if below is not None else 0
-        chain = [one for one in self._interceptors[start:] if call.method.name in one.methods]
+        start = self.interceptors.index(below) + 1 if below is not None else 0
+        chain = [one for one in self.interceptors[start:] if call.method.name in one.methods]
         return await self._step(call, chain, 0, last)
 
     async def _step(self, call: Call, chain: list[Interceptor], index: int, last: Last) -> Reply:

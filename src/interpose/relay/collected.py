@@ -1,8 +1,8 @@
 """Intercepted calls: the request is collected whole, passes the chain, and the reply goes back.
 
 The caller's cancellation or loss cancels the task at once, and with it hooks and backend. What nobody changed goes on
-as the bytes that came, in both directions: headers, message, trailers. A request that is not one message is not ours
-to judge: it goes on untouched and the runtime answers.
+as the bytes that came, in both directions: headers, message, trailers. A request that is not one message is unreadable
+to interceptors like one in an unknown encoding: they may refuse it, otherwise it goes on untouched.
 """
 
 import asyncio
@@ -188,17 +188,7 @@ class Collected:
 
     async def _through_chain(self) -> Reply:
         owner = self._owner
-        messages = Messages(owner.limit).feed(self._sent_body)
-        if len(messages) != 1 or PREFIX + len(messages[0][1]) != len(self._sent_body):
-            return await self._forward(self._sent_body)
-        compressed, raw = messages[0]
-        unreadable = ""
-        try:
-            message = plain(self._headers, compressed, raw, owner.limit)
-        except RpcError as error:
-            if error.code is Code.RESOURCE_EXHAUSTED:
-                raise
-            message, unreadable = raw, error.message
+        message, unreadable = self._readable()
         call = Call(
             method=self._method,
             path=self._headers.path,
@@ -218,6 +208,20 @@ class Collected:
             return await self._forward(frame(now))
 
         return await owner.chain.run(call, last)
+
+    def _readable(self) -> tuple[bytes, str]:
+        """The one message of the request, or why there is none that an interceptor could read."""
+        limit = self._owner.limit
+        messages = Messages(limit).feed(self._sent_body)
+        if len(messages) != 1 or PREFIX + len(messages[0][1]) != len(self._sent_body):
+            return self._sent_body, f"the request has {len(messages)} whole messages where one is expected"
+        compressed, raw = messages[0]
+        try:
+            return plain(self._headers, compressed, raw, limit), ""
+        except RpcError as error:
+            if error.code is Code.RESOURCE_EXHAUSTED:
+                raise
+            return raw, error.message
 
     async def _forward(self, body: bytes) -> Reply:
         owner = self._owner

@@ -36,9 +36,10 @@ class Body:
     serializes to something else than right after parsing.
     """
 
-    __slots__ = ("_message", "_parser", "_raw", "_snapshot", "_unreadable")
+    __slots__ = ("_message", "_parser", "_raw", "_snapshot", "_unreadable", "received")
 
     def __init__(self, raw: bytes, parser: Parser, *, unreadable: str = "") -> None:
+        self.received = raw  # as it came, whatever was done to it since
         self._raw = raw
         self._parser = parser
         self._unreadable = unreadable
@@ -59,6 +60,12 @@ class Body:
     def readable(self) -> bool:
         """Whether the plain bytes are known; not so behind an encoding nobody knows."""
         return not self._unreadable
+
+    def original(self) -> Any:
+        """A parsed copy of the message as it came; for whoever has to know what was asked for. Raises Unreadable."""
+        if self._unreadable:
+            raise Unreadable(self._unreadable)
+        return self._parser.parse(self.received)
 
     def data(self) -> bytes:
         """The message as it is now."""
@@ -138,7 +145,7 @@ class Interceptor(Protocol):
 
     @property
     def methods(self) -> Collection[str]:
-        """Names of unary CRI methods."""
+        """Names of unary CRI methods. May change at run time; whoever changes it calls `Relay.refresh`."""
 
     async def intercept(self, call: Call, proceed: Proceed) -> Reply:
         """Let the call pass with `await proceed()`, at most once, or answer it."""

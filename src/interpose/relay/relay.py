@@ -41,27 +41,32 @@ class Relay:
         message_limit: int,
         now: Callable[[], float],
     ) -> None:
-        """Say once, before serving, who intercepts and who looks on. The order of interceptors is theirs to run in."""
+        """Say once who intercepts and who looks on. The order of interceptors is theirs to run in."""
         from interpose.relay.chain import Chain
         from interpose.relay.collected import Collector
         from interpose.relay.taps import Watchers
 
-        chain = Chain(interceptors)
-        subscribers: list[Interceptor | Tap] = [*interceptors, *taps]
-        for one in subscribers:
-            if unknown := sorted(set(one.methods) - set(METHODS)):
-                raise ValueError(f"{one.name} subscribes to {', '.join(unknown)}: no such CRI method")
-        for name in chain.methods:
-            if METHODS[name].server_streaming:
-                raise ValueError(f"{name} streams its replies: it can be tapped, not intercepted")
         self._message_limit = message_limit
         self.watchers = Watchers(taps)
         self.collector = Collector(
-            chain=chain, watchers=self.watchers, hub=hub, ledger=self.ledger, limit=message_limit, now=now
+            chain=Chain(interceptors), watchers=self.watchers, hub=hub, ledger=self.ledger, limit=message_limit, now=now
         )
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Ask the subscribers again which methods they want. Calls in flight go on as they began."""
+        chain = self.collector.chain
+        subscribers: list[Interceptor | Tap] = [*chain.interceptors, *self.watchers.taps]
+        for one in subscribers:
+            if unknown := sorted(set(one.methods) - set(METHODS)):
+                raise ValueError(f"{one.name} subscribes to {', '.join(unknown)}: no such CRI method")
+        intercepted = chain.methods
+        for name in intercepted:
+            if METHODS[name].server_streaming:
+                raise ValueError(f"{name} streams its replies: it can be tapped, not intercepted")
         for name in METHODS:
             for route in self.routes.of_method(name):
-                route.subscribe(intercepted=name in chain.methods, taps=self.watchers.of(name))
+                route.subscribe(intercepted=name in intercepted, taps=self.watchers.of(name))
 
     @property
     def in_flight(self) -> int:

@@ -27,11 +27,17 @@ def test_committed_code_is_up_to_date() -> None:
 
 def test_check_notices_a_change(tmp_path: Path) -> None:
     """After an edit of the .proto the check fails, names the stale files and shows what differs; it writes nothing."""
-    for name in ("tools/gen_proto.py", "tools/outputs.py", "proto/runtime/v1/api.proto"):
+    for name in (
+        "tools/gen_proto.py",
+        "tools/outputs.py",
+        "proto/runtime/v1/api.proto",
+        "proto/runtime/v1alpha1/api.proto",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
     generated = [f"src/interpose/api/cri_pb2{suffix}" for suffix in (".py", ".pyi")]
-    for name in generated:
+    others = [f"src/interpose/api/hook_pb2{suffix}" for suffix in (".py", ".pyi")]
+    for name in (*generated, *others):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
     proto = tmp_path / "proto/runtime/v1/api.proto"
@@ -50,8 +56,10 @@ def test_broken_source_is_named(tmp_path: Path) -> None:
     for name in ("tools/gen_proto.py", "tools/outputs.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
+    for other in ("v1", "v1alpha1"):
+        (tmp_path / f"proto/runtime/{other}").mkdir(parents=True)
+        (tmp_path / f"proto/runtime/{other}/api.proto").write_text('syntax = "proto3";\n')
     proto = tmp_path / "proto/runtime/v1/api.proto"
-    proto.parent.mkdir(parents=True)
     proto.write_text('syntax = "proto3";\nmessage Broken { strin x = 1; }\n')
 
     result = run_check(tmp_path / "tools/gen_proto.py")

@@ -1,0 +1,22 @@
+"""The door to the generated classes of the hook protocol, and what is known about them by hook point."""
+
+from typing import Any
+
+from interpose.api import hook_pb2
+from interpose.hookapi.hookpoint import HookPoint
+
+PodSandboxHookRequest = hook_pb2.PodSandboxHookRequest
+PodSandboxHookResponse = hook_pb2.PodSandboxHookResponse
+ContainerResourceHookRequest = hook_pb2.ContainerResourceHookRequest
+ContainerResourceHookResponse = hook_pb2.ContainerResourceHookResponse
+LinuxContainerResources = hook_pb2.LinuxContainerResources
+
+
+def request_class(point: HookPoint) -> Any:
+    """The class of what a hook server is asked."""
+    return PodSandboxHookRequest if point.about_pod else ContainerResourceHookRequest
+
+
+def response_class(point: HookPoint) -> Any:
+    """The class of what a hook server answers."""
+    return PodSandboxHookResponse if point.about_pod else ContainerResourceHookResponse

@@ -1,0 +1,1 @@
+"""Value types of the domain: frozen, without a wire format, known to every layer above."""
