@@ -20,7 +20,7 @@ SCALARS = {
 CLEAR = (100, "clear", "repeated string")
 
 
-def spelled(field: FieldDescriptor) -> str:
+def spelled(field: Any) -> str:
     """The type of a field in the table's spelling; a map of anything but strings fails the comparison."""
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
