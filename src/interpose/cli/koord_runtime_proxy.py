@@ -21,9 +21,9 @@ _MODES = {"Containerd": "cri", "Docker": "docker"}
 
 
 class Flag(NamedTuple):
-    """One flag of the old program: the setting it stands for (None: no effect yet) and its default there."""
+    """One flag of the old program: the setting it stands for and its default there."""
 
-    key: str | None
+    key: str
     default: str
     help: str
 
@@ -40,11 +40,11 @@ FLAGS = {
     ),
     "backend-runtime-mode": Flag("backend", "Containerd", "Containerd, or Docker (not yet available)"),
     "runtime-hook-server-key": Flag(
-        None,
+        "hooks.skip_key",
         "runtimeproxy.koordinator.sh/skip-hookserver",
-        "label of pods that get no hooks; no effect until hooks exist",
+        "label or annotation of pods that get no hooks",
     ),
-    "runtime-hook-server-val": Flag(None, "true", "value of that label; no effect until hooks exist"),
+    "runtime-hook-server-val": Flag("hooks.skip_value", "true", "value of that label or annotation"),
 }
 
 
@@ -73,8 +73,6 @@ def load_flags(values: Mapping[str, str], env: Mapping[str, str]) -> Loaded:
     flags: dict[str, Given] = {}
     presets: dict[str, Given] = {}
     for name, flag in FLAGS.items():
-        if flag.key is None:
-            continue
         if flag.default:
             presets[flag.key] = Given(_MODES.get(flag.default, flag.default), f"default of {PROGRAM}")
         if name in values:

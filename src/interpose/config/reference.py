@@ -10,6 +10,7 @@ SECTION_TITLES = {
     "": "General",
     "socket": "CRI socket",
     "admin": "Admin socket",
+    "hooks": "Hooks",
     "limits": "Limits",
     "process": "Process",
     "logging": "Logging",

@@ -27,6 +27,18 @@ class AdminSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HookSettings:
+    """Hook servers: where they register, how long they may take, whom they do not see. Times in seconds."""
+
+    enabled: bool = True
+    dir: str = "/etc/runtime/hookserver.d"
+    timeout: float = 2.0
+    budget: float = 4.0
+    skip_key: str = "runtimeproxy.koordinator.sh/skip-hookserver"  # empty: no pod is skipped
+    skip_value: str = "true"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSettings:
     """What a peer may cost us. Sizes in bytes, times in seconds, rates per second."""
 
@@ -69,8 +81,10 @@ class RelaySettings:
     image_endpoint: str = ""  # empty: the same as runtime_endpoint
     backend: str = "cri"
     embedded: bool = False
+    report_real_resources: bool = False
     socket: SocketSettings = field(default_factory=SocketSettings)
     admin: AdminSettings = field(default_factory=AdminSettings)
+    hooks: HookSettings = field(default_factory=HookSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     process: ProcessSettings = field(default_factory=ProcessSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)

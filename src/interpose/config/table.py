@@ -11,6 +11,7 @@ from interpose.config.settings import RelaySettings
 from interpose.config.values import (
     Kind,
     choice,
+    directory,
     duration,
     endpoint,
     integer,
@@ -19,6 +20,7 @@ from interpose.config.values import (
     owner,
     size,
     switch,
+    text,
     uids,
 )
 
@@ -96,6 +98,13 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         why="A node that has a runtime keeps it.",
     ),
     Setting(
+        key="report_real_resources",
+        flag="--report-real-resources",
+        kind=switch(),
+        help="Report the resources that containers really have, also where hooks changed what the kubelet asked for.",
+        why="Off: kubelets 1.27 to 1.32 with in-place resize would update such containers for ever.",
+    ),
+    Setting(
         key="socket.mode",
         flag="--socket-mode",
         kind=mode(),
@@ -136,6 +145,48 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         kind=listen_or_none(),
         help='Admin socket: a path or a loopback address such as 127.0.0.1:9095. "none" turns it off.',
         why="A unix socket needs no port and is closed to other users.",
+    ),
+    Setting(
+        key="hooks.enabled",
+        flag="--hooks",
+        kind=switch(),
+        help="Ask the hook servers that are registered.",
+        why="A relay without a registered hook server passes everything through, so on costs nothing.",
+    ),
+    Setting(
+        key="hooks.dir",
+        flag="--hooks-dir",
+        kind=directory(),
+        help="Directory with the registration files of hook servers, *.json. It may appear later.",
+        why="Where koordlet and other plugins for Koordinator's runtime proxy write theirs.",
+    ),
+    Setting(
+        key="hooks.timeout",
+        flag="--hooks-timeout",
+        kind=duration(0.001, 60.0),
+        help="Time one hook server has for one call, unless its registration file says otherwise.",
+        why="A plugin answers in a millisecond; two seconds survive a busy node and are far below any deadline.",
+    ),
+    Setting(
+        key="hooks.budget",
+        flag="--hooks-budget",
+        kind=duration(0.001, 120.0),
+        help="Time all hook servers of one call have together, and never more than half of what the caller has left.",
+        why="The runtime needs its share of the kubelet's two minutes even when every plugin hangs.",
+    ),
+    Setting(
+        key="hooks.skip_key",
+        flag="--hooks-skip-key",
+        kind=text(),
+        help="Label or annotation of pods that hook servers do not see. Empty: they see every pod.",
+        why="A plugin that runs as a pod could never start again under Fail; koordlet's pods carry this label.",
+    ),
+    Setting(
+        key="hooks.skip_value",
+        flag="--hooks-skip-value",
+        kind=text(),
+        help="Value that label or annotation must have.",
+        why="As in Koordinator's runtime proxy.",
     ),
     Setting(
         key="limits.max_streams",

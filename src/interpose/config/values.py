@@ -154,6 +154,29 @@ def endpoint(*, optional: bool) -> Kind:
     return Kind(name="socket path or unix:///path", accepts=frozenset({"str"}), parse=parse)
 
 
+def directory() -> Kind:
+    """An absolute path of a directory, which need not exist yet."""
+
+    def parse(text: str, where: str) -> str:
+        if not text.startswith("/") or not text.isprintable():
+            raise refuse(where, text, "is not an absolute path")
+        return text.rstrip("/") or "/"
+
+    return Kind(name="absolute path", accepts=frozenset({"str"}), parse=parse)
+
+
+def text() -> Kind:
+    """Any text on one line, as labels and annotations of pods have it."""
+
+    def parse(text: str, where: str) -> str:
+        if not text.isprintable():
+            raise refuse(where, text, "has characters that cannot be shown")
+        return text
+
+    # A file's `true` or `1` is the text of a label's value here.
+    return Kind(name="text", accepts=frozenset({"str", "bool", "int"}), parse=parse)
+
+
 def listen_or_none() -> Kind:
     """A unix socket or a loopback address, or the word none. Kept as text; whoever binds parses it again."""
 

@@ -75,17 +75,23 @@ def test_mistakes_name_the_old_flag_and_start_nothing(
 
 
 def test_help_lists_all_flags_with_their_defaults(capsys: pytest.CaptureFixture[str]) -> None:
-    """-h, -help and --help print the flags and what has no effect yet."""
+    """-h, -help and --help print the flags."""
     for word in ("-h", "-help", "--help"):
         assert run_command([word], {}) == 0
         text = capsys.readouterr().out
         for name, flag in FLAGS.items():
             assert f"--{name} string" in text
             assert flag.default in text
-        assert text.count("no effect until hooks exist") == 2
 
 
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """The drop-in says which program it really is."""
     assert run_command(["--version"], {}) == 0
     assert capsys.readouterr().out == f"koord-runtime-proxy (interpose {__version__})\n"
+
+
+def test_skip_label_of_pods_is_a_setting() -> None:
+    """The two hook flags choose which pods hook servers do not see."""
+    loaded = load_flags({"runtime-hook-server-key": "example.com/skip", "runtime-hook-server-val": "yes"}, {})
+    assert (loaded.settings.hooks.skip_key, loaded.settings.hooks.skip_value) == ("example.com/skip", "yes")
+    assert load_flags({}, {}).settings.hooks.skip_key == "runtimeproxy.koordinator.sh/skip-hookserver"

@@ -36,6 +36,7 @@ def test_modes_are_octal_however_written(text: str, bits: int) -> None:
     ("kind", "text", "reason"),
     [
         (values.duration(0.0, 60.0), "soon", "is not a time"),
+        (values.directory(), "hookserver.d", "is not an absolute path"),
         (values.duration(0.0, 60.0), "-1s", "is not a time"),
         (values.duration(0.0, 60.0), "5 weeks", "is not a time"),
         (values.duration(0.0, 60.0), "2m", "is out of range: allowed are 0s to 1m"),
@@ -104,3 +105,16 @@ def test_a_shown_size_reads_back_exactly(count: int) -> None:
     """show and parse are inverse for every size."""
     kind = values.size(0, 1 << 40)
     assert kind.parse(kind.show(count), "x") == count
+
+
+def test_a_directory_is_kept_without_a_slash_at_its_end() -> None:
+    """So that paths made from it look as a person would write them."""
+    assert values.directory().parse("/etc/runtime/hookserver.d/", "flag --hooks-dir") == "/etc/runtime/hookserver.d"
+    assert values.directory().parse("/", "flag --hooks-dir") == "/"
+
+
+@pytest.mark.parametrize("kind", [values.directory(), values.text()], ids=["directory", "text"])
+def test_text_that_cannot_be_shown_is_refused(kind: values.Kind) -> None:
+    """Such text would end up in log lines and on terminals."""
+    with pytest.raises(ConfigError, match="flag --x"):
+        kind.parse("/a\x1b[2J", "flag --x")
