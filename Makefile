@@ -31,8 +31,9 @@ bench: $(STAMP) ## the relay against no proxy, socat, HAProxy and grpc.aio
 	@tools/e2e_programs.sh
 	@$(BIN)/python bench/run.py $(ARGS)
 
-fuzz: $(STAMP) ## broken bytes for the HTTP/2 parser, for FUZZ_SECONDS
+fuzz: $(STAMP) ## broken bytes for the HTTP/2 parser and broken registration files, for FUZZ_SECONDS each
 	@$(BIN)/python tests/fuzz/fuzz_h2.py --seconds $(FUZZ_SECONDS) $(ARGS)
+	@$(BIN)/python tests/fuzz/fuzz_registration.py --seconds $(FUZZ_SECONDS)
 
 soak: $(STAMP) ## calls through a relay for SOAK_MINUTES, with the slope of its memory
 	@$(BIN)/python tools/soak.py --minutes $(SOAK_MINUTES) $(ARGS)

@@ -11,6 +11,7 @@ from interpose.admin.health import Check, health_routes
 from interpose.admin.metrics import metrics_route
 from interpose.admin.routes import BadRequestError, Handler, Hijack, Request, Response, RouteTable, error_response
 from interpose.admin.routes import json_response as json
+from interpose.cli.relay_hooks import Hooks
 from interpose.config.settings import RelaySettings
 from interpose.config.table import RELAY_SETTINGS, value_of
 from interpose.host.sockets import BoundSocket
@@ -36,6 +37,7 @@ class AdminViews:
         upstreams: Mapping[str, Upstream],
         log: LogControl,
         listen_path: str,
+        hooks: Hooks | None,
     ) -> None:
         self._settings = settings
         self._relay = relay
@@ -43,6 +45,7 @@ class AdminViews:
         self._upstreams = upstreams
         self._log = log
         self._listen_path = listen_path
+        self._hooks = hooks
         self._started = time.time()
 
     def routes(self, collectors: list[Collector], take_over: Handler) -> RouteTable:
@@ -54,6 +57,7 @@ class AdminViews:
             ("GET", "/v1/status"): self._status,
             ("GET", "/v1/methods"): self._methods,
             ("GET", "/v1/connections"): self._connections,
+            ("GET", "/v1/hooks"): self._show_hooks,
             ("GET", "/v1/config"): self._config,
             ("GET", "/v1/log-level"): self._get_level,
             ("PUT", "/v1/log-level"): self._set_level,
@@ -103,6 +107,11 @@ class AdminViews:
             for link in self._listener.links
         ]
         return json(links)
+
+    async def _show_hooks(self, _request: Request) -> Response:
+        if self._hooks is None:
+            return error_response(404, "hooks are turned off (hooks.enabled)")
+        return json(self._hooks.view())
 
     async def _config(self, _request: Request) -> Response:
         return json({setting.key: value_of(self._settings, setting.key) for setting in RELAY_SETTINGS})

@@ -37,6 +37,7 @@ from interpose.rpc.upstream import Upstream
 
 if TYPE_CHECKING:
     from interpose.admin.server import AdminServer
+    from interpose.cli.relay_hooks import Hooks
 
 _log = logging.getLogger(__name__)
 
@@ -187,15 +188,26 @@ class Daemon:
         )
         self._matched = not settings.socket.like_backend or sockets.matched
         self._heartbeat = Heartbeat(
-            [self._listener.tick, *(one.tick for one in upstreams.values()), self._match_backend, self._pat]
+            [
+                self._listener.tick,
+                *(one.tick for one in upstreams.values()),
+                self._match_backend,
+                self._pat,
+                self._tick_hooks,
+            ]
         )
         self._admin: AdminServer | None = None
+        self._hooks = _hooks(settings, self._relay, hub, runtime)
 
     async def run(self, ready: Callable[[], None]) -> int:
         """Serve until told to stop, then drain."""
+        if self._hooks is not None:
+            self._hooks.load()
         await self._listener.start(self._sockets.listen.sock)
         for upstream in self._upstreams.values():
             upstream.start()
+        if self._hooks is not None:
+            self._hooks.start()
         predecessor = self._sockets.predecessor
         if predecessor is not None:
             self._watchdog = predecessor.estate.watchdog_interval
@@ -245,6 +257,10 @@ class Daemon:
         if self._watchdog is not None:
             self._notifier.watchdog()
 
+    def _tick_hooks(self) -> None:
+        if self._hooks is not None:
+            self._hooks.tick()
+
     async def _start_admin(self) -> None:
         admin = self._sockets.admin
         if admin is None:
@@ -262,6 +278,7 @@ class Daemon:
             upstreams=self._upstreams,
             log=self._log_control,
             listen_path=self._sockets.listen.path,
+            hooks=self._hooks,
         )
         take_over = take_over_handler(
             self._sockets.listen, admin, lambda: self._watchdog, lambda: self._stop_because(_REPLACED)
@@ -274,6 +291,7 @@ class Daemon:
             self._heartbeat.collect,
             log_collector(self._log_control),
             process_collector(),
+            *(self._hooks.collectors() if self._hooks is not None else []),
         ]
         listener = (admin.sock if isinstance(admin, BoundSocket) else admin).dup()
         server = AdminServer(listener, views.routes(collectors, take_over))
@@ -291,8 +309,18 @@ class Daemon:
         self._listener.stop_accepting()
         self._sockets.close()
         await self._stop_admin()
+        if self._hooks is not None:
+            await self._hooks.close()
         for upstream in self._upstreams.values():
             await upstream.close()
+
+
+def _hooks(settings: RelaySettings, relay: Relay, hub: Hub, runtime: Upstream) -> "Hooks | None":
+    if not settings.hooks.enabled:
+        return None
+    from interpose.cli.relay_hooks import Hooks
+
+    return Hooks(settings, relay, hub, runtime)
 
 
 _REPLACED = "a successor took over"

@@ -1,9 +1,11 @@
-"""The two seams of the relay, both subscribed per method.
+"""The three seams of the relay, all subscribed per method.
 
-An Interceptor stands in the way of a call: it may change the request, refuse it, and change the reply. A Tap looks
-on: it gets copies of whole messages and can neither delay nor change anything.
+An Interceptor stands in the way of a unary call: it may change the request, refuse it, and change the reply. A
+StreamEditor may change the replies of a stream, one by one as they pass. A Tap looks on: it gets copies of whole
+messages and can neither delay nor change anything.
 
-Pure: what a call is and what may be done with it. Running the chain is `chain`'s business, moving bytes `collected`'s.
+Pure: what a call is and what may be done with it. Running the chain is `chain`'s business, moving bytes `collected`'s
+and `rewriting`'s.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -149,6 +151,24 @@ class Interceptor(Protocol):
 
     async def intercept(self, call: Call, proceed: Proceed) -> Reply:
         """Let the call pass with `await proceed()`, at most once, or answer it."""
+
+
+class StreamEditor(Protocol):
+    """Changes replies of the server-streaming methods it names. Called in the frame loop, so it has to be quick."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def methods(self) -> Collection[str]:
+        """Names of server-streaming CRI methods. May change at run time; whoever changes it calls `Relay.refresh`.
+
+        Only streams that begin later notice. For a stream without end, name its method from the start and return
+        what needs no change as it came.
+        """
+
+    def edit(self, method: Method, message: bytes) -> bytes:
+        """The message to send on: the same bytes, or others. An exception sends it on as it came."""
 
 
 class Direction(StrEnum):

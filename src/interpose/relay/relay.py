@@ -5,7 +5,7 @@ from typing import Any
 
 from interpose.h2.headers import Headers
 from interpose.h2.stream import Stream
-from interpose.relay.interceptor import Direction, Interceptor, Reply, Tap
+from interpose.relay.interceptor import Direction, Interceptor, Reply, StreamEditor, Tap
 from interpose.relay.methods import METHODS
 from interpose.relay.passthrough import Ledger, Passthrough
 from interpose.relay.routes import Route, Routes
@@ -28,6 +28,7 @@ class Relay:
         self.passthrough = Passthrough(ledger)
         self.collector: Any = None
         self.watchers: Any = None
+        self.editors: Any = None
         self._known = routes.known
         self._header_list = header_list
         self._message_limit = 0
@@ -40,14 +41,17 @@ class Relay:
         hub: Hub,
         message_limit: int,
         now: Callable[[], float],
+        editors: Sequence[StreamEditor] = (),
     ) -> None:
-        """Say once who intercepts and who looks on. The order of interceptors is theirs to run in."""
+        """Say once who intercepts, who looks on and who edits streams. They run in the order given."""
         from interpose.relay.chain import Chain
         from interpose.relay.collected import Collector
+        from interpose.relay.rewriting import Editors
         from interpose.relay.taps import Watchers
 
         self._message_limit = message_limit
         self.watchers = Watchers(taps)
+        self.editors = Editors(editors)
         self.collector = Collector(
             chain=Chain(interceptors), watchers=self.watchers, hub=hub, ledger=self.ledger, limit=message_limit, now=now
         )
@@ -56,17 +60,26 @@ class Relay:
     def refresh(self) -> None:
         """Ask the subscribers again which methods they want. Calls in flight go on as they began."""
         chain = self.collector.chain
-        subscribers: list[Interceptor | Tap] = [*chain.interceptors, *self.watchers.taps]
+        subscribers: list[Interceptor | StreamEditor | Tap] = [
+            *chain.interceptors,
+            *self.editors.editors,
+            *self.watchers.taps,
+        ]
         for one in subscribers:
             if unknown := sorted(set(one.methods) - set(METHODS)):
                 raise ValueError(f"{one.name} subscribes to {', '.join(unknown)}: no such CRI method")
         intercepted = chain.methods
         for name in intercepted:
             if METHODS[name].server_streaming:
-                raise ValueError(f"{name} streams its replies: it can be tapped, not intercepted")
+                raise ValueError(f"{name} streams its replies: it can be tapped or edited, not intercepted")
+        for name in self.editors.methods:
+            if not METHODS[name].server_streaming:
+                raise ValueError(f"{name} has one reply: it can be tapped or intercepted, not edited")
         for name in METHODS:
             for route in self.routes.of_method(name):
-                route.subscribe(intercepted=name in intercepted, taps=self.watchers.of(name))
+                route.subscribe(
+                    intercepted=name in intercepted, taps=self.watchers.of(name), editors=self.editors.of(name)
+                )
 
     @property
     def in_flight(self) -> int:
@@ -144,9 +157,16 @@ class Relay:
         if route.intercepted:
             self.collector.collect(stream, headers, route, link.peer, end)
             return
+        from interpose.relay.rewriting import Editing, Unwatched, edited
         from interpose.relay.taps import Viewing, tapped
 
         if route.method is not None:
-            view = Viewing(self.watchers, route.taps, route.method, self._message_limit)
+            limit = self._message_limit
+            view = (Viewing if route.taps else Unwatched)(self.watchers, route.taps, route.method, limit)
             view.headers(Direction.REQUEST, headers)
-            self._forward(tapped(self.ledger, view), stream, headers, route, end)
+            if route.editors:
+                editing = Editing(self.editors, route.editors, route.method, limit)
+                way = edited(self.ledger, view, editing)
+            else:
+                way = tapped(self.ledger, view)
+            self._forward(way, stream, headers, route, end)

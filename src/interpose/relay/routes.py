@@ -17,21 +17,23 @@ _IMAGE: Final = b"ImageService/"
 class Route:
     """The way of one path. `special` is set if the call has to leave the frame loop."""
 
-    __slots__ = ("intercepted", "method", "special", "stats", "taps", "upstream")
+    __slots__ = ("editors", "intercepted", "method", "special", "stats", "taps", "upstream")
 
     def __init__(self, upstream: Any, stats: MethodStats, method: Method | None) -> None:
         self.upstream = upstream
         self.stats = stats
         self.method = method
         self.taps: tuple[Any, ...] = ()
+        self.editors: tuple[Any, ...] = ()
         self.intercepted = False
         self.special = False
 
-    def subscribe(self, *, intercepted: bool, taps: Sequence[Any]) -> None:
+    def subscribe(self, *, intercepted: bool, taps: Sequence[Any], editors: Sequence[Any] = ()) -> None:
         """Say who wants to see these calls."""
         self.intercepted = intercepted
         self.taps = tuple(taps)
-        self.special = intercepted or bool(taps)
+        self.editors = tuple(editors)
+        self.special = intercepted or bool(taps) or bool(editors)
 
 
 class Routes:

@@ -8,8 +8,8 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
 
 from interpose.h2.client import ClientConnection
 from interpose.h2.limits import Limits
@@ -24,6 +24,7 @@ _LONGEST_PAUSE: Final = 1.0
 _DIAL_TIMEOUT: Final = 5.0
 _MOST_CONNECTIONS: Final = 64
 _LOOK_AGAIN: Final = 0.02
+_CLOSED: Final = "the backend closed the connection"
 
 
 class Waiter:
@@ -47,21 +48,71 @@ class Waiter:
             self._timer = None
 
 
+class Reports(Protocol):
+    """Who is told how it goes. Each kind of peer has its own words for it."""
+
+    def unreachable(self, path: str, error: str) -> None:
+        """A dial failed, for another reason than the one before."""
+
+    def connected(self, path: str, connections: int) -> None:
+        """The peer's settings have come; it has this many connections now."""
+
+    def lost(self, path: str, fault: str | None) -> None:
+        """A connection ended: the peer closed it, or broke the protocol in this way."""
+
+
+class BackendLog:
+    """Tells it to the log in the words for a container runtime."""
+
+    def unreachable(self, path: str, error: str) -> None:
+        _log.warning("Backend is not reachable", extra={"kv": {"endpoint": path, "err": error}})
+
+    def connected(self, path: str, connections: int) -> None:
+        _log.info("Connected to backend", extra={"kv": {"endpoint": path, "connections": connections}})
+
+    def lost(self, path: str, fault: str | None) -> None:
+        level = logging.INFO if fault is None else logging.ERROR
+        _log.log(level, "Backend connection ended", extra={"kv": {"endpoint": path, "reason": fault or _CLOSED}})
+
+
+async def doubling_pause(failed: int) -> None:
+    """Before a dial: at once the first time, then after longer and longer pauses."""
+    if failed:
+        pause = min(_FIRST_PAUSE * 2.0 ** min(failed - 1, 16), _LONGEST_PAUSE)
+        await asyncio.sleep(pause * random.uniform(0.9, 1.0))
+
+
 class Upstream:
     """Connections to one unix socket. `up` is what metrics and readiness show."""
 
     def __init__(
-        self, path: str, *, hub: Hub, limits: Limits, wait: float, find: Callable[[], str] | None = None
+        self,
+        path: str,
+        *,
+        hub: Hub,
+        limits: Limits,
+        wait: float,
+        find: Callable[[], str] | None = None,
+        pace: Callable[[int], Awaitable[None]] = doubling_pause,
+        dial_timeout: float = _DIAL_TIMEOUT,
+        reports: Reports | None = None,
     ) -> None:
+        """`pace` is awaited before a dial, with the number of dials that failed just before it."""
         self.path = path
+        self.on_up: Callable[[], None] | None = None  # called each time a backend that was away is there
         self._find = find  # asked before each dial, if where the backend is may only be known when it is there
         self.current: ClientConnection | None = None
         self.dials = 0
         self.failures = 0
         self.last_error = "not dialled yet"
+        self.greeting = False  # dialled, and the first settings have not come yet
         self._hub = hub
         self._limits = limits
         self._wait = wait
+        self._pace = pace
+        self._dial_timeout = dial_timeout
+        self._reports = reports if reports is not None else BackendLog()
+        self._reported = ""  # the failure told last, so that each is told once
         self._links: dict[ClientConnection, Link] = {}
         self._waiters: dict[Waiter, None] = {}
         self._tasks = TaskBag()
@@ -159,31 +210,36 @@ class Upstream:
         loop = asyncio.get_running_loop()
         if self._find is not None:
             self.path = self._find()
-        async with asyncio.timeout(_DIAL_TIMEOUT):
+        self.dials += 1
+        async with asyncio.timeout(self._dial_timeout):
             _, link = await loop.create_unix_connection(self._connected, self.path)
             if not self._links:
                 self.last_error = "it takes connections and sends no HTTP/2 settings"
+            self.greeting = True
             try:
                 await link.greeting
             except BaseException:
                 link.abort()
                 raise
+            finally:
+                self.greeting = False
 
     async def _keep_dialling(self) -> None:
-        pause = _FIRST_PAUSE
+        failed = 0
         try:
             while not self._closing:
-                self.dials += 1
+                if failed or not self._links:
+                    await self._pace(failed)
                 try:
                     await self._connect()
                 except TimeoutError:
-                    self._note_failure(f"no answer within {_DIAL_TIMEOUT:g} s")
+                    self._note_failure(f"no answer within {self._dial_timeout:g} s")
                 except OSError as error:
                     self._note_failure(error.strerror or str(error))
                 else:
-                    break
-                await asyncio.sleep(pause * random.uniform(0.9, 1.0))
-                pause = min(pause * 2, _LONGEST_PAUSE)
+                    if self._links:  # else it has gone again already
+                        break
+                failed += 1
         finally:
             self._dialling = False
         self._serve_waiters()
@@ -191,9 +247,10 @@ class Upstream:
 
     def _note_failure(self, error: str) -> None:
         self.failures += 1
-        if error != self.last_error:
-            self.last_error = error
-            _log.warning("Backend is not reachable", extra={"kv": {"endpoint": self.path, "err": error}})
+        self.last_error = error
+        if error != self._reported:
+            self._reported = error
+            self._reports.unreachable(self.path, error)
 
     def _connected(self) -> "_BackendLink":
         conn = ClientConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
@@ -203,14 +260,18 @@ class Upstream:
         return link
 
     def _greeted(self, conn: ClientConnection, link: "_BackendLink") -> None:
+        was_away = not self.up
         if not self._links:
             self._since = time.monotonic()
         self._links[conn] = link
         self.current = conn
-        self.last_error = ""
+        self.last_error = self._reported = ""
         if not link.greeting.done():
             link.greeting.set_result(None)
-        _log.info("Connected to backend", extra={"kv": {"endpoint": self.path, "connections": len(self._links)}})
+        self._reports.connected(self.path, len(self._links))
+        if was_away and self.on_up is not None:
+            # Not from within the handling of a frame: what it does must not end this connection.
+            asyncio.get_running_loop().call_soon(self.on_up)
 
     def _lost(self, conn: ClientConnection) -> None:
         conn.retire()
@@ -218,13 +279,12 @@ class Upstream:
             return
         if self.current is conn:
             self.current = None
-        why = str(conn.failed) if conn.failed is not None else "the backend closed the connection"
+        fault = str(conn.failed) if conn.failed is not None else None
         if not self._links:
             self._since = time.monotonic()
-            self.last_error = why
+            self.last_error = fault or _CLOSED
         if not self._closing:
-            log = _log.error if conn.failed is not None else _log.info
-            log("Backend connection ended", extra={"kv": {"endpoint": self.path, "reason": why}})
+            self._reports.lost(self.path, fault)
             if not self._links:
                 self._dial()
 
@@ -234,6 +294,11 @@ class Upstream:
             link.tick()
         if not self.up:
             self._dial()
+
+    def hang_up(self) -> None:
+        """End the connections and dial anew: somebody else listens there now."""
+        for link in list(self._links.values()):
+            link.abort()
 
     async def close(self) -> None:
         """Drop everything."""

@@ -15,7 +15,7 @@ from interpose.cli.relay_process import backend_limits, client_limits
 from interpose.config.settings import LimitSettings
 from interpose.host.peers import peer_credentials
 from interpose.host.sockets import bind_unix
-from interpose.relay.interceptor import Interceptor, Tap
+from interpose.relay.interceptor import Interceptor, StreamEditor, Tap
 from interpose.relay.passthrough import Ledger
 from interpose.relay.relay import Relay
 from interpose.relay.routes import Routes
@@ -58,6 +58,7 @@ async def relay_stack(
     image: Path | None = None,
     interceptors: Sequence[Interceptor] = (),
     taps: Sequence[Tap] = (),
+    editors: Sequence[StreamEditor] = (),
     limits: LimitSettings | None = None,
     message_limit: int | None = None,
 ) -> AsyncIterator[Stack]:
@@ -72,8 +73,15 @@ async def relay_stack(
     upstreams = [upstream(runtime)] + ([upstream(image)] if image is not None else [])
     ledger = Ledger(time.monotonic)
     relay = Relay(Routes(upstreams[0], upstreams[-1]), ledger, header_list=limits.header_list)
-    if interceptors or taps:
-        relay.subscribe(interceptors, taps, hub=hub, message_limit=message_limit or limits.message, now=loop.time)
+    if interceptors or taps or editors:
+        relay.subscribe(
+            interceptors,
+            taps,
+            hub=hub,
+            message_limit=message_limit or limits.message,
+            now=loop.time,
+            editors=editors,
+        )
     admission = Admission(
         identify=peer_credentials, uids=(os.getuid(),), connections=64, handshake_timeout=limits.handshake_timeout
     )

@@ -1,0 +1,111 @@
+"""Hooks in the relay: the directory is watched from the start, everything else is built when a hook server registers.
+
+A relay without a registered hook server stays what it is, a pass-through that has loaded neither message classes nor
+the code of interception. The parts are imported in a thread then: the loop is not held while they load. Once built
+they stay: the store goes on knowing what runs, and containers that hooks changed are still reported as asked for.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interpose.config.settings import RelaySettings
+from interpose.dispatcher.registration_metrics import registration_collector
+from interpose.dispatcher.registrations import Registrations
+from interpose.instrumentation.metrics import Collector, Family
+from interpose.relay.relay import Relay
+from interpose.rpc.tasks import TaskBag
+from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import Upstream
+
+if TYPE_CHECKING:
+    from interpose.cli.relay_interceptors import Interceptors
+
+_log = logging.getLogger(__name__)
+
+
+class Hooks:
+    """Watches registrations and keeps the interceptors in step with them."""
+
+    def __init__(self, settings: RelaySettings, relay: Relay, hub: Hub, runtime: Upstream) -> None:
+        self._settings = settings
+        self._relay = relay
+        self._hub = hub
+        self._runtime = runtime
+        self._tasks = TaskBag()
+        self._building = False
+        self.registrations = Registrations(settings.hooks.dir)
+        self.built: Interceptors | None = None
+
+    def load(self) -> None:
+        """Read what is registered. Called before the relay listens: a plugin under Fail must see the first call too."""
+        self.registrations.load()
+        if self.registrations.servers:
+            self._build(_import_parts())
+
+    def start(self) -> None:
+        """Begin to watch."""
+        if self.built is not None:
+            self.built.start()
+        self.registrations.start(self._changed)
+
+    def tick(self) -> None:
+        """A second has passed."""
+        if self.built is not None:
+            self.built.tick()
+
+    def collectors(self) -> list[Collector]:
+        """Metrics of whatever is there when somebody scrapes."""
+        return [registration_collector(self.registrations), self._collect_calls]
+
+    def _collect_calls(self) -> Iterable[Family]:
+        return () if self.built is None else self.built.collect()
+
+    def view(self) -> dict[str, object]:
+        """What the admin socket tells of hooks."""
+        registered = self.registrations
+        in_force = {Path(server.file).name for server in registered.servers}
+        return {
+            "directory": registered.directory,
+            "plugins": [],
+            "problems": [
+                {"file": name, "messages": list(messages), "in_force": name in in_force}
+                for name, messages in sorted(registered.problems.items())
+            ],
+            "store": {"pods": 0, "containers": 0, "pending": 0},
+            **({} if self.built is None else self.built.view()),
+        }
+
+    def _changed(self) -> None:
+        if self.built is not None:
+            self.built.update(self.registrations.servers)
+        elif self.registrations.servers and not self._building:
+            self._building = True
+            self._tasks.spawn(self._build_later(), name="load the code of hooks")
+
+    async def _build_later(self) -> None:
+        try:
+            self._build(await asyncio.to_thread(_import_parts))
+        finally:
+            self._building = False
+        if self.built is not None:
+            self.built.start()
+
+    def _build(self, make: "Callable[..., Interceptors]") -> None:
+        self.built = make(self._settings, self._relay, self._hub, self._runtime)
+        self.built.update(self.registrations.servers)
+
+    async def close(self) -> None:
+        """Leave nothing behind."""
+        await self._tasks.cancel()
+        await self.registrations.close()
+        if self.built is not None:
+            await self.built.close()
+
+
+def _import_parts() -> "Callable[..., Interceptors]":
+    from interpose.cli.relay_interceptors import Interceptors
+
+    return Interceptors

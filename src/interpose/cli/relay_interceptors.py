@@ -1,0 +1,150 @@
+"""Everything that stands in the way of calls, lined up: read `Interceptors.__init__` to know the order.
+
+Imported when the first hook server registers; from then on the relay has message classes, a store and a chain.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+
+from interpose.config.settings import RelaySettings
+from interpose.dispatcher.client import HookClient
+from interpose.dispatcher.dispatcher import Dispatcher
+from interpose.dispatcher.metrics import hook_collector, plugin_view
+from interpose.dispatcher.plugin import HookCaller, Plugins
+from interpose.hookapi.registration import HookServer
+from interpose.host.cpusets import allowed_sets
+from interpose.instrumentation.metrics import Family, Sample
+from interpose.model.pod import Container
+from interpose.relay.bookkeeping import Bookkeeper
+from interpose.relay.exits import Exits
+from interpose.relay.owncalls import OwnCalls
+from interpose.relay.relay import Relay
+from interpose.relay.reporting import Reporting, ReportingEvents
+from interpose.rpc.tasks import TaskBag
+from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import Upstream
+from interpose.store.store import Store
+from interpose.store.sync import Synchronizer
+
+
+class Interceptors:
+    """The chain, the store under it, and their connections to hook servers."""
+
+    def __init__(self, settings: RelaySettings, relay: Relay, hub: Hub, runtime: Upstream) -> None:
+        self._relay = relay
+        self._hub = hub
+        self._runtime = runtime
+        self._tasks = TaskBag()
+        self._started = False
+        self.store = Store()
+        self._calls = OwnCalls(relay, "store")
+        self.sync = Synchronizer(self.store, self._calls)
+        self._bookkeeper = Bookkeeper(self.store, self.sync)
+        self._calls.below = self._bookkeeper
+        self._exits = Exits(self.sync, time.monotonic)
+        self.plugins = Plugins(self._connect)
+        self.dispatcher = Dispatcher(self.plugins, self.sync, settings.hooks, now=time.monotonic, allowed=allowed_sets)
+        self._collect_hooks = hook_collector(self.dispatcher)
+        reports = not settings.report_real_resources
+        relay.subscribe(
+            [
+                *([Reporting(self._diverging)] if reports else []),  # first: the others see what the runtime says
+                self.dispatcher,
+                self._bookkeeper,  # last: it sees what the runtime gets
+            ],
+            taps=[self._exits],
+            editors=[ReportingEvents(self._diverging)] if reports else [],
+            hub=hub,
+            message_limit=settings.limits.message,
+            now=asyncio.get_running_loop().time,
+        )
+        self.store.on_diverging = lambda _any: relay.refresh()
+
+    def _diverging(self) -> Mapping[str, Container]:
+        return {one: self.store.containers[one] for one in self.store.diverging}
+
+    def _connect(self, server: HookServer) -> HookCaller:
+        client = HookClient(server.endpoint, name=server.name, hub=self._hub)
+        if self._started:
+            client.start()
+        return client
+
+    # -- life
+
+    def start(self) -> None:
+        """Connect to hook servers, and bring the store in step whenever the runtime came (back)."""
+        self._started = True
+        for client in self._clients():
+            client.start()
+        self._runtime.on_up = self._runtime_up
+        if self._runtime.up:
+            self._runtime_up()
+
+    def _runtime_up(self) -> None:
+        self._calls.forget_version()
+        self.sync.resync_soon(completely=True)
+
+    def update(self, servers: tuple[HookServer, ...]) -> None:
+        """Put these registrations in force. Connections nobody needs any more end when their calls have."""
+        for unused in self.plugins.update(servers):
+            if isinstance(unused, HookClient):
+                self._tasks.spawn(unused.close(), name=f"leave hook server {unused.name}")
+
+    def tick(self) -> None:
+        """A second has passed."""
+        self._exits.tick()
+        for client in self._clients():
+            client.tick()
+
+    async def close(self) -> None:
+        """Leave nothing behind."""
+        self._runtime.on_up = None
+        await self._relay.collector.tasks.cancel()
+        await self.dispatcher.tasks.cancel()
+        await self._tasks.cancel()
+        await self.sync.close()
+        for client in self._clients():
+            await client.close()
+
+    def _clients(self) -> list[HookClient]:
+        return [one.caller for one in self.plugins.all if isinstance(one.caller, HookClient)]
+
+    # -- views
+
+    def collect(self) -> Iterable[Family]:
+        """Metrics of hooks and of the store."""
+        yield from self._collect_hooks()
+        store = self.store
+        yield Family("interpose_store_pods", "gauge", "Pods in the store.", [Sample(len(store.pods))])
+        yield Family("interpose_store_containers", "gauge", "Containers in the store.", [Sample(len(store.containers))])
+        yield Family(
+            "interpose_store_pending",
+            "gauge",
+            "Creates whose outcome is not known yet.",
+            [Sample(len(store.pending))],
+        )
+        yield Family(
+            "interpose_store_diverging_containers",
+            "gauge",
+            "Containers that have other resources than their caller asked for.",
+            [Sample(len(store.diverging))],
+        )
+        yield Family(
+            "interpose_store_in_step",
+            "gauge",
+            "1 if the last comparison of the store with the runtime worked.",
+            [Sample(self.sync.in_step)],
+        )
+
+    def view(self) -> dict[str, object]:
+        """What `interpose hooks list` shows besides the directory."""
+        now = time.monotonic()
+        return {
+            "plugins": [plugin_view(plugin, now) for plugin in self.plugins.all],
+            "store": {
+                "pods": len(self.store.pods),
+                "containers": len(self.store.containers),
+                "pending": len(self.store.pending),
+            },
+        }

@@ -1,0 +1,156 @@
+"""Asking hook servers one after the other, within their time, and keeping account of what they did."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from interpose.config.settings import HookSettings
+from interpose.dispatcher.client import HookCallError
+from interpose.dispatcher.merge import BadAnswerError, Change, Merged, advance, merge
+from interpose.dispatcher.plugin import OK, Metadata, Plugin
+from interpose.dispatcher.subjects import Subject
+from interpose.hookapi.hookpoint import HookPoint
+from interpose.hookapi.messages import response_class
+from interpose.instrumentation.logging import RateLimited
+
+_log = logging.getLogger(__name__)
+
+_HIDDEN: Final = "(hidden)"
+
+
+class HookFailure(Exception):  # noqa: N818 - a decision of a failure policy, not a malfunction
+    """A hook server under Fail did not let a call pass. The text is what the kubelet sees."""
+
+    def __init__(self, plugin: Plugin, point: HookPoint, text: str) -> None:
+        super().__init__(f"hook server {plugin.name} (failure policy Fail) at {point}: {text}")
+        self.plugin = plugin
+        self.point = point
+
+
+class Asking:
+    """Calls plugins and merges their answers. Counts conflicts; everything else is counted by plugin."""
+
+    def __init__(self, settings: HookSettings, now: Callable[[], float]) -> None:
+        self.conflicts: Counter[tuple[str, str, str]] = Counter()  # (earlier plugin, later plugin, hook point)
+        self.refused_changes: Counter[str] = Counter()  # by plugin
+        self._settings = settings
+        self._now = now
+        self._remarks = RateLimited(_log, clock=now)
+
+    async def ask_all(
+        self, point: HookPoint, plugins: Sequence[Plugin], subject: Subject, until: float
+    ) -> tuple[Change, ...]:
+        """Every change that all plugins together make, in order. Raises HookFailure for one under Fail."""
+        asked = subject.copy()
+        made: list[Change] = []
+        owners: dict[str, Plugin] = {}
+        for plugin in plugins:
+            if not _wants(plugin, subject):
+                continue
+            answered = await self._ask(point, plugin, asked, (), until)
+            if isinstance(answered, str):
+                if plugin.must_see:
+                    raise HookFailure(plugin, point, answered)
+                continue
+            self._account(point, plugin, subject, answered, owners)
+            advance(asked, answered.changes)
+            made += answered.changes
+        return tuple(made)
+
+    async def tell(
+        self, point: HookPoint, plugin: Plugin, subject: Subject, metadata: Metadata, until: float
+    ) -> str | None:
+        """Tell a plugin what has happened; what it answers does not matter. Returns what went wrong."""
+        if not _wants(plugin, subject):
+            return None
+        answered = await self._ask(point, plugin, subject.asked, metadata, until)
+        return answered if isinstance(answered, str) else None
+
+    async def _ask(
+        self, point: HookPoint, plugin: Plugin, asked: object, metadata: Metadata, until: float
+    ) -> Merged | str:
+        """One call of one plugin: what it changes, or in words what went wrong."""
+        began = self._now()
+        timeout = min(plugin.server.timeout or self._settings.timeout, until - began)
+        try:
+            if timeout <= 0:
+                return self._failed(point, plugin, "timeout", "no time was left for it", began)
+            message: bytes = asked.SerializeToString()  # type: ignore[attr-defined]
+            answer = await plugin.caller.call(point, message, metadata=metadata, timeout=timeout)
+            merged = _NOTHING if point.is_post else merge(asked, response_class(point).FromString(answer))
+        except HookCallError as error:
+            return self._failed(point, plugin, error.reason, f"{error.code.name}: {error.message}", began)
+        except BadAnswerError as error:
+            return self._failed(point, plugin, "bad-answer", f"its answer cannot be used: {error}", began)
+        except Exception as error:
+            # Bytes that are no answer (DecodeError, whose class is protobuf's), or a bug of ours in the merge: either
+            # way this plugin's answer is lost, and its policy decides.
+            plugin.caller.note_garbage(str(error))
+            return self._failed(point, plugin, "garbage", f"its answer cannot be read: {error}", began)
+        plugin.stats.points[point].add(OK, self._now() - began)
+        return merged
+
+    def _failed(self, point: HookPoint, plugin: Plugin, reason: str, text: str, began: float) -> str:
+        now = self._now()
+        plugin.stats.failed(point, reason, text, now - began, now)
+        level = logging.ERROR if plugin.must_see else logging.WARNING
+        self._remark(level, "Hook server failed", plugin, point, reason, err=text)
+        return text
+
+    # -- what they did
+
+    def _account(
+        self, point: HookPoint, plugin: Plugin, subject: Subject, merged: Merged, owners: dict[str, Plugin]
+    ) -> None:
+        plugin.stats.points[point].changes += len(merged.changes)
+        if merged.refused:
+            self.refused_changes[plugin.name] += len(merged.refused)
+            self._remark(
+                logging.WARNING,
+                "Hook server may not change this",
+                plugin,
+                point,
+                "refused",
+                what="; ".join(merged.refused),
+            )
+        debug = _log.isEnabledFor(logging.DEBUG)
+        for change in merged.changes:
+            earlier = owners.get(change.path)
+            owners[change.path] = plugin
+            if earlier is not None:
+                self.conflicts[earlier.name, plugin.name, point.value] += 1
+                text = "Two hook servers change the same field, the later one wins"
+                self._remark(logging.WARNING, text, plugin, point, change.path, earlier=earlier.name, field=change.path)
+            if debug:
+                kv = {"plugin": plugin.name, "hook": point.value, "field": change.path, **subject.names}
+                before, after = (_shown(change.path, value) for value in (change.before, change.after))
+                _log.debug("Hook server changed a field", extra={"kv": kv | {"before": before, "after": after}})
+
+    def note_no_effect(self, point: HookPoint, paths: Sequence[str], subject: Subject) -> None:
+        """Some changes have nowhere to go in this call."""
+        names = ", ".join(paths)
+        text = "Changes have no effect at this hook point"
+        self._remarks.log(
+            logging.WARNING, text, key=f"{point} {names}", hook=point.value, fields=names, **subject.names
+        )
+
+    def _remark(self, level: int, text: str, plugin: Plugin, point: HookPoint, about: str, **kv: object) -> None:
+        """Plugins fail and quarrel at the rate of calls; the log hears of it once a minute, the metrics each time."""
+        key = f"{plugin.name} {point} {about}"
+        self._remarks.log(level, text, key=key, plugin=plugin.name, hook=point.value, **kv)
+
+
+_NOTHING: Final = Merged(changes=(), refused=())
+
+
+def _wants(plugin: Plugin, subject: Subject) -> bool:
+    pod = subject.pod
+    return plugin.server.selector.matches(pod.namespace, pod.labels, pod.runtime_handler)
+
+
+def _shown(path: str, value: object) -> object:
+    """A value for the log. Environment variables hold secrets."""
+    if value is None:
+        return "(unset)"
+    return _HIDDEN if path.startswith("container_envs[") else value

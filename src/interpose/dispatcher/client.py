@@ -1,0 +1,244 @@
+"""Talking to one hook server: a connection that is kept, calls that end in time, and a breaker before both.
+
+Whatever a hook server does, a call ends with its answer or with a HookCallError that says what kind of failure it was.
+The breaker counts what shows that the hook server does not work; a status it answers on purpose is an answer.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final
+
+from interpose.dispatcher.breaker import Breaker, State
+from interpose.dispatcher.condition import Condition
+from interpose.dispatcher.lookout import Lookout
+from interpose.h2.client import ClientConnection
+from interpose.h2.errors import ErrorCode
+from interpose.h2.limits import Limits
+from interpose.h2.stream import NOWHERE, Stream
+from interpose.hookapi.hookpoint import HookPoint
+from interpose.rpc.client import Client, Metadata
+from interpose.rpc.exchange import Exchange, RawReply
+from interpose.rpc.framing import PREFIX, frame, request_headers
+from interpose.rpc.status import Code, RpcError, code_of_reset
+from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import Upstream
+
+# An answer repeats at most what was asked: annotations and environment of one container.
+_ANSWER_LIMIT: Final = 4 * 1024 * 1024
+# How long a call waits for a hook server that is away. Enough for one that is being restarted at this moment.
+_PATIENCE: Final = 0.25
+# Until a peer that took the connection has shown that it speaks HTTP/2.
+_DIAL_TIMEOUT: Final = 2.0
+# Each call has a time-out of its own; this one is never reached.
+_FOREVER: Final = 24 * 3600.0
+# A hook server's text ends up in logs and in events of pods.
+_TEXT_LIMIT: Final = 1000
+
+
+class Reason(StrEnum):
+    """Why a call of a hook server failed."""
+
+    UNREACHABLE = "unreachable"  # nobody listens
+    TIMEOUT = "timeout"  # no answer in time
+    REFUSED = "refused"  # it answered a status other than OK
+    BROKEN = "broken"  # it was lost during the call, or does not speak the protocol
+    OPEN = "open"  # it was not asked, because it failed too often lately
+
+
+class HookCallError(Exception):
+    """A hook server did not answer as it should. `message` is its own text, or ours about it."""
+
+    def __init__(self, code: Code, message: str, reason: Reason) -> None:
+        super().__init__(f"{code.name}: {message}")
+        self.code = code
+        self.message = message
+        self.reason = reason
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the hook server works and meant what it said. One that shuts down says UNAVAILABLE."""
+        return self.reason is Reason.REFUSED and self.code is not Code.UNAVAILABLE
+
+
+class HookClient:
+    """One hook server. `endpoint` is the path of its socket. It is dialled from `start` on, or from the first call."""
+
+    def __init__(self, endpoint: str, *, name: str, hub: Hub, now: Callable[[], float] = time.monotonic) -> None:
+        self.name = name
+        self.endpoint = endpoint
+        self.breaker = Breaker()
+        self._hub = hub
+        self._now = now
+        self._lookout = Lookout(endpoint)
+        self._condition = Condition(name, breaker=self.breaker, lookout=self._lookout, now=now)
+        self._upstream = Upstream(
+            endpoint,
+            hub=hub,
+            limits=Limits(),
+            wait=_FOREVER,
+            find=self._lookout.find,
+            pace=self._lookout.pace,
+            dial_timeout=_DIAL_TIMEOUT,
+            reports=self._condition,
+        )
+        self._client = Client(self._upstream, hub, limit=_ANSWER_LIMIT)
+        self._started = False
+        self._closed = False
+
+    def start(self) -> None:
+        """Begin to dial, and keep a connection from now on."""
+        if not self._started and not self._closed:
+            self._started = True
+            self._upstream.start()
+
+    def tick(self) -> None:
+        """A second has passed."""
+        if not self._started or self._closed:
+            return
+        if self.breaker.state is State.OPEN and self._upstream.up and self._lookout.replaced:
+            # Whoever holds our connection has stopped working, and a successor has made a socket of its own.
+            self._upstream.hang_up()
+        self._upstream.tick()
+        self._condition.state(self._upstream.up)
+
+    async def close(self) -> None:
+        """Drop the connection; calls in flight fail."""
+        self._closed = True
+        await self._upstream.close()
+
+    # -- calls
+
+    async def call(self, point: HookPoint, message: bytes, *, metadata: Metadata = (), timeout: float) -> bytes:
+        """Ask, and return the answer; HookCallError for every other outcome. `timeout` is for all of it, in seconds."""
+        self.start()
+        ticket = self.breaker.enter(self._now())
+        if ticket is None:
+            raise HookCallError(Code.UNAVAILABLE, self._why_not(), Reason.OPEN)
+        try:
+            answer = await self._ask(point, message, metadata, timeout)
+        except HookCallError as error:
+            if error.is_answer:
+                self.breaker.succeeded(ticket)
+            else:
+                self.breaker.failed(ticket, self._now())
+            self._note_error(str(error))
+            raise
+        except BaseException:
+            self.breaker.abandoned(ticket)
+            raise
+        self.breaker.succeeded(ticket)
+        self._condition.state(self._upstream.up)
+        return answer
+
+    def note_garbage(self, why: str) -> None:
+        """The answer that `call` returned just now cannot be read: it was none."""
+        self.breaker.disown(self._now())
+        self._note_error(f"its answer cannot be read: {why}")
+
+    async def _ask(self, point: HookPoint, message: bytes, metadata: Metadata, timeout: float) -> bytes:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        try:
+            conn = await self._connection(deadline)
+            async with asyncio.timeout_at(deadline):
+                wire = request_headers(point.rpc, metadata, max(deadline - loop.time(), 0.0))
+                reply = await self._exchange(conn, wire, frame(message))
+        except TimeoutError:
+            silent = ", not even HTTP/2 settings" if self._upstream.greeting else ""
+            text = f"no answer within {timeout:.3g} s{silent}"
+            raise HookCallError(Code.DEADLINE_EXCEEDED, text, Reason.TIMEOUT) from None
+        return _answer_in(reply)
+
+    async def _connection(self, deadline: float) -> ClientConnection:
+        """A connection with room. One that is away is waited for a moment, one that is slow until the deadline."""
+        if self._closed:
+            raise self._unreachable("the client is closed")
+        moment = min(deadline, asyncio.get_running_loop().time() + _PATIENCE)
+        for until in (moment, deadline):
+            try:
+                async with asyncio.timeout_at(until):
+                    return await self._client.connection()
+            except TimeoutError:
+                if not self._upstream.greeting and not self._upstream.up:
+                    raise self._unreachable(self._condition.trouble) from None
+            except RpcError:
+                raise self._unreachable("the client is closed") from None
+        raise TimeoutError
+
+    async def _exchange(self, conn: ClientConnection, wire: bytes, body: bytes) -> RawReply:
+        """Leaving early, by deadline or cancellation, resets the call at the hook server at once."""
+        exchange = _Answer(_ANSWER_LIMIT + PREFIX)
+        stream = conn.open(exchange, wire, False)
+        stream.send_body(body, True)
+        self._hub.flush()
+        try:
+            return await exchange.reply
+        finally:
+            if not stream.closed:
+                stream.sink = NOWHERE
+                stream.reset(ErrorCode.CANCEL)
+                self._hub.flush()
+
+    def _unreachable(self, why: str) -> HookCallError:
+        return HookCallError(Code.UNAVAILABLE, f"{self.endpoint} is not reachable: {why}", Reason.UNREACHABLE)
+
+    def _why_not(self) -> str:
+        seconds = self.breaker.retry_in(self._now())
+        when = f"for another {seconds:.1f} s" if seconds else "while another call tries it"
+        return f"not asked {when}, because it failed too often; its last error: {self.last_error}"
+
+    # -- views
+
+    @property
+    def state(self) -> str:
+        """`idle` before the first dial has ended, `connected`, `unreachable`, or `broken`: connected and not used."""
+        return self._condition.state(self._upstream.up)
+
+    @property
+    def state_seconds(self) -> float:
+        """How long it has been so."""
+        return self._condition.state_seconds(self._upstream.up)
+
+    @property
+    def last_error(self) -> str:
+        """What failed last, calls and dials; empty if nothing ever did."""
+        return self._condition.last_error
+
+    @property
+    def last_error_age(self) -> float | None:
+        """Seconds since then."""
+        return self._condition.last_error_age
+
+    def _note_error(self, error: str) -> None:
+        self._condition.note_error(error)
+        self._condition.state(self._upstream.up)
+
+
+class _Answer(Exchange):
+    """The sink of a call, in the words for a hook server."""
+
+    def on_reset(self, stream: Stream, code: int) -> None:
+        self._finish(None, RpcError(code_of_reset(code), f"it reset the call (HTTP/2 error {code})"))
+
+    def on_lost(self, stream: Stream) -> None:
+        self._finish(None, RpcError(Code.UNAVAILABLE, "its connection was lost during the call"))
+
+
+def _answer_in(reply: RawReply) -> bytes:
+    """The message of a reply, or what is wrong with it."""
+    if (failure := reply.failure) is not None:
+        raise HookCallError(failure.code, failure.message, Reason.BROKEN)
+    if reply.trailers is None or reply.trailers.grpc_status is None:
+        http = (reply.trailers.get(b":status") if reply.trailers is not None else None) or b"none"
+        text = f"its reply has no gRPC status (HTTP status: {http.decode('latin-1')})"
+        raise HookCallError(Code.INTERNAL, text, Reason.BROKEN)
+    if (status := reply.status) is not None:
+        # Its server gives up at our deadline, sometimes a moment earlier than we do.
+        reason = Reason.TIMEOUT if status.code is Code.DEADLINE_EXCEEDED else Reason.REFUSED
+        raise HookCallError(status.code, status.message[:_TEXT_LIMIT], reason)
+    try:
+        return reply.message(_ANSWER_LIMIT)
+    except RpcError as error:
+        raise HookCallError(error.code, error.message, Reason.BROKEN) from None

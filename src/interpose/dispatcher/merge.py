@@ -1,0 +1,242 @@
+"""What an answer of a hook server changes: its difference to what was sent, by the rules of `fields`.
+
+Pure. Invariants: an answer counts whole or not at all; a value repeated as it was sent is never judged and never a
+change; a missing value is a change only in an echo (docs/adr/0010-telling-an-echo-from-a-partial-answer.md); the same
+input gives the same changes in the same order: that of the table, then of the keys.
+
+Every field is looked at as a mapping from keys to values, those without keys having the one key None, so there is one
+way to compare and one to write.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+from interpose.dispatcher.fields import Absence, Field, Key, Kind, Value, fields_of, split
+
+_SHOWN = 80
+
+
+class BadAnswerError(ValueError):
+    """An answer that makes no sense; nothing of it counts. The text names path and value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One value that becomes another; None is "not there". Values of environment variables are secrets: do not log."""
+
+    path: str
+    before: Value | None
+    after: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What an answer changes, and in words what it wanted and may not have."""
+
+    changes: tuple[Change, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+class _Reading(Enum):
+    """How much of what is missing in an answer is meant."""
+
+    PARTIAL = 0
+    WEAK_ECHO = 1
+    STRONG_ECHO = 2
+
+
+# From which reading on a missing value is cleared.
+_ENOUGH: Mapping[Absence, _Reading] = MappingProxyType(
+    {
+        Absence.LOOSE: _Reading.WEAK_ECHO,
+        Absence.FIRM: _Reading.STRONG_ECHO,
+        Absence.KEYED: _Reading.STRONG_ECHO,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """One field: what was sent, what came back, and which keys the answer says outright to clear."""
+
+    field: Field
+    before: Mapping[Key, Value]
+    after: Mapping[Key, Value]
+    cleared: Set[Key]
+
+    @property
+    def missing(self) -> Set[Key]:
+        """Keys that were sent and of which the answer says nothing."""
+        return self.before.keys() - self.after.keys() - self.cleared
+
+
+def merge(sent: Any, answer: Any) -> Merged:
+    """What the answer changes in what was sent. BadAnswerError if it makes no sense."""
+    rows = _rows(sent, answer)
+    reading = _reading(rows)
+    changes: list[Change] = []
+    refused: list[str] = []
+    for row in rows:
+        for change, key in _changes(row, row.cleared | _gone(row, reading)):
+            if row.field.reserved is not None and (key or "").startswith(row.field.reserved):
+                refused.append(f"{_printable(change.path)} belongs to the kubelet and stays as it is")
+            else:
+                changes.append(change)
+    return Merged(tuple(changes), tuple(refused))
+
+
+def advance(sent: Any, changes: Iterable[Change]) -> None:
+    """Make the changes in the request itself, so that the next hook server sees what the one before it did."""
+    rows = fields_of(sent)
+    for change in changes:
+        path, key = split(change.path)
+        field = rows[path]
+        if not field.owner:
+            write(sent, field, key, change.after)
+        elif change.after is not None or sent.HasField(field.owner):
+            write(getattr(sent, field.owner), field, key, change.after)
+
+
+def read(message: Any, field: Field) -> dict[Key, Value]:
+    """The values of a field in the message that has it, by key; what is not set is not in it."""
+    held = getattr(message, field.name)
+    if field.kind is Kind.PAGES:
+        return {entry.page_size: entry.limit for entry in held}
+    if field.kind.keyed:
+        return dict(held)
+    return {None: held} if held else {}
+
+
+def write(message: Any, field: Field, key: Key, value: Value | None) -> None:
+    """Set one value in the message that has the field, or take it away. An untouched value keeps its place."""
+    if not field.kind.keyed:
+        if value is None:
+            message.ClearField(field.name)
+        else:
+            setattr(message, field.name, value)
+        return
+    held = getattr(message, field.name)
+    if field.kind is Kind.PAGES:
+        _write_page(held, key, value)
+    elif value is None:
+        held.pop(key, None)
+    else:
+        held[key] = value
+
+
+def _write_page(held: Any, key: Key, value: Value | None) -> None:
+    places = [place for place, entry in enumerate(held) if entry.page_size == key]
+    if value is None:
+        for place in reversed(places):
+            del held[place]
+    elif places:
+        held[places[-1]].limit = value  # of entries for the same size runtimes keep the last
+    else:
+        held.add(page_size=key, limit=value)
+
+
+# ---- Comparing -------------------------------------------------------------------------------------------------------
+
+
+def _rows(sent: Any, answer: Any) -> list[_Row]:
+    fields = fields_of(answer)
+    cleared = _cleared(fields, answer.clear)
+    rows = []
+    for path, field in fields.items():
+        source = getattr(sent, field.owner) if field.owner else sent
+        result = getattr(answer, field.owner) if field.owner else answer
+        if field.kind is Kind.PAGES:
+            _check_pages(field, source, result)
+        before = read(source, field)
+        after = read(result, field)
+        keys: Set[Key] = cleared.get(path, frozenset())
+        if field.kind.keyed and None in keys:
+            keys = before.keys() | after.keys()
+        rows.append(_Row(field=field, before=before, after=after, cleared=keys))
+    return rows
+
+
+def _cleared(fields: Mapping[str, Field], paths: Iterable[str]) -> dict[str, set[Key]]:
+    """Keys to clear by row. For a row with keys, None stands for all of them."""
+    found: dict[str, set[Key]] = {}
+    for path in paths:
+        try:
+            name, key = split(path)
+        except ValueError as error:
+            raise BadAnswerError(f"clear: {_printable(path)}: {error}") from error
+        if name not in fields or (key is not None and not fields[name].kind.keyed):
+            raise BadAnswerError(f"clear: {_printable(path)} is not something an answer can change")
+        found.setdefault(name, set()).add(key)
+    return found
+
+
+def _check_pages(field: Field, source: Any, result: Any) -> None:
+    """A list can hold a size twice. Repeated as sent that is the caller's business, otherwise nobody knows the wish."""
+
+    def limits(message: Any, size: str) -> list[int]:
+        return [entry.limit for entry in getattr(message, field.name) if entry.page_size == size]
+
+    for size in sorted({entry.page_size for entry in getattr(result, field.name)}):
+        named = limits(result, size)
+        if len(named) > 1 and named != limits(source, size):
+            raise BadAnswerError(f"{_printable(field.path_of(size))} is there {len(named)} times")
+
+
+def _changes(row: _Row, gone: Set[Key]) -> Iterator[tuple[Change, Key]]:
+    for key in sorted(row.after.keys() | (gone & row.before.keys()), key=lambda key: key or ""):
+        before, after = row.before.get(key), row.after.get(key)
+        path = row.field.path_of(key)
+        if before == after:
+            # Repeated as sent, which alone is no wish; next to a `clear` it is that of a plugin that copies first.
+            if key in gone:
+                yield Change(path, before, None), key
+            continue
+        if after is not None:
+            _check(row, path, key, after)
+        yield Change(path, before, after), key
+
+
+def _check(row: _Row, path: str, key: Key, value: Value) -> None:
+    shown = "" if row.field.secret else f" {_printable(value)}"
+    if key in row.cleared:
+        raise BadAnswerError(f"{_printable(path)} is set to{shown or ' a value'} and cleared in one answer")
+    problem = row.field.check(key, value)
+    if problem is not None:
+        raise BadAnswerError(f"{_printable(path)}:{shown} {problem}")
+
+
+def _printable(value: Value) -> str:
+    """A value as it may stand in a log: short, and without characters that would break a line."""
+    text = repr(value)
+    if isinstance(value, str) and value.isprintable() and value and " " not in value:
+        text = value  # the usual path needs no quotes
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+# ---- Echo or partial -------------------------------------------------------------------------------------------------
+
+
+def _reading(rows: list[_Row]) -> _Reading:
+    """Whether the answer repeats what it was sent, so that what is missing was left out on purpose."""
+    values = [row for row in rows if row.field.absence in (Absence.FIRM, Absence.LOOSE)]
+    unchanged = [row for row in values if row.before and row.before == row.after]
+    missing = [row for row in values if row.missing]
+    around = [row for row in rows if row.field.absence is Absence.NOTHING and row.before]
+    if around and not any(row.missing for row in around) and len(unchanged) > len(missing):
+        return _Reading.STRONG_ECHO
+    firm_missing = any(row.field.absence is Absence.FIRM for row in missing)
+    firm_unchanged = any(row.field.absence is Absence.FIRM for row in unchanged)
+    return _Reading.WEAK_ECHO if firm_unchanged and not firm_missing else _Reading.PARTIAL
+
+
+def _gone(row: _Row, reading: _Reading) -> Set[Key]:
+    """Which missing values of a row are to be cleared."""
+    enough = _ENOUGH.get(row.field.absence)
+    if enough is None or reading.value < enough.value:
+        return frozenset()
+    if row.field.kind.keyed and not row.after:
+        return frozenset()  # a map that is missing as a whole may be one the plugin was built without
+    return row.missing

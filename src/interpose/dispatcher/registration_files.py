@@ -1,0 +1,184 @@
+"""Reads the directory of registration files: what is there, whether it may be trusted, what each file says.
+
+Everything here touches the file system and may take its time, so it runs in a thread. Nothing is kept: a scan gets the
+readings of the one before and returns new ones. No file can hang it, whatever stands there under the name.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from interpose.errors import ConfigError
+from interpose.hookapi.registration import SUFFIX, HookServer, parse_registration
+from interpose.host.socket_paths import kind_of
+
+# Real files are below 1 KiB.
+MAX_BYTES = 1 << 20
+# A file changed less than this before it was read may change again without a trace: some file systems count time in
+# steps of a second.
+_SETTLED_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """Whose files count: theirs, as long as nobody else can write to them."""
+
+    uids: Collection[int] = field(default_factory=lambda: {0, os.getuid()})
+    gids: Collection[int] = field(default_factory=lambda: {0, os.getgid()})
+
+    def doubts(self, found: os.stat_result) -> str | None:
+        """Why a file or directory does not count; None if it does."""
+        mode = f"mode {stat.S_IMODE(found.st_mode):04o}"
+        if found.st_uid not in self.uids:
+            allowed = " or ".join(map(str, sorted(self.uids)))
+            return f"belongs to uid {found.st_uid}, it must belong to uid {allowed}"
+        if found.st_mode & stat.S_IWOTH:
+            return f"has {mode}, everybody may write to it (chmod o-w)"
+        if found.st_mode & stat.S_IWGRP and found.st_gid not in self.gids:
+            return f"has {mode}, group {found.st_gid} may write to it (chmod g-w)"
+        return None
+
+
+class Stamp(NamedTuple):
+    """What tells one version of a file from another, as far as the file system says it."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One file as it was found: a hook server, or problems. Neither: it is being written."""
+
+    server: HookServer | None = None
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()  # why it is not trusted; then nothing of it was used
+    stamp: Stamp | None = None  # None: to be read again whatever the next stamp is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The directory as it was found, files by name. They are None if it cannot be read or trusted: see `problem`."""
+
+    files: Mapping[str, Reading] | None = None
+    problem: str = ""
+
+
+def list_registrations(directory: str, before: Mapping[str, Reading], trust: Trust) -> Listing:
+    """Look at every registration file. A directory that does not exist is an empty one."""
+    try:
+        dir_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return Listing(files={})
+    except OSError as error:
+        return Listing(problem=f"directory {directory}: cannot be opened: {error.strerror}")
+    try:
+        if doubts := trust.doubts(os.fstat(dir_fd)):
+            return Listing(problem=f"directory {directory}: {doubts}")
+        # All files are reached through this descriptor: they are of one directory, even if it is being swapped.
+        names = sorted(name for name in os.listdir(dir_fd) if is_registration(name))  # noqa: PTH208 - of a descriptor
+        readings = {
+            (label := _label(name)): read_registration(f"{directory}/{name}", trust, before.get(label), dir_fd=dir_fd)
+            for name in names
+        }
+    except OSError as error:
+        return Listing(problem=f"directory {directory}: cannot be read: {error.strerror}")
+    finally:
+        os.close(dir_fd)
+    return Listing(files={label: reading for label, reading in readings.items() if reading is not None})
+
+
+def _label(name: str) -> str:
+    """The name of a file as it may be shown, logged and counted: it can be any bytes."""
+    return name if name.isprintable() else name.encode("unicode_escape").decode("ascii")
+
+
+def is_registration(name: str) -> bool:
+    """Whether a file of this name registers a hook server."""
+    return name.endswith(SUFFIX) and not name.startswith(".")
+
+
+def read_registration(
+    path: str, trust: Trust, before: Reading | None = None, *, dir_fd: int | None = None, ask_trust: bool = True
+) -> Reading | None:
+    """Read one file, unless `before` is of the very same; None if there is none of that name.
+
+    With `dir_fd`, the file is looked up in that directory. Without `ask_trust`, a file that is not trusted is read all
+    the same and its `doubts` are for the caller to judge.
+    """
+    name = path.rpartition("/")[2] if dir_fd is not None else path
+    where = f"file {path}"
+    if not path.isprintable():
+        return Reading(problems=(f"file {path!r}: the name holds a character that cannot be printed",))
+    try:
+        is_link = stat.S_ISLNK(os.lstat(name, dir_fd=dir_fd).st_mode)
+    except OSError:
+        return None
+    try:
+        # Asked before opening: to open a device can have effects.
+        mode = os.stat(name, dir_fd=dir_fd).st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a socket" if stat.S_ISSOCK(mode) else kind_of(mode)
+            return Reading(problems=(f"{where}: is {kind}, not a regular file",))
+        fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=dir_fd)
+    except FileNotFoundError:
+        return Reading(problems=(f"{where}: is a link to nothing",)) if is_link else None
+    except OSError as error:
+        return Reading(problems=(f"{where}: cannot be opened: {error.strerror}",))
+    try:
+        doubts = _doubts(fd, where, trust, is_link=is_link)
+        if doubts and ask_trust:
+            return Reading(problems=doubts, doubts=doubts)
+        reading = _read(fd, path, before)
+        return replace(reading, doubts=doubts) if doubts else reading
+    except OSError as error:
+        return Reading(problems=(f"{where}: cannot be read: {error.strerror}",))
+    finally:
+        os.close(fd)
+
+
+def _doubts(fd: int, where: str, trust: Trust, *, is_link: bool) -> tuple[str, ...]:
+    """About the file, and about the folder a link leads to: whoever may write there may put another in its place."""
+    found = []
+    if doubts := trust.doubts(os.fstat(fd)):
+        found.append(f"{where}: {doubts}")
+    if is_link:
+        folder = os.path.dirname(os.readlink(f"/proc/self/fd/{fd}"))  # noqa: PTH115, PTH120 - what the kernel opened
+        if doubts := trust.doubts(os.stat(folder)):  # noqa: PTH116
+            found.append(f"{where}: leads to {folder}, which {doubts}")
+    return tuple(found)
+
+
+def _read(fd: int, path: str, before: Reading | None) -> Reading:
+    where = f"file {path}"
+    stamp = _stamp(fd)
+    age = time.time_ns() - max(stamp.mtime_ns, stamp.ctime_ns)
+    if before is not None and before.stamp == stamp:
+        return before
+    if stamp.size > MAX_BYTES:
+        return Reading(problems=(f"{where}: is larger than {MAX_BYTES} bytes, this is no registration file",))
+    with open(fd, "rb", closefd=False) as file:
+        data = file.read(MAX_BYTES + 1)
+    settled = stamp if age >= _SETTLED_NS and _stamp(fd) == stamp else None
+    if not data.strip() and 0 <= age < _SETTLED_NS:
+        # Koordlet empties its file and then writes it: too early to complain.
+        return Reading()
+    try:
+        parsed = parse_registration(data.decode("utf-8-sig"), path)
+    except UnicodeDecodeError as error:
+        return Reading(problems=(f"{where}: is not UTF-8 text (byte {error.start})",), stamp=settled)
+    except ConfigError as error:
+        return Reading(problems=tuple(error.problems), stamp=settled)
+    return Reading(server=parsed.server, warnings=parsed.warnings, stamp=settled)
+
+
+def _stamp(fd: int) -> Stamp:
+    found = os.fstat(fd)
+    return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

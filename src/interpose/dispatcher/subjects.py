@@ -1,0 +1,197 @@
+"""What a call is about, in the words of the hook protocol: the message a hook server is asked with.
+
+Records give what the request does not carry (a StartContainer has only an id), the request gives what is newer than
+the record. Environment values that are not UTF-8 are left out: the protocol knows text only, and an untouched value
+keeps its bytes in the request.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interpose.hookapi.messages import ContainerResourceHookRequest, LinuxContainerResources, PodSandboxHookRequest
+from interpose.model.pod import Container, Pod
+from interpose.model.resources import LinuxResources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A pod, or a container of it. `asked` is the message for hook servers; everything else is for choosing them."""
+
+    asked: Any
+    pod: Pod
+    container: str = ""  # its name; empty for a pod
+
+    def carries(self, key: str, value: str) -> bool:
+        """Whether the pod has this label or annotation."""
+        return bool(key) and value in (self.pod.labels.get(key), self.pod.annotations.get(key))
+
+    def copy(self) -> Any:
+        """A message of its own for whoever changes it."""
+        message = type(self.asked)()
+        message.CopyFrom(self.asked)
+        return message
+
+    @property
+    def names(self) -> dict[str, str]:
+        """For log lines."""
+        pod = f"{self.pod.namespace}/{self.pod.name}"
+        return {"pod": pod, "container": self.container} if self.container else {"pod": pod}
+
+
+def pod_to_run(request: Any) -> Subject:
+    """The pod of a RunPodSandbox."""
+    config = request.config
+    pod = pod_of_config("", config, request.runtime_handler)
+    message = _pod_message(pod)
+    if config.linux.HasField("overhead"):
+        _copy(config.linux.overhead, message.overhead)
+    if config.linux.HasField("resources"):
+        _copy(config.linux.resources, message.resources)
+    return Subject(asked=message, pod=pod)
+
+
+def known_pod(pod: Pod) -> Subject:
+    """A pod that exists."""
+    message = _pod_message(pod)
+    write_resources(pod.overhead, message.overhead)
+    write_resources(pod.resources, message.resources)
+    return Subject(asked=message, pod=pod)
+
+
+def container_to_create(request: Any, pod: Pod) -> Subject:
+    """The container of a CreateContainer, in a pod as the runtime knows it."""
+    config = request.config
+    message = _container_message(pod)
+    # A caller may place one container elsewhere; the record only says where its pod is.
+    message.pod_cgroup_parent = request.sandbox_config.linux.cgroup_parent or pod.cgroup_parent
+    message.container_meta.name = config.metadata.name
+    message.container_meta.attempt = config.metadata.attempt
+    message.container_annotations.update(config.annotations)
+    message.container_resources.SetInParent()
+    if config.linux.HasField("resources"):
+        _copy(config.linux.resources, message.container_resources)
+    message.container_envs.update(text_envs((env.key, env.value) for env in config.envs))
+    return Subject(asked=message, pod=pod, container=config.metadata.name)
+
+
+def known_container(container: Container, pod: Pod) -> Subject:
+    """A container that exists."""
+    message = _container_message(pod)
+    message.pod_cgroup_parent = container.cgroup_parent or pod.cgroup_parent
+    message.container_meta.name = container.name
+    message.container_meta.attempt = container.attempt
+    message.container_meta.id = container.id
+    message.container_annotations.update(container.annotations)
+    message.container_resources.SetInParent()
+    write_resources(container.resources, message.container_resources)
+    message.container_envs.update(text_envs(container.envs))
+    return Subject(asked=message, pod=pod, container=container.name)
+
+
+def container_to_update(request: Any, container: Container, pod: Pod) -> Subject:
+    """A container as it will be after an UpdateContainerResources: what it has, and the patch laid over it."""
+    subject = known_container(container, pod)
+    patch = LinuxContainerResources.FromString(request.linux.SerializeToString())
+    resources = subject.asked.container_resources
+    for field, value in patch.ListFields():
+        if field.name == "unified":
+            resources.unified.update(patch.unified)
+        elif field.name == "hugepage_limits":
+            merged = {one.page_size: one.limit for one in (*resources.hugepage_limits, *patch.hugepage_limits)}
+            _write_hugepages(merged.items(), resources)
+        else:
+            setattr(resources, field.name, value)
+    subject.asked.container_annotations.update(request.annotations)
+    return subject
+
+
+def pod_of_config(pod_id: str, config: Any, runtime_handler: str = "") -> Pod:
+    """A pod as the request describes it, for when the runtime has not confirmed it."""
+    meta = config.metadata
+    parent = config.linux.cgroup_parent
+    return Pod(
+        id=pod_id,
+        name=meta.name,
+        uid=meta.uid,
+        namespace=meta.namespace,
+        attempt=meta.attempt,
+        runtime_handler=runtime_handler,
+        labels=dict(config.labels),
+        annotations=dict(config.annotations),
+        cgroup_parent=parent,
+        requested_cgroup_parent=parent,
+    )
+
+
+def text_envs(envs: Iterable[tuple[str, bytes]]) -> Mapping[str, str]:
+    """Environment variables whose values are text; of a key given twice the last one counts, as in a process."""
+    texts: dict[str, str] = {}
+    for key, value in envs:
+        try:
+            texts[key] = value.decode()
+        except UnicodeDecodeError:
+            texts.pop(key, None)
+    return texts
+
+
+def write_resources(resources: LinuxResources, message: Any) -> None:
+    """Fill a message of resources that was empty."""
+    for name in _SCALARS:
+        if value := getattr(resources, name):
+            setattr(message, name, value)
+    if resources.unified:
+        message.unified.update(resources.unified)
+    if resources.hugepage_limits:
+        _write_hugepages(resources.hugepage_limits, message)
+
+
+_SCALARS = (
+    "cpu_period",
+    "cpu_quota",
+    "cpu_shares",
+    "memory_limit_in_bytes",
+    "oom_score_adj",
+    "cpuset_cpus",
+    "cpuset_mems",
+    "memory_swap_limit_in_bytes",
+)
+
+
+def _write_hugepages(limits: Iterable[tuple[str, int]], message: Any) -> None:
+    del message.hugepage_limits[:]
+    for page_size, limit in limits:
+        message.hugepage_limits.add(page_size=page_size, limit=limit)
+
+
+def _copy(resources: Any, message: Any) -> None:
+    """CRI's resources have the numbers and types of the hook protocol's: their bytes are read as the other message.
+
+    What is newer than the protocol is not passed on.
+    """
+    message.ParseFromString(resources.SerializeToString())
+    message.DiscardUnknownFields()
+
+
+def _pod_message(pod: Pod) -> Any:
+    message = PodSandboxHookRequest(runtime_handler=pod.runtime_handler, cgroup_parent=pod.cgroup_parent)
+    _write_meta(pod, message.pod_meta)
+    message.labels.update(pod.labels)
+    message.annotations.update(pod.annotations)
+    return message
+
+
+def _container_message(pod: Pod) -> Any:
+    message = ContainerResourceHookRequest()
+    _write_meta(pod, message.pod_meta)
+    message.pod_labels.update(pod.labels)
+    message.pod_annotations.update(pod.annotations)
+    write_resources(pod.resources, message.pod_resources)
+    return message
+
+
+def _write_meta(pod: Pod, meta: Any) -> None:
+    meta.name = pod.name
+    meta.uid = pod.uid
+    meta.namespace = pod.namespace
+    meta.attempt = pod.attempt

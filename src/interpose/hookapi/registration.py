@@ -1,0 +1,308 @@
+"""Registration files: the text of one file in, a hook server out, and back.
+
+The three keys of Koordinator's format mean what they mean there; keys match without regard to case, as in Go. What is
+wrong is an error that names file, key and value, and all of it is reported at once. What is only strange is a warning.
+
+Pure, and safe with any text: the outcome is a `Parsed` or a ConfigError, of a size that has nothing to do with the
+size of the text. Invariant: what `render_registration` writes, `parse_registration` reads back to the same value.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from interpose.config.endpoint import MAX_PATH_BYTES, parse_endpoint
+from interpose.config.values import duration, integer, refuse, show_duration
+from interpose.errors import ConfigError
+from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
+from interpose.hookapi.strictjson import Object, Whole, expect, quoted, read_object, shown
+from interpose.model.resources import nothing
+
+SUFFIX = ".json"
+DEFAULT_PRIORITY = 100
+
+# Koordlet knows this name and may write it, but no call of the runtime belongs to it.
+NEVER_CALLED = "PreRemoveRunPodSandbox"
+
+_PRIORITY = integer(0, 1000)
+# A plugin of more than a minute would outlive the kubelet's patience for the call it belongs to.
+_TIMEOUT = duration(0.001, 60.0)
+# Far above any real file; the bounds keep a list of mistakes readable and its making short.
+_MAX_KEYS = 64
+_MAX_ENTRIES = 256
+_MAX_ENDPOINT = 256
+_MAX_GUESSED = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selector:
+    """Which pods a hook server is asked about. All parts given must match; an empty part matches every pod."""
+
+    namespaces: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = field(default_factory=nothing, hash=False)
+    runtime_handlers: frozenset[str] = frozenset()  # the default handler is the empty name
+
+    def matches(self, namespace: str, labels: Mapping[str, str], runtime_handler: str) -> bool:
+        """Whether a pod is selected."""
+        return (
+            (not self.namespaces or namespace in self.namespaces)
+            and (not self.runtime_handlers or runtime_handler in self.runtime_handlers)
+            and all(labels.get(name) == value for name, value in self.labels.items())
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The parts given, under their keys in the file."""
+        parts = {
+            "namespaces": sorted(self.namespaces),
+            "labels": dict(sorted(self.labels.items())),
+            "runtime-handlers": sorted(self.runtime_handlers),
+        }
+        return {key: part for key, part in parts.items() if part}
+
+
+EVERY_POD = Selector()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookServer:
+    """A registered hook server. `hooks` is empty only if the file names nothing but hooks that are never called."""
+
+    name: str  # of the file, without .json
+    file: str
+    endpoint: str  # absolute path of its socket
+    hooks: frozenset[HookPoint]
+    failure_policy: FailurePolicy = FailurePolicy.IGNORE
+    priority: int = DEFAULT_PRIORITY  # lower is asked first
+    timeout: float | None = None  # seconds for one call; None: as the relay's settings say
+    selector: Selector = EVERY_POD
+
+
+class Parsed(NamedTuple):
+    """A usable file, and what is strange about it."""
+
+    server: HookServer
+    warnings: tuple[str, ...]
+
+
+def parse_registration(text: str, file: str) -> Parsed:
+    """Read the text of `file`; ConfigError with every problem if it cannot be used."""
+    where = f"file {file}"
+    notes = _Notes()
+    found = _read(read_object(text, where), _READERS, where, notes, notes.warnings)
+    for key, expected in _REQUIRED.items():
+        if key not in found:
+            notes.problems.append(f"{where}: {key}: is missing, expected {expected}")
+    if notes.problems:
+        raise ConfigError(notes.problems)
+    values = {_FIELDS[key]: value for key, value in found.items()}
+    return Parsed(HookServer(name=name_of(file), file=file, **values), tuple(notes.warnings))
+
+
+def render_registration(server: HookServer) -> str:
+    """The text of a registration file; what has its default is left out, except the three keys everybody knows."""
+    document: dict[str, Any] = {
+        "remote-endpoint": server.endpoint,
+        "failure-policy": server.failure_policy.value,
+        "runtime-hooks": [point.value for point in HookPoint if point in server.hooks] or [NEVER_CALLED],
+    }
+    if server.priority != DEFAULT_PRIORITY:
+        document["priority"] = server.priority
+    if server.timeout is not None:
+        document["timeout"] = show_duration(server.timeout)
+    if selector := server.selector.document():
+        document["selector"] = selector
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def name_of(file: str) -> str:
+    """The name of the hook server a file registers."""
+    return file.rpartition("/")[2].removesuffix(SUFFIX)
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What was found on the way through one file."""
+
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Note a problem instead of stopping at it."""
+        try:
+            yield
+        except ConfigError as error:
+            self.problems += error.problems
+
+
+def _read(
+    given: Object, readers: "Mapping[str, _Reader]", where: str, notes: _Notes, unknown: list[str]
+) -> dict[str, Any]:
+    """Read every entry that has a reader, None where that failed. Null is as good as not there, as in Go.
+
+    `unknown` is the list that unknown keys go to.
+    """
+    if len(given.pairs) > _MAX_KEYS:
+        raise ConfigError(f"{where}: has {len(given.pairs)} keys, this is no registration file")
+    by_folded = {key.casefold(): key for key in readers}
+    seen: set[str] = set()
+    found: dict[str, Any] = {}
+    for name, value in given.pairs:
+        folded = name.casefold()
+        key = by_folded.get(folded)
+        if folded in seen:
+            notes.problems.append(f"{where}: {quoted(name)} is given twice")
+        elif key is None:
+            unknown.append(f"{where}: {quoted(name)} is not a known key{_guess(name, readers)}")
+        elif value is not None:
+            found[key] = None
+            with notes.collecting():
+                found[key] = readers[key](value, f"{where}: {key}", notes)
+        seen.add(folded)
+    return found
+
+
+def _guess(word: str, known: Iterable[str]) -> str:
+    import difflib  # only a mistake needs it
+
+    if len(word) > _MAX_GUESSED:
+        return ""
+    by_folded = {name.casefold(): name for name in known}
+    close = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
+    return f", did you mean {by_folded[close[0]]}?" if close else ""
+
+
+# One reader per key: (value, where, notes) -> the field. It raises for the one thing that is wrong, or notes several.
+
+
+def _text(value: Any, where: str) -> str:
+    text: str = expect(value, where, str)
+    if not text.isprintable():  # NUL, line ends, half of a surrogate pair
+        raise refuse(where, text, "holds a character that cannot be printed")
+    return text
+
+
+def _endpoint(value: Any, where: str, _: _Notes) -> str:
+    text = _text(value, where)
+    if len(text) > _MAX_ENDPOINT:
+        raise refuse(
+            where, text, f"is {len(text)} characters long, a unix socket path may have at most {MAX_PATH_BYTES} bytes"
+        )
+    return parse_endpoint(text, where)
+
+
+def _policy(value: Any, where: str, _: _Notes) -> FailurePolicy:
+    text = _text(value, where)
+    if not text:
+        return FailurePolicy.IGNORE
+    if text not in list(FailurePolicy):
+        raise refuse(where, text, f"is neither Fail nor Ignore{_guess(text, FailurePolicy)}")
+    return FailurePolicy(text)
+
+
+def _hooks(value: Any, where: str, notes: _Notes) -> frozenset[HookPoint]:
+    known = {point.value: point for point in HookPoint}
+    found: set[HookPoint] = set()
+    for place, name in _strings(value, where, notes):
+        if name == NEVER_CALLED:
+            notes.warnings.append(f"{place}: {name!r} is never called, it has no effect")
+        elif name not in known:
+            notes.problems.append(f"{place}: {quoted(name)} is not a hook point{_guess(name, known)}")
+        elif known[name] in found:
+            notes.warnings.append(f"{place}: {name!r} is given twice")
+        else:
+            found.add(known[name])
+    if not value:
+        raise ConfigError(f"{where}: is empty, expected {_REQUIRED['runtime-hooks']}")
+    if not found and not notes.problems:
+        notes.warnings.append(f"{where}: the file registers nothing")
+    return frozenset(found)
+
+
+def _selector(value: Any, where: str, notes: _Notes) -> Selector:
+    given = expect(value, where, Object)
+    # A key that is not understood would select more pods than its author meant: here it is an error.
+    parts = _read(given, _SELECTOR_READERS, where, notes, notes.problems)
+    return Selector(**{key.replace("-", "_"): part for key, part in parts.items()})
+
+
+def _namespaces(value: Any, where: str, notes: _Notes) -> frozenset[str]:
+    found = frozenset(_names(value, where, notes))
+    if "" in found:
+        notes.problems.append(f"{where}: '' is not the name of a namespace")
+    return found
+
+
+def _names(value: Any, where: str, notes: _Notes) -> frozenset[str]:
+    return frozenset(text for _, text in _strings(value, where, notes))
+
+
+def _labels(value: Any, where: str, notes: _Notes) -> Mapping[str, str]:
+    pairs: Sequence[tuple[str, Any]] = expect(value, where, Object).pairs
+    _limit(pairs, where)
+    found: dict[str, str] = {}
+    for name, text in pairs:
+        place = f"{where}[{quoted(name)}]"
+        with notes.collecting():
+            if not _text(name, place) or name in found:
+                raise ConfigError(f"{place}: " + ("is given twice" if name else "is not the name of a label"))
+            found[name] = _text(text, place)
+    return MappingProxyType(found)
+
+
+def _strings(value: Any, where: str, notes: _Notes) -> Iterator[tuple[str, str]]:
+    """The entries of a list with their places; those that are no text are noted."""
+    items: Sequence[Any] = expect(value, where, list)
+    _limit(items, where)
+    for index, item in enumerate(items):
+        place, text = f"{where}[{index}]", None
+        with notes.collecting():
+            text = _text(item, place)
+        if text is not None:
+            yield place, text
+
+
+def _limit(items: Sequence[Any], where: str) -> None:
+    if len(items) > _MAX_ENTRIES:
+        raise ConfigError(f"{where}: has {len(items)} entries, at most {_MAX_ENTRIES} are allowed")
+
+
+def _priority(value: Any, where: str, _: _Notes) -> int:
+    number: int = _PRIORITY.parse(expect(value, where, Whole), where)
+    return number
+
+
+def _timeout(value: Any, where: str, _: _Notes) -> float:
+    if not isinstance(value, str):
+        raise ConfigError(f'{where}: expected a time such as 2 or "500ms", found {shown(value)}')
+    seconds: float = _TIMEOUT.parse(str(value), where)
+    return seconds
+
+
+_Reader = Callable[[Any, str, _Notes], Any]
+
+_READERS: Mapping[str, _Reader] = {
+    "remote-endpoint": _endpoint,
+    "failure-policy": _policy,
+    "runtime-hooks": _hooks,
+    "priority": _priority,
+    "timeout": _timeout,
+    "selector": _selector,
+}
+_SELECTOR_READERS: Mapping[str, _Reader] = {
+    "namespaces": _namespaces,
+    "labels": _labels,
+    "runtime-handlers": _names,
+}
+_FIELDS: Mapping[str, str] = {
+    **{key: key.replace("-", "_") for key in _READERS},
+    "remote-endpoint": "endpoint",
+    "runtime-hooks": "hooks",
+}
+_REQUIRED: Mapping[str, str] = {
+    "remote-endpoint": "the socket of the hook server: /path, unix:///path or unix:/path",
+    "runtime-hooks": f"a list of hook points such as {HookPoint.PRE_RUN_POD_SANDBOX}",
+}

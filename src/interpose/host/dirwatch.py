@@ -1,0 +1,215 @@
+"""Tells when something in or about a directory may have changed, within a tenth of a second.
+
+The directory may come later, go, be a link, or hold links to files elsewhere: `watch_plan` says what to watch, the
+kernel says when. Bursts become one call: 20 ms of quiet end one, 60 ms at the latest.
+
+Invariant: whatever changes after `changed` was called leads to another call. Watches are set before the call, in an
+order in which nothing slips through, and once more every `interval` seconds, for file systems and mounts the kernel
+does not speak for. All work that touches files is in a thread: a file system that hangs delays `changed`, never the
+loop.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from interpose.host import inotify
+from interpose.host.inotify import Event, Inotify
+from interpose.host.watchplan import Interest, watch_plan
+
+QUIET = 0.020
+LATEST = 0.060
+# Seconds between looks without a reason; the second one when there is no inotify.
+INTERVAL = 2.0
+POLL_INTERVAL = 1.0
+
+# What tells that a path leads elsewhere now, and what else tells that a file has other contents or permissions.
+_STRUCTURE = (
+    inotify.CREATE
+    | inotify.DELETE
+    | inotify.MOVED_FROM
+    | inotify.MOVED_TO
+    | inotify.DELETE_SELF
+    | inotify.MOVE_SELF
+    | inotify.ATTRIB
+)
+_CONTENTS = _STRUCTURE | inotify.MODIFY | inotify.CLOSE_WRITE
+# Setting watches until the plan stands still: links that are swapped faster than that will be events.
+_ROUNDS = 5
+# Events kept while the thread is at work; with more it is enough to know that there were some.
+_MAX_HELD = 4096
+_LOST = Event(-1, inotify.OVERFLOW, "")
+
+_log = logging.getLogger(__name__)
+
+
+class DirWatch:
+    """Watches one directory from its making, on the running loop, until `close`.
+
+    `changed` is first called when the watches are set. Without inotify it is called every `poll_interval` seconds.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        changed: Callable[[], None],
+        *,
+        interval: float = INTERVAL,
+        poll_interval: float = POLL_INTERVAL,
+        open_inotify: Callable[[], Inotify] = Inotify,
+    ) -> None:
+        self._directory = str(Path(directory).absolute())
+        self._changed = changed
+        self._interval = interval
+        self._poll_interval = poll_interval
+        self._loop = asyncio.get_running_loop()
+        self._watches: Mapping[int, Interest] = {}
+        self._first: float | None = None  # when the burst began whose end `_timer` waits for
+        self._timer: asyncio.TimerHandle | None = None
+        self._arming = False  # the thread is at work
+        self._held: list[Event] = []  # what happened meanwhile; may be of watches we do not know yet
+        self._warned = False
+        # Guards who closes the descriptor, the thread or we. Never held while anything is waited for.
+        self._lock = threading.Lock()
+        self._busy = False
+        self._closed = False
+        self._inotify: Inotify | None = None
+        try:
+            self._inotify = open_inotify()
+        except OSError as error:
+            self._warn(error)
+        else:
+            self._loop.add_reader(self._inotify.fd, self._readable, self._inotify)
+        self._look()
+
+    def close(self) -> None:
+        """No call of `changed` comes after this. May be called twice."""
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            busy = self._busy
+        if self._inotify is not None:
+            self._loop.remove_reader(self._inotify.fd)
+            if not busy:
+                self._inotify.close()
+
+    def _readable(self, source: Inotify) -> None:
+        events = source.read()
+        if not self._arming:
+            self._judge(events)
+        elif len(self._held) < _MAX_HELD:
+            self._held += events
+        else:
+            self._held = [_LOST]
+
+    def _judge(self, events: Iterable[Event]) -> None:
+        """Put the end of the burst off, up to a point, if there is anything in it that matters."""
+        if any(self._matters(event) for event in events):
+            now = self._loop.time()
+            self._first = now if self._first is None else self._first
+            self._schedule(min(now + QUIET, self._first + LATEST))
+
+    def _matters(self, event: Event) -> bool:
+        if event.mask & inotify.OVERFLOW:
+            return True
+        interest = None if event.mask & inotify.IGNORED else self._watches.get(event.watch)
+        return interest is not None and (not event.name or interest.contents or event.name in interest.names)
+
+    def _schedule(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._look)
+
+    def _look(self) -> None:
+        """Set the watches anew, then tell."""
+        self._first = None
+        self._arming = True
+        with self._lock:
+            self._busy = True
+        self._loop.run_in_executor(None, self._arm).add_done_callback(self._armed)
+
+    def _armed(self, arming: "asyncio.Future[_Armed]") -> None:
+        if self._closed or arming.cancelled():
+            return
+        self._arming = False
+        held, self._held = self._held, []
+        self._schedule(self._loop.time() + self._poll_interval)
+        armed = arming.result()
+        self._watches = armed.watches
+        if armed.trouble is not None:
+            self._warn(armed.trouble)
+        elif self._inotify is not None:
+            self._schedule(self._loop.time() + self._interval)
+        self._judge(held)
+        self._changed()
+
+    def _warn(self, error: OSError) -> None:
+        if not self._warned:
+            self._warned = True
+            _log.warning(
+                "Directory cannot be watched, looking at it every now and then instead",
+                extra={"kv": {"directory": self._directory, "error": str(error), "seconds": self._poll_interval}},
+            )
+
+    def _arm(self) -> "_Armed":
+        """In the thread: set the watches, and close the descriptor if it was left to us."""
+        try:
+            return _Armed() if self._inotify is None else _arm(self._inotify, self._directory, self._watches)
+        finally:
+            with self._lock:
+                self._busy = False
+                abandoned = self._closed
+            if abandoned and self._inotify is not None:
+                self._inotify.close()
+
+
+class _Armed(NamedTuple):
+    """The watches that are set, and why some that should be are not."""
+
+    watches: Mapping[int, Interest] = MappingProxyType({})
+    trouble: OSError | None = None
+
+
+def _arm(source: Inotify, directory: str, before: Mapping[int, Interest]) -> _Armed:
+    """Watch what the plan names until it is the same before and after, and nothing else.
+
+    Watches are set on the way down, so a directory replaced meanwhile is an event in its parent. A link swapped between
+    the plan and its watch is not; but then the next plan is another one.
+    """
+    plan: Mapping[str, Interest] = {}
+    armed = _Armed()
+    for _ in range(_ROUNDS):
+        latest = watch_plan(directory)
+        if latest == plan:
+            break
+        plan = latest
+        armed = _add_all(source, plan)
+    for watch in before.keys() - armed.watches.keys():
+        with suppress(OSError):  # ended with its directory
+            source.remove(watch)
+    return armed
+
+
+def _add_all(source: Inotify, plan: Mapping[str, Interest]) -> _Armed:
+    watches: dict[int, Interest] = {}
+    trouble: OSError | None = None
+    for directory, interest in plan.items():
+        try:
+            watch = source.add(directory, _CONTENTS if interest.edits else _STRUCTURE)
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # gone since: its parent says so
+        except OSError as error:
+            trouble = error
+            continue
+        known = watches.setdefault(watch, Interest())  # one directory may be mounted in two places
+        known.names |= interest.names
+        known.contents |= interest.contents
+    return _Armed(watches, trouble)

@@ -1,0 +1,260 @@
+"""What each call does to the store: one class per method, one table of them.
+
+A record appears or changes when the runtime has confirmed, never before and never when it refused. A create whose
+outcome is unknown is pending until the runtime is asked. None of it waits for anything.
+"""
+
+import logging
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, Final
+
+from interpose.model.pod import Container, ContainerState, Pod
+from interpose.relay.interceptor import CLIENT, Call
+from interpose.store import convert
+from interpose.store.requested import ANNOTATION, parent_note, resources_note
+from interpose.store.store import Store
+from interpose.store.sync import Synchronizer
+
+_log = logging.getLogger(__name__)
+
+_ALIVE: Final = frozenset((ContainerState.RUNNING, ContainerState.UNKNOWN))
+
+
+class Step:
+    """What one call does to the store. A subclass says what success means, and what the other outcomes do."""
+
+    def __init__(self, store: Store, sync: Synchronizer, call: Call, held: ExitStack) -> None:
+        self.store = store
+        self.sync = sync
+        self.call = call
+        self.held = held  # what is closed when the call is over
+        self.prepare(call.request)
+
+    def prepare(self, request: Any) -> None:
+        """The call is about to be sent. May raise Unreadable."""
+
+    def done(self, response: Any) -> None:
+        """The runtime did it."""
+
+    def gone(self) -> None:
+        """The runtime does not know the object."""
+
+    def doubtful(self) -> None:
+        """Nobody knows whether the runtime did it."""
+
+    @property
+    def asked(self) -> Any:
+        """The request as its caller made it."""
+        unchanged = self.call.origin != CLIENT or self.call.body.received == self.call.body.data()
+        return self.call.request if unchanged else self.call.body.original()
+
+
+class RunPod(Step):
+    """A pod comes."""
+
+    def prepare(self, request: Any) -> None:
+        asked = self.asked
+        parents = (request.config.linux.cgroup_parent, asked.config.linux.cgroup_parent)
+        _annotate(request.config.annotations, parent_note(*parents))
+        self._pod = convert.pod_of_request(request, asked)
+
+    def done(self, response: Any) -> None:
+        self.store.put_pod(replace(self._pod, id=response.pod_sandbox_id))
+
+    def doubtful(self) -> None:
+        _pend(self, self._pod)
+
+
+class CreateContainer(Step):
+    """A container comes."""
+
+    def prepare(self, request: Any) -> None:
+        asked = self.asked
+        pod = self.store.pod(request.pod_sandbox_id)
+        container = convert.container_of_request(request, asked, pod)
+        if _annotate(request.config.annotations, resources_note(container.resources, container.requested)):
+            container = replace(container, annotations=dict(request.config.annotations))
+        self._container = container
+        self._pod_known = pod is not None
+        self._uid = pod.uid if pod is not None else request.sandbox_config.metadata.uid
+        self._question = self.held.enter_context(self.store.asking(container.pod_id))
+
+    def done(self, response: Any) -> None:
+        if self._pod_known and not self._question.stale:
+            self.store.put_container(replace(self._container, id=response.container_id))
+        else:
+            # The pod is not known, perhaps by a part of its id only, or went meanwhile: the runtime knows better.
+            self.sync.learn(containers=(response.container_id,))
+
+    def doubtful(self) -> None:
+        if not self._question.stale:
+            _pend(self, self._container, self._uid)
+
+
+class OfContainer(Step):
+    """Something happens to a container."""
+
+    def prepare(self, request: Any) -> None:
+        self.ref: str = request.container_id
+
+    def change(self, container: Container) -> Container:
+        """The record after it."""
+        return container
+
+    def done(self, response: Any) -> None:
+        container = self.store.container(self.ref)
+        if container is not None:
+            self.store.put_container(self.change(container))
+        else:
+            self.store.disturb(self.ref)
+            self.sync.learn(containers=(self.ref,))
+
+
+class StartContainer(OfContainer):
+    """A container runs."""
+
+    def change(self, container: Container) -> Container:
+        return replace(container, state=ContainerState.RUNNING)
+
+    def doubtful(self) -> None:
+        if (container := self.store.container(self.ref)) is not None:
+            self.store.put_container(replace(container, state=ContainerState.UNKNOWN))
+
+
+class StopContainer(OfContainer):
+    """A container ends. One that was never started stays so."""
+
+    def change(self, container: Container) -> Container:
+        return _ended(container)
+
+    def gone(self) -> None:
+        self.store.remove_container(self.ref)
+
+
+class RemoveContainer(OfContainer):
+    """A container goes."""
+
+    def done(self, response: Any) -> None:
+        self.store.remove_container(self.ref)
+
+    def gone(self) -> None:
+        self.store.remove_container(self.ref)
+
+
+class UpdateContainer(OfContainer):
+    """A container gets other resources. What our own parts send is not what was requested."""
+
+    def prepare(self, request: Any) -> None:
+        super().prepare(request)
+        self._sent = convert.to_resources(request.linux)
+        asked = self.asked
+        self._asked = self._sent if asked is request else convert.to_resources(asked.linux)
+
+    def change(self, container: Container) -> Container:
+        resources = container.resources.overlay(self._sent)
+        if self.call.origin != CLIENT:
+            return replace(container, resources=resources)
+        return replace(container, resources=resources, requested=container.requested.overlay(self._asked))
+
+    def doubtful(self) -> None:
+        self.store.disturb(self.ref)
+        self.sync.refresh_soon(self.ref)
+
+
+class OfPod(Step):
+    """Something happens to a pod."""
+
+    def prepare(self, request: Any) -> None:
+        self.ref: str = request.pod_sandbox_id
+
+
+class StopPod(OfPod):
+    """A pod ends, with all its containers."""
+
+    def done(self, response: Any) -> None:
+        pod = self.store.pod(self.ref)
+        if pod is None:
+            self.store.disturb(self.ref)
+            return
+        self.store.put_pod(replace(pod, ready=False))
+        for container in self.store.containers_of(pod.id):
+            self.store.put_container(_ended(container))
+
+    def gone(self) -> None:
+        self.store.remove_pod(self.ref)
+
+
+class RemovePod(OfPod):
+    """A pod goes, with all its containers."""
+
+    def done(self, response: Any) -> None:
+        self.store.remove_pod(self.ref)
+
+    def gone(self) -> None:
+        self.store.remove_pod(self.ref)
+
+
+class UpdatePod(OfPod):
+    """A pod gets other resources."""
+
+    def prepare(self, request: Any) -> None:
+        super().prepare(request)
+        self._resources = convert.to_resources(request.resources)
+        self._overhead = convert.to_resources(request.overhead)
+
+    def done(self, response: Any) -> None:
+        pod = self.store.pod(self.ref)
+        if pod is None:
+            self.store.disturb(self.ref)
+            self.sync.learn(pods=(self.ref,))
+            return
+        resources, overhead = pod.resources.overlay(self._resources), pod.overhead.overlay(self._overhead)
+        self.store.put_pod(replace(pod, resources=resources, overhead=overhead))
+
+
+class RestorePod(Step):
+    """A pod comes with everything in it: only the runtime knows what that is."""
+
+    def done(self, response: Any) -> None:
+        self.sync.resync_soon()
+
+    def doubtful(self) -> None:
+        self.sync.resync_soon()
+
+
+STEPS: Final[Mapping[str, type[Step]]] = {
+    "RunPodSandbox": RunPod,
+    "StopPodSandbox": StopPod,
+    "RemovePodSandbox": RemovePod,
+    "CreateContainer": CreateContainer,
+    "StartContainer": StartContainer,
+    "StopContainer": StopContainer,
+    "RemoveContainer": RemoveContainer,
+    "UpdateContainerResources": UpdateContainer,
+    "UpdatePodSandboxResources": UpdatePod,
+    "RestorePod": RestorePod,
+}
+
+
+def _annotate(annotations: Any, note: str) -> bool:
+    """Write our annotation, or take away one that somebody else wrote: it must not be believed later."""
+    if note:
+        annotations[ANNOTATION] = note
+        return True
+    if ANNOTATION in annotations:
+        del annotations[ANNOTATION]
+        return True
+    return False
+
+
+def _pend(step: Step, record: Pod | Container, pod_uid: str = "") -> None:
+    dropped = step.store.pending.add(record, pod_uid=pod_uid)
+    if dropped is not None:
+        _log.warning("Too many creates in doubt, the oldest is given up", extra={"kv": {"key": list(dropped.key)}})
+    step.sync.settle_soon()
+
+
+def _ended(container: Container) -> Container:
+    return replace(container, state=ContainerState.EXITED) if container.state in _ALIVE else container

@@ -1,0 +1,50 @@
+"""Calls of our own to the runtime, for parts that ask it things and keep their own opinion of the answer.
+
+They enter the chain below their originator and pass every tap, as all calls of ours do. Which of the two API versions
+the runtime has is found out by the first call and remembered until somebody says that the runtime may be another one.
+"""
+
+from typing import Final
+
+from interpose.relay.interceptor import Interceptor
+from interpose.relay.methods import METHODS
+from interpose.relay.relay import Relay
+from interpose.rpc.status import Code, RpcError
+
+_TIMEOUT: Final = 10.0
+
+
+class OwnCalls:
+    """Calls named `origin` that enter the chain of `relay` below an interceptor, or at its top."""
+
+    def __init__(self, relay: Relay, origin: str, below: Interceptor | None = None) -> None:
+        self._relay = relay
+        self._origin = origin
+        self.below = below
+        self._version = 0  # of those in the table of methods; v1 comes first
+
+    async def __call__(self, method: str, message: bytes, timeout: float = _TIMEOUT) -> bytes:
+        """The reply message. Raises RpcError for every other outcome."""
+        paths = METHODS[method].paths
+        first = self._version
+        try:
+            return await self._call(paths[first], message, timeout)
+        except RpcError as error:
+            if error.code is not Code.UNIMPLEMENTED:
+                raise
+        other = 1 - first
+        answer = await self._call(paths[other], message, timeout)
+        self._version = other
+        return answer
+
+    def forget_version(self) -> None:
+        """The runtime may be another one now."""
+        self._version = 0
+
+    async def _call(self, path: str, message: bytes, timeout: float) -> bytes:
+        reply = await self._relay.call(path.encode(), message, origin=self._origin, below=self.below, timeout=timeout)
+        if reply.code or reply.body is None:
+            raise RpcError(Code(reply.code) if reply.code else Code.INTERNAL, reply.message)
+        if not reply.body.readable:
+            raise RpcError(Code.INTERNAL, "the reply is in an encoding nobody knows")
+        return reply.body.data()

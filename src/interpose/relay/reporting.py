@@ -1,0 +1,177 @@
+"""What the kubelet sees of containers whose resources were changed on the way: what it asked for itself.
+
+A kubelet with in-place resize compares the resources in a status with those it last requested, and would update a
+container for ever that got something else. So statuses and events about such containers show the request; every other
+reply stays the bytes that came. A runtime that reports no resources stays silent, and the verbose `info` of a status is
+left alone: it is for people.
+
+Both parts read the containers that diverge whenever they need them and keep nothing.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final
+
+from interpose.model.pod import Container
+from interpose.model.resources import LinuxResources
+from interpose.relay.interceptor import CLIENT, Call, Proceed, Reply
+from interpose.relay.messages import CriParser
+from interpose.relay.methods import Method
+
+Diverging = Callable[[], Mapping[str, Container]]
+"""The containers that have something else than their caller asked for, by id. Asked for every call: a look-up."""
+
+_EVENTS: Final = "GetContainerEvents"
+
+
+# -- the correction of one status: pure
+
+
+def corrected(status: Any, container: Container) -> bool:
+    """Make a ContainerStatus show what was asked for where the container has something else. True if it changed."""
+    if not status.HasField("resources") or not status.resources.HasField("linux"):
+        return False
+    linux = status.resources.linux
+    changed = False
+    for name in container.resources.differing(container.requested):
+        write = _BY_KEY.get(name, _write_value)
+        changed |= write(linux, name, container.resources, container.requested)
+    return changed
+
+
+def _write_value(linux: Any, name: str, _has: LinuxResources, asked: LinuxResources) -> bool:
+    value = getattr(asked, name)
+    if getattr(linux, name) == value:
+        return False
+    setattr(linux, name, value)  # zero and empty are how the wire says "not set"
+    return True
+
+
+def _write_unified(linux: Any, _name: str, has: LinuxResources, asked: LinuxResources) -> bool:
+    before = dict(linux.unified)
+    for key in _differing_keys(has.unified, asked.unified):
+        if key in asked.unified:
+            linux.unified[key] = asked.unified[key]
+        else:
+            linux.unified.pop(key, None)
+    return before != dict(linux.unified)
+
+
+def _write_hugepages(linux: Any, _name: str, has: LinuxResources, asked: LinuxResources) -> bool:
+    limits, wanted = linux.hugepage_limits, dict(asked.hugepage_limits)
+    before = _pairs(limits)
+    for size in _differing_keys(dict(has.hugepage_limits), wanted):
+        there = [limit for limit in limits if limit.page_size == size]
+        for limit in there:
+            if size in wanted:
+                limit.limit = wanted[size]
+            else:
+                limits.remove(limit)
+        if size in wanted and not there:
+            limits.add(page_size=size, limit=wanted[size])
+    return before != _pairs(limits)
+
+
+def _pairs(limits: Any) -> list[tuple[str, int]]:
+    return [(limit.page_size, limit.limit) for limit in limits]
+
+
+def _differing_keys(has: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+    """A key with a zero is not the same as none: a huge page limit of zero forbids them."""
+    return [key for key in {**has, **asked} if has.get(key) != asked.get(key)]
+
+
+_BY_KEY: Final[Mapping[str, Callable[[Any, str, LinuxResources, LinuxResources], bool]]] = {
+    "hugepage_limits": _write_hugepages,
+    "unified": _write_unified,
+}
+
+
+def correct_all(statuses: Iterable[Any], diverging: Mapping[str, Container]) -> bool:
+    """Correct those of several statuses that need it. True if one was changed."""
+    changed = False
+    for status in statuses:
+        container = diverging.get(status.id)
+        if container is not None:
+            changed |= corrected(status, container)
+    return changed
+
+
+# -- which calls concern a container that diverges, and where their replies have statuses
+
+
+def _of_container(request: Any, diverging: Mapping[str, Container]) -> bool:
+    # Runtimes take any unambiguous beginning of an id, and answer with the whole one.
+    wanted = request.container_id
+    return wanted in diverging or any(known.startswith(wanted) for known in diverging)
+
+
+def _of_pod(request: Any, diverging: Mapping[str, Container]) -> bool:
+    return any(container.pod_id.startswith(request.pod_sandbox_id) for container in diverging.values())
+
+
+def _one(response: Any) -> Iterable[Any]:
+    return (response.status,) if response.HasField("status") else ()
+
+
+def _all(response: Any) -> Iterable[Any]:
+    statuses: Iterable[Any] = response.containers_statuses
+    return statuses
+
+
+_CALLS: Final[Mapping[str, tuple[Callable[[Any, Mapping[str, Container]], bool], Callable[[Any], Iterable[Any]]]]] = {
+    "ContainerStatus": (_of_container, _one),
+    "PodSandboxStatus": (_of_pod, _all),
+}
+
+
+class Reporting:
+    """The interceptor for statuses. First in the chain: whoever comes after it sees what the runtime says.
+
+    Subscribed only while something diverges; whoever keeps the containers calls `Relay.refresh` when that changes.
+    Calls of our own want to know what the containers have, and pass.
+    """
+
+    name = "reporting"
+
+    def __init__(self, diverging: Diverging) -> None:
+        self._diverging = diverging
+
+    @property
+    def methods(self) -> Collection[str]:
+        return tuple(_CALLS) if self._diverging() else ()
+
+    async def intercept(self, call: Call, proceed: Proceed) -> Reply:
+        reply = await proceed()
+        if call.origin != CLIENT or reply.code or reply.body is None:
+            return reply
+        if not (call.body.readable and reply.body.readable):
+            return reply
+        # Asked after the answer: an update that passed meanwhile is what the caller remembers as its last.
+        diverging = self._diverging()
+        concerns, statuses = _CALLS[call.method.name]
+        if concerns(call.request, diverging):
+            correct_all(statuses(reply.response), diverging)
+        return reply
+
+
+class ReportingEvents:
+    """The editor for events, each of which shows all containers of a pod.
+
+    Always subscribed, since a subscription to events lives as long as the kubelet does; while nothing diverges it costs
+    nothing but cutting the stream into messages.
+    """
+
+    name = "reporting"
+    methods: Collection[str] = (_EVENTS,)
+
+    def __init__(self, diverging: Diverging) -> None:
+        self._diverging = diverging
+        self._parser = CriParser("ContainerEventResponse")
+
+    def edit(self, method: Method, message: bytes) -> bytes:
+        """The event with corrected statuses, or as it came if it shows no container that diverges."""
+        diverging = self._diverging()
+        if not diverging:
+            return message
+        event = self._parser.parse(message)
+        return self._parser.serialize(event) if correct_all(event.containers_statuses, diverging) else message

@@ -1,0 +1,262 @@
+"""Between CRI messages and records: the store's one door to the generated classes.
+
+Records hold plain values, never messages. Bytes that are no such message raise ValueError; everything that is merely
+missing reads as not set.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from interpose.api import cri_pb2 as cri
+from interpose.model.pod import Container, ContainerState, Pod
+from interpose.model.resources import LinuxResources, nothing
+from interpose.store.info import Info, read_info, without_defaults
+from interpose.store.pending import UID_LABEL
+from interpose.store.requested import ANNOTATION, requested_parent, requested_resources
+
+_SCALARS: Final = (
+    "cpu_period",
+    "cpu_quota",
+    "cpu_shares",
+    "memory_limit_in_bytes",
+    "oom_score_adj",
+    "cpuset_cpus",
+    "cpuset_mems",
+    "memory_swap_limit_in_bytes",
+)
+_STATES: Final[Mapping[int, ContainerState]] = {
+    cri.CONTAINER_CREATED: ContainerState.CREATED,
+    cri.CONTAINER_RUNNING: ContainerState.RUNNING,
+    cri.CONTAINER_EXITED: ContainerState.EXITED,
+}
+_LISTS: Final[Mapping[str, Any]] = {
+    "ListPodSandbox": cri.ListPodSandboxRequest,
+    "ListContainers": cri.ListContainersRequest,
+}
+_M = TypeVar("_M", bound=Message)
+
+
+class ListedPod(NamedTuple):
+    """A pod in a list."""
+
+    id: str
+    ready: bool
+    namespace: str
+    name: str
+    uid: str
+    attempt: int
+
+
+class ListedContainer(NamedTuple):
+    """A container in a list."""
+
+    id: str
+    state: ContainerState
+    pod_id: str
+    name: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundContainer:
+    """A container as its status shows it. `pod_id` is empty if the status does not say."""
+
+    record: Container
+    pod_id: str
+
+    def within(self, pod: Pod) -> Container:
+        """The record of this container in its pod, whose cgroup is known better there."""
+        parent = pod.cgroup_parent or self.record.cgroup_parent
+        return replace(self.record, pod_id=pod.id, cgroup_parent=parent)
+
+
+# -- resources
+
+
+def to_resources(message: cri.LinuxContainerResources) -> LinuxResources:
+    """The value of a message."""
+    values: dict[str, Any] = {name: getattr(message, name) for name in _SCALARS}
+    values["hugepage_limits"] = tuple((one.page_size, one.limit) for one in message.hugepage_limits)
+    values["unified"] = _plain(message.unified)
+    return LinuxResources(**values)
+
+
+def write_resources(value: LinuxResources, message: cri.LinuxContainerResources) -> None:
+    """Make a message say this value. Fields nobody here knows stay in it."""
+    for name in _SCALARS:
+        setattr(message, name, getattr(value, name))
+    del message.hugepage_limits[:]
+    for page_size, limit in value.hugepage_limits:
+        message.hugepage_limits.add(page_size=page_size, limit=limit)
+    message.unified.clear()
+    message.unified.update(value.unified)
+
+
+# -- requests: the record that what is sent on will have; its id is not known yet
+
+
+def pod_of_request(sent: cri.RunPodSandboxRequest, asked: cri.RunPodSandboxRequest) -> Pod:
+    """The pod of a request as it goes to the runtime, and as it came."""
+    config, meta = sent.config, sent.config.metadata
+    return Pod(
+        id="",
+        name=meta.name,
+        uid=meta.uid,
+        namespace=meta.namespace,
+        attempt=meta.attempt,
+        runtime_handler=sent.runtime_handler,
+        labels=_plain(config.labels),
+        annotations=_plain(config.annotations),
+        cgroup_parent=config.linux.cgroup_parent,
+        requested_cgroup_parent=asked.config.linux.cgroup_parent,
+        resources=to_resources(config.linux.resources),
+        overhead=to_resources(config.linux.overhead),
+    )
+
+
+def container_of_request(
+    sent: cri.CreateContainerRequest, asked: cri.CreateContainerRequest, pod: Pod | None
+) -> Container:
+    """The container of a request as it goes to the runtime, and as it came; `pod` if it is known."""
+    config = sent.config
+    resources = to_resources(config.linux.resources)
+    # Runtimes use the cgroup the pod was made with, whatever this request repeats.
+    parent = pod.cgroup_parent if pod is not None else sent.sandbox_config.linux.cgroup_parent
+    return Container(
+        id="",
+        pod_id=pod.id if pod is not None else sent.pod_sandbox_id,
+        name=config.metadata.name,
+        attempt=config.metadata.attempt,
+        labels=_plain(config.labels),
+        annotations=_plain(config.annotations),
+        envs=tuple((env.key, env.value) for env in config.envs),
+        cgroup_parent=parent,
+        resources=resources,
+        requested=resources if asked is sent else to_resources(asked.config.linux.resources),
+    )
+
+
+# -- answers
+
+
+def pod_of_status(data: bytes) -> Pod:
+    """The pod of a verbose PodSandboxStatus."""
+    reply = _parse(cri.PodSandboxStatusResponse, data)
+    status, meta, info = reply.status, reply.status.metadata, read_info(reply.info)
+    annotations = _plain(status.annotations)
+    parent = info.cgroup_parent
+    return Pod(
+        id=status.id,
+        name=meta.name,
+        uid=meta.uid,
+        namespace=meta.namespace,
+        attempt=meta.attempt,
+        runtime_handler=status.runtime_handler,
+        labels=_plain(status.labels),
+        annotations=annotations,
+        cgroup_parent=parent,
+        requested_cgroup_parent=requested_parent(annotations.get(ANNOTATION, ""), parent),
+        resources=info.configured("resources"),
+        overhead=info.configured("overhead"),
+        ready=status.state == cri.SANDBOX_READY,
+    )
+
+
+def container_of_status(data: bytes) -> FoundContainer:
+    """The container of a verbose ContainerStatus."""
+    reply = _parse(cri.ContainerStatusResponse, data)
+    status, info = reply.status, read_info(reply.info)
+    annotations = _plain(status.annotations)
+    created = info.created
+    current = without_defaults(_current(status, info), created)
+    record = Container(
+        id=status.id,
+        name=status.metadata.name,
+        attempt=status.metadata.attempt,
+        labels=_plain(status.labels),
+        annotations=annotations,
+        envs=info.envs,
+        cgroup_parent=info.parent_in_force,
+        resources=current,
+        requested=requested_resources(annotations.get(ANNOTATION, ""), current, created),
+        state=_state(status.state),
+    )
+    return FoundContainer(record=record, pod_id=info.sandbox_id)
+
+
+def listed_pods(data: bytes) -> list[ListedPod]:
+    """The pods of a ListPodSandbox reply."""
+    return [
+        ListedPod(item.id, item.state == cri.SANDBOX_READY, meta.namespace, meta.name, meta.uid, meta.attempt)
+        for item in _parse(cri.ListPodSandboxResponse, data).items
+        for meta in (item.metadata,)
+    ]
+
+
+def listed_containers(data: bytes) -> list[ListedContainer]:
+    """The containers of a ListContainers reply."""
+    return [
+        ListedContainer(item.id, _state(item.state), item.pod_sandbox_id, meta.name, meta.attempt)
+        for item in _parse(cri.ListContainersResponse, data).containers
+        for meta in (item.metadata,)
+    ]
+
+
+# -- questions
+
+
+def list_pods(*, uid: str = "") -> bytes:
+    """ListPodSandbox of everything, or of the pods with this uid."""
+    selector = {UID_LABEL: uid} if uid else {}
+    return cri.ListPodSandboxRequest(filter=cri.PodSandboxFilter(label_selector=selector)).SerializeToString()
+
+
+def list_containers(*, uid: str = "", pod_id: str = "", container_id: str = "") -> bytes:
+    """ListContainers of everything, or of what all given parts match."""
+    selector = {UID_LABEL: uid} if uid else {}
+    wanted = cri.ContainerFilter(id=container_id, pod_sandbox_id=pod_id, label_selector=selector)
+    return cri.ListContainersRequest(filter=wanted).SerializeToString()
+
+
+def pod_status(ref: str) -> bytes:
+    """A verbose PodSandboxStatus."""
+    return cri.PodSandboxStatusRequest(pod_sandbox_id=ref, verbose=True).SerializeToString()
+
+
+def container_status(ref: str) -> bytes:
+    """A verbose ContainerStatus."""
+    return cri.ContainerStatusRequest(container_id=ref, verbose=True).SerializeToString()
+
+
+def asks_for_all(method: str, data: bytes) -> bool:
+    """Whether a list request has no filter, so that what its reply does not show does not exist."""
+    try:
+        return not _parse(_LISTS[method], data).filter.ListFields()
+    except ValueError:
+        return False
+
+
+def _current(status: cri.ContainerStatus, info: Info) -> LinuxResources:
+    if (in_force := info.current) is not None:
+        return in_force
+    if status.resources.HasField("linux"):
+        return to_resources(status.resources.linux)
+    return info.configured("resources")
+
+
+def _state(number: int) -> ContainerState:
+    return _STATES.get(number, ContainerState.UNKNOWN)
+
+
+def _plain(items: Mapping[str, str]) -> Mapping[str, str]:
+    return dict(items) or nothing()
+
+
+def _parse(kind: type[_M], data: bytes) -> _M:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise ValueError(f"not a {kind.__name__}: {error}") from error

@@ -1,0 +1,115 @@
+"""What became of the creates whose outcome nobody knows.
+
+The runtime is asked for everything of the pod in question. What it shows under the same name and attempt was created,
+and is recorded as it was sent. What it does not show twice, a pause apart, was not: a single look may come while
+the create is still running there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
+
+from interpose.model.pod import Container, Pod
+from interpose.rpc.status import RpcError
+from interpose.rpc.tasks import TaskBag
+from interpose.store import convert
+from interpose.store.pending import UID_LABEL, Entry, Key, PendingContainer, PendingPod, PodKey
+from interpose.store.store import Store
+
+_log = logging.getLogger(__name__)
+
+_FIRST_WAIT: Final = 0.1
+_LONGEST_WAIT: Final = 5.0
+
+
+class Settler:
+    """Works while something is pending. `pause` is the time between two looks, in seconds."""
+
+    def __init__(
+        self, store: Store, call: Callable[[str, bytes], Awaitable[bytes]], tasks: TaskBag, *, pause: float
+    ) -> None:
+        self._store = store
+        self._call = call
+        self._tasks = tasks
+        self._pause = pause
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, unless it is at work or there is nothing to do."""
+        if self._store.pending and (self._task is None or self._task.done()):
+            self._task = self._tasks.spawn(self._work(), name="settle pending creates")
+
+    async def settle(self) -> None:
+        """Return when nothing is pending."""
+        self.start()
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def _work(self) -> None:
+        clock = asyncio.get_running_loop().time
+        missed: dict[Key, tuple[Entry, float]] = {}  # what was not there, and when the runtime first said so
+        wait = _FIRST_WAIT
+        while entries := tuple(self._store.pending):
+            missed = {entry.key: missed[entry.key] for entry in entries if missed.get(entry.key, (None,))[0] is entry}
+            try:
+                for entry in entries:
+                    # Others may have settled it while the runtime was asked about the one before.
+                    if entry in self._store.pending and not await self._look(entry):
+                        _, first = missed.setdefault(entry.key, (entry, clock()))
+                        if clock() - first >= self._pause:
+                            self._drop(entry)
+            except (RpcError, ValueError) as error:
+                _log.debug("Pending creates cannot be settled yet", extra={"kv": {"err": str(error)}})
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, _LONGEST_WAIT)
+                continue
+            wait = _FIRST_WAIT
+            if self._store.pending:
+                await asyncio.sleep(self._pause)
+
+    async def _look(self, entry: Entry) -> bool:
+        """Whether the runtime shows it; if so it is recorded."""
+        # Nobody knows the id yet, so a removal of anything meanwhile may have been of this one: then look again.
+        with self._store.asking("") as question:
+            found = await (self._pod(entry) if isinstance(entry, PendingPod) else self._container(entry))
+        if found is None:
+            return False
+        if entry not in self._store.pending or question.stale:
+            return True
+        # What the store has learned by itself meanwhile may be newer.
+        if isinstance(found, Pod):
+            self._store.put_pod(self._store.pods.get(found.id, found))
+        else:
+            self._store.put_container(self._store.containers.get(found.id, found))
+        self._store.pending.drop(entry)
+        _log.info("Create in doubt did happen", extra={"kv": {"id": found.id, "name": _name(entry)}})
+        return True
+
+    async def _pod(self, entry: PendingPod) -> Pod | None:
+        pod = entry.pod
+        # Without the label, as with callers that are no kubelet, only a full list shows it.
+        uid = pod.uid if pod.labels.get(UID_LABEL) == pod.uid else ""
+        for one in convert.listed_pods(await self._call("ListPodSandbox", convert.list_pods(uid=uid))):
+            if PodKey(one.namespace, one.name, one.uid, one.attempt) == entry.key:
+                return replace(pod, id=one.id, ready=one.ready)
+        return None
+
+    async def _container(self, entry: PendingContainer) -> Container | None:
+        container = entry.container
+        uid = container.labels.get(UID_LABEL, "")
+        message = convert.list_containers(uid=uid) if uid else convert.list_containers(pod_id=container.pod_id)
+        for one in convert.listed_containers(await self._call("ListContainers", message)):
+            same_name = (one.name, one.attempt) == (container.name, container.attempt)
+            if same_name and one.pod_id.startswith(container.pod_id):
+                return replace(container, id=one.id, pod_id=one.pod_id, state=one.state)
+        return None
+
+    def _drop(self, entry: Entry) -> None:
+        self._store.pending.drop(entry)
+        _log.info("Create in doubt did not happen", extra={"kv": {"name": _name(entry)}})
+
+
+def _name(entry: Entry) -> str:
+    return entry.container.name if isinstance(entry, PendingContainer) else f"{entry.pod.namespace}/{entry.pod.name}"

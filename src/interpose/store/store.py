@@ -1,0 +1,182 @@
+"""What is known about the pods and containers of this node.
+
+Pure: somebody tells it what happened, others ask. Records are values and are replaced, never changed. Two things are
+remembered besides them: how old each record is, so that an answer of the runtime which is older than the record cannot
+undo it, and what was asked of the runtime and not answered yet, so that an answer which comes too late is known to be.
+Both are bounded by what exists and by what is in flight.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import TypeVar
+
+from interpose.model.pod import Container, Pod
+from interpose.store.pending import Pending
+
+_Record = TypeVar("_Record", Pod, Container)
+
+
+class Question:
+    """Something asked of the runtime about one object. `stale` once that object changed or went meanwhile."""
+
+    __slots__ = ("ref", "stale")
+
+    def __init__(self, ref: str) -> None:
+        self.ref = ref
+        self.stale = False
+
+
+class Store:
+    """Pods and containers by id. Wherever an id is taken from outside, the unique start of one is as good."""
+
+    def __init__(self, *, pending: Pending | None = None) -> None:
+        self._pods: dict[str, Pod] = {}
+        self._containers: dict[str, Container] = {}
+        self._members: dict[str, dict[str, None]] = {}  # pod id -> ids of its containers, in order
+        self._revision = 0
+        self._changed: dict[str, int] = {}  # id -> revision of its last change
+        self._questions: set[Question] = set()
+        self._diverging: set[str] = set()
+        self.pending = pending if pending is not None else Pending()
+        # Told when the first container diverges from what was requested, and when the last one no longer does.
+        self.on_diverging: Callable[[bool], None] | None = None
+
+    # -- asking
+
+    @property
+    def pods(self) -> Mapping[str, Pod]:
+        """All pods by full id."""
+        return MappingProxyType(self._pods)
+
+    @property
+    def containers(self) -> Mapping[str, Container]:
+        """All containers by full id."""
+        return MappingProxyType(self._containers)
+
+    @property
+    def diverging(self) -> Set[str]:
+        """Ids of the containers that have something else than their caller asked for."""
+        return self._diverging
+
+    def pod(self, ref: str) -> Pod | None:
+        """The pod with this id, or the only one whose id starts like this."""
+        return _find(self._pods, ref)
+
+    def container(self, ref: str) -> Container | None:
+        """The container with this id, or the only one whose id starts like this."""
+        return _find(self._containers, ref)
+
+    def containers_of(self, pod_id: str) -> tuple[Container, ...]:
+        """The containers of a pod, in the order they became known."""
+        return tuple(self._containers[one] for one in self._members.get(pod_id, ()))
+
+    # -- telling
+
+    def put_pod(self, pod: Pod) -> None:
+        """Record a pod, or replace its record."""
+        self._pods[pod.id] = pod
+        self._touch(pod.id)
+        self.pending.drop_pod(pod)
+
+    def put_container(self, container: Container) -> None:
+        """Record a container, or replace its record. Its pod counts as changed: it must be there."""
+        old = self._containers.get(container.id)
+        if old is not None and old.pod_id != container.pod_id:
+            self._leave(old)
+        self._containers[container.id] = container
+        self._members.setdefault(container.pod_id, {})[container.id] = None
+        self._touch(container.id)
+        pod = self._pods.get(container.pod_id)
+        if pod is not None:
+            self._touch(pod.id)
+        self.pending.drop_container(container, pod)
+        self._note_divergence(container.id, container.diverges)
+
+    def remove_pod(self, ref: str) -> None:
+        """A pod is gone, and everything in it."""
+        pod = self.pod(ref)
+        pod_id = pod.id if pod is not None else ref
+        for container in self.containers_of(pod_id):
+            self.remove_container(container.id)
+        if pod is not None:
+            del self._pods[pod_id]
+            del self._changed[pod_id]
+        self.pending.drop_members(pod_id)
+        self.disturb(pod_id)
+
+    def remove_container(self, ref: str) -> None:
+        """A container is gone."""
+        container = self.container(ref)
+        if container is None:
+            self.disturb(ref)
+            return
+        del self._containers[container.id]
+        del self._changed[container.id]
+        self._leave(container)
+        self.disturb(container.id)
+        self._note_divergence(container.id, False)
+
+    # -- what comes late
+
+    def mark(self) -> int:
+        """To be taken before the runtime is asked: what changes from now on is newer than its answer."""
+        return self._revision
+
+    def unchanged_since(self, object_id: str, mark: int) -> bool:
+        """Whether there is such a record and an answer asked for at `mark` is news about it."""
+        changed = self._changed.get(object_id)
+        return changed is not None and changed <= mark
+
+    def forget_missing(
+        self, mark: int, *, pods: Collection[str] | None = None, containers: Collection[str] | None = None
+    ) -> int:
+        """Remove what a complete list asked for at `mark` does not show; None: no such list. Returns how many."""
+        before = len(self._pods) + len(self._containers)
+        if pods is not None:
+            for pod_id in [one for one in self._pods if one not in pods and self._changed[one] <= mark]:
+                self.remove_pod(pod_id)
+        if containers is not None:
+            for one in [one for one in self._containers if one not in containers and self._changed[one] <= mark]:
+                self.remove_container(one)
+        return before - len(self._pods) - len(self._containers)
+
+    @contextmanager
+    def asking(self, ref: str) -> Iterator[Question]:
+        """While the runtime is asked about this pod or container: the question says whether the answer still holds."""
+        question = Question(ref)
+        self._questions.add(question)
+        try:
+            yield question
+        finally:
+            self._questions.discard(question)
+
+    def disturb(self, ref: str) -> None:
+        """Something happened to an object, known or not: answers about it that are on their way are stale."""
+        for question in self._questions:
+            if question.ref.startswith(ref) or ref.startswith(question.ref):
+                question.stale = True
+
+    def _touch(self, object_id: str) -> None:
+        self._revision += 1
+        self._changed[object_id] = self._revision
+
+    def _leave(self, container: Container) -> None:
+        members = self._members[container.pod_id]
+        del members[container.id]
+        if not members:
+            del self._members[container.pod_id]
+
+    def _note_divergence(self, container_id: str, diverges: bool) -> None:
+        before = bool(self._diverging)
+        (self._diverging.add if diverges else self._diverging.discard)(container_id)
+        if bool(self._diverging) != before and self.on_diverging is not None:
+            self.on_diverging(not before)
+
+
+def _find(records: Mapping[str, _Record], ref: str) -> _Record | None:
+    found = records.get(ref)
+    if found is not None or not ref:
+        return found
+    matches = [record for object_id, record in records.items() if object_id.startswith(ref)]
+    return matches[0] if len(matches) == 1 else None

@@ -1,0 +1,290 @@
+"""Keeping the store in step with the runtime.
+
+Lists say what exists; the verbose status of what is unknown says the rest. Whatever the runtime answers is old by the
+time it is here, so an answer never undoes what the store learned since the question: see `Store.mark` and
+`Store.asking`. Nothing here stands in the way of a call: calls only ask for a record, or say that something is due.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from interpose.model.pod import Container, Pod
+from interpose.rpc.status import Code, RpcError
+from interpose.rpc.tasks import TaskBag
+from interpose.store import convert
+from interpose.store.convert import ListedContainer, ListedPod
+from interpose.store.requested import refreshed
+from interpose.store.settling import Settler
+from interpose.store.store import Store
+
+_log = logging.getLogger(__name__)
+
+Calls = Callable[[str, bytes], Awaitable[bytes]]
+
+_T = TypeVar("_T")
+
+_PARALLEL: Final = 8
+# A look-up whose object changes all the time gives up; the next list starts it again.
+_TRIES: Final = 5
+
+
+class Kind(StrEnum):
+    """What is looked up."""
+
+    POD = "pod"
+    CONTAINER = "container"
+    AGAIN = "container, known already"
+
+
+class Synchronizer:
+    """Brings the store in step, finds single records, settles creates in doubt. `call` asks the runtime."""
+
+    def __init__(self, store: Store, call: Calls, *, settle_pause: float = 1.0) -> None:
+        self.store = store
+        self._call = call
+        self._tasks = TaskBag()
+        self._settler = Settler(store, call, self._tasks, pause=settle_pause)
+        self._lookups: dict[tuple[Kind, str], asyncio.Task[Any]] = {}
+        self._run: asyncio.Task[None] | None = None
+        self._due = False
+        self._completely = False
+        self._learning: asyncio.Task[None] | None = None
+        self._wanted: dict[tuple[Kind, str], None] = {}
+        self._trouble = ""
+        self._failed = 0
+        self.in_step = False  # whether the last attempt to bring the whole store in step worked
+
+    # -- everything
+
+    def resync_soon(self, *, completely: bool = False) -> None:
+        """Bring the store in step in the background. `completely`: look at what is known already as well."""
+        self._due = True
+        self._completely |= completely
+        if self._run is None or self._run.done():
+            self._run = self._tasks.spawn(self._runs(), name="bring the store in step")
+
+    async def resync(self, *, completely: bool = False) -> bool:
+        """Bring the store in step; returns after a run that began now or later, with whether it worked."""
+        self.resync_soon(completely=completely)
+        if self._run is not None:
+            await asyncio.shield(self._run)
+        return self.in_step
+
+    async def _runs(self) -> None:
+        while self._due:
+            completely, self._due, self._completely = self._completely, False, False
+            try:
+                await self._once(completely)
+            except RpcError as error:
+                self.in_step = False
+                self._completely |= completely
+                # Told once: a runtime that is away is asked again and again.
+                log = _log.debug if self._trouble else _log.warning
+                self._trouble = str(error)
+                log("Store is not in step: the runtime does not list", extra={"kv": {"err": self._trouble}})
+
+    async def _once(self, completely: bool) -> None:
+        store, mark = self.store, self.store.mark()
+        pods = _readable(convert.listed_pods, await self._call("ListPodSandbox", convert.list_pods()))
+        containers = _readable(convert.listed_containers, await self._call("ListContainers", convert.list_containers()))
+        removed = self.see_pods(pods, mark) + self.see_containers(containers, mark)
+        new_pods = [one.id for one in pods if one.id not in store.pods]
+        new_containers = [one.id for one in containers if one.id not in store.containers]
+        known = [one.id for one in containers if one.id in store.containers] if completely else []
+        failed = await self._each([(Kind.POD, one) for one in new_pods])
+        failed += await self._each([(Kind.CONTAINER, one) for one in new_containers])
+        failed += await self._each([(Kind.AGAIN, one) for one in known])
+        added = sum(one in store.pods for one in new_pods) + sum(one in store.containers for one in new_containers)
+        again = failed == self._failed and (failed > 0 or self.in_step)
+        self._failed, self.in_step, self._trouble = failed, not failed, ""
+        counts = {
+            "added": added,
+            "containers": len(store.containers),
+            "failed": failed,
+            "pods": len(store.pods),
+            "removed": removed,
+        }
+        # What failed is tried at every run: told when it happens, not each time it happens again.
+        news = added or removed or completely or not again
+        level = logging.DEBUG if not news else logging.WARNING if failed else logging.INFO
+        text = "Store is in step but for some records" if failed else "Store is in step with the runtime"
+        _log.log(level, text, extra={"kv": counts})
+
+    async def _each(self, wanted: Sequence[tuple[Kind, str]]) -> int:
+        """Carry out look-ups, some at a time. Returns how many failed; the next list starts those again."""
+        looks: Mapping[Kind, Callable[[str], Awaitable[object]]] = {
+            Kind.POD: self.pod,
+            Kind.CONTAINER: self.container,
+            Kind.AGAIN: self._refresh,
+        }
+        waiting, failed = iter(wanted), 0
+
+        async def work() -> None:
+            nonlocal failed
+            for kind, ref in waiting:
+                try:
+                    await looks[kind](ref)
+                except RpcError as error:
+                    failed += 1
+                    _log.debug("Record could not be looked up", extra={"kv": {"id": ref, "err": str(error)}})
+
+        workers = range(min(_PARALLEL, len(wanted)))
+        await asyncio.gather(*(self._tasks.spawn(work(), name="look up records") for _ in workers))
+        return failed
+
+    # -- lists, our own and those that pass
+
+    def see_pods(self, pods: Sequence[ListedPod], mark: int) -> int:
+        """A complete list of pods that was asked for at `mark`. Returns how many records went."""
+        removed = self.store.forget_missing(mark, pods={one.id for one in pods})
+        for one in pods:
+            known = self.store.pods.get(one.id)
+            if known is not None and known.ready != one.ready and self.store.unchanged_since(one.id, mark):
+                self.store.put_pod(replace(known, ready=one.ready))
+        return removed
+
+    def see_containers(self, containers: Sequence[ListedContainer], mark: int) -> int:
+        """A complete list of containers that was asked for at `mark`. Returns how many records went."""
+        removed = self.store.forget_missing(mark, containers={one.id for one in containers})
+        for one in containers:
+            known = self.store.containers.get(one.id)
+            if known is not None and known.state != one.state and self.store.unchanged_since(one.id, mark):
+                self.store.put_container(replace(known, state=one.state))
+        return removed
+
+    def learn(self, *, pods: Iterable[str] = (), containers: Iterable[str] = ()) -> None:
+        """Look up in the background what is not known."""
+        self._look_soon(Kind.POD, (one for one in pods if one not in self.store.pods))
+        self._look_soon(Kind.CONTAINER, (one for one in containers if one not in self.store.containers))
+
+    def refresh_soon(self, ref: str) -> None:
+        """Look again at a container in the background: its resources may be others than recorded."""
+        self._look_soon(Kind.AGAIN, (ref,))
+
+    def _look_soon(self, kind: Kind, refs: Iterable[str]) -> None:
+        self._wanted.update(((kind, ref), None) for ref in refs)
+        if self._wanted and (self._learning is None or self._learning.done()):
+            self._learning = self._tasks.spawn(self._learn(), name="look up what is new")
+
+    async def _learn(self) -> None:
+        while self._wanted:
+            wanted, self._wanted = tuple(self._wanted), {}
+            await self._each(wanted)
+
+    # -- single records
+
+    async def pod(self, ref: str) -> Pod | None:
+        """The pod, asked of the runtime if it is not known; None if there is none, RpcError if nobody can tell."""
+        return self.store.pod(ref) or await self._shared((Kind.POD, ref), partial(self._find_pod, ref))
+
+    async def container(self, ref: str) -> tuple[Container, Pod] | None:
+        """The container and its pod, asked of the runtime if they are not known; None and RpcError as for pods."""
+        container = self.store.container(ref)
+        if container is not None and (pod := self.store.pods.get(container.pod_id)) is not None:
+            return container, pod
+        return await self._shared((Kind.CONTAINER, ref), partial(self._find_container, ref))
+
+    async def _find_pod(self, ref: str) -> Pod | None:
+        for _ in range(_TRIES):
+            with self.store.asking(ref) as question:
+                answer = await self._status("PodSandboxStatus", convert.pod_status(ref))
+                if answer is None:
+                    return None
+                pod = _readable(convert.pod_of_status, answer)
+                if not question.stale:
+                    if (known := self.store.pods.get(pod.id)) is None:
+                        self.store.put_pod(pod)
+                    return known or pod
+        raise RpcError(Code.ABORTED, f"pod {ref} changes faster than it can be looked up")
+
+    async def _find_container(self, ref: str) -> tuple[Container, Pod] | None:
+        for _ in range(_TRIES):
+            with self.store.asking(ref) as question:
+                answer = await self._status("ContainerStatus", convert.container_status(ref))
+                if answer is None:
+                    return None
+                found = _readable(convert.container_of_status, answer)
+                pod_id = found.pod_id or await self._pod_id_of(found.record.id)
+                pod = await self.pod(pod_id) if pod_id else None
+                if pod is None:
+                    return None
+                if not question.stale and pod.id in self.store.pods:
+                    if (known := self.store.containers.get(found.record.id)) is None:
+                        known = found.within(pod)
+                        self.store.put_container(known)
+                    return known, pod
+        raise RpcError(Code.ABORTED, f"container {ref} changes faster than it can be looked up")
+
+    async def _refresh(self, ref: str) -> None:
+        """Replace what the runtime knows better; what was requested is known here only."""
+        for _ in range(_TRIES):
+            mark = self.store.mark()
+            known = self.store.container(ref)
+            if known is None:
+                return
+            answer = await self._status("ContainerStatus", convert.container_status(known.id))
+            if answer is None:
+                return
+            if self.store.unchanged_since(known.id, mark):
+                found = _readable(convert.container_of_status, answer).record
+                requested = refreshed(known.requested, known.resources, found.resources)
+                fresh = replace(known, resources=found.resources, requested=requested, state=found.state)
+                self.store.put_container(fresh)
+                return
+
+    async def _status(self, method: str, message: bytes) -> bytes | None:
+        try:
+            return await self._call(method, message)
+        except RpcError as error:
+            if error.code is Code.NOT_FOUND:
+                return None
+            raise
+
+    async def _pod_id_of(self, container_id: str) -> str:
+        answer = await self._call("ListContainers", convert.list_containers(container_id=container_id))
+        return next((one.pod_id for one in _readable(convert.listed_containers, answer)), "")
+
+    async def _shared(self, key: tuple[Kind, str], find: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Whoever looks for the same thing at the same time waits for one look-up, which outlives each of them."""
+        task: asyncio.Task[_T | RpcError] | None = self._lookups.get(key)
+        if task is None:
+            task = self._lookups[key] = self._tasks.spawn(_outcome(find()), name=f"look up {key[0]} {key[1]}")
+            task.add_done_callback(lambda _: self._lookups.pop(key, None))
+        outcome = await asyncio.shield(task)
+        if isinstance(outcome, RpcError):
+            raise outcome
+        return outcome
+
+    # -- creates in doubt
+
+    def settle_soon(self) -> None:
+        """Find out in the background what became of the pending creates."""
+        self._settler.start()
+
+    async def settle(self) -> None:
+        """Return when no create is pending; the runtime being away makes it wait."""
+        await self._settler.settle()
+
+    async def close(self) -> None:
+        """Stop everything that is under way."""
+        await self._tasks.cancel()
+
+
+async def _outcome(find: Coroutine[Any, Any, _T]) -> _T | RpcError:
+    """An error as a value: it belongs to whoever waits, and perhaps nobody does any more."""
+    try:
+        return await find
+    except RpcError as error:
+        return error
+
+
+def _readable(read: Callable[[bytes], _T], answer: bytes) -> _T:
+    try:
+        return read(answer)
+    except ValueError as error:
+        raise RpcError(Code.INTERNAL, f"the runtime's answer cannot be read: {error}") from error

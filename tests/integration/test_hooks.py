@@ -1,0 +1,390 @@
+"""Hook servers through the whole relay: every hook point, both API versions, chains, policies, restarts."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from interpose.api import cri_pb2 as cri
+from interpose.api import hook_pb2 as hook
+from interpose.config.settings import RelaySettings
+from interpose.hookapi.hookpoint import HookPoint
+from interpose.model.pod import ContainerState
+from interpose.rpc.status import Code, RpcError
+from interpose.testing import pods
+from interpose.testing.eventually import eventually
+from interpose.testing.fakeruntime import FakeRuntime
+from interpose.testing.hookserver import FakeHookServer, echo, register, serve_hooks, set_shares
+from interpose.testing.hookstack import HookStack, hook_stack, points_of
+
+POD = pods.pod_config("web", "shop", labels={"app": "web"}, annotations={"team": "blue"})
+SECOND = pods.pod_config("db", "shop")
+
+
+@pytest.fixture
+async def plugin(scratch: Path) -> AsyncIterator[FakeHookServer]:
+    """A hook server on plugin.sock that changes nothing, not registered."""
+    server = FakeHookServer()
+    async with serve_hooks(scratch / "plugin.sock", server):
+        yield server
+
+
+@pytest.fixture
+async def node(scratch: Path) -> AsyncIterator[HookStack]:
+    """A relay with hooks and nothing registered."""
+    async with hook_stack(scratch) as running:
+        yield running
+
+
+@pytest.fixture
+async def hooked(node: HookStack, plugin: FakeHookServer) -> HookStack:
+    """The plugin is registered for everything, under Ignore."""
+    await node.register("plugin", node.folder / "plugin.sock")
+    return node
+
+
+async def run(node: HookStack, pod: cri.PodSandboxConfig = POD, version: str = "v1") -> str:
+    """Run a pod."""
+    return str((await node.call(pods.run_request(pod), version=version)).pod_sandbox_id)
+
+
+async def create(node: HookStack, sandbox: str, pod: cri.PodSandboxConfig = POD, **more: Any) -> str:
+    """Create a container."""
+    version = more.pop("version", "v1")
+    request = pods.create_request(sandbox, pod, pods.container_config(pod, **more))
+    return str((await node.call(request, version=version)).container_id)
+
+
+async def whole_life(node: HookStack, version: str = "v1") -> tuple[str, str]:
+    """A pod with a container, from the first call to the last."""
+    sandbox = await run(node, version=version)
+    container = await create(node, sandbox, envs={"A": "1"}, version=version)
+    patch = cri.LinuxContainerResources(cpu_shares=300)
+    for request in (
+        cri.StartContainerRequest(container_id=container),
+        cri.UpdateContainerResourcesRequest(container_id=container, linux=patch),
+        cri.StopContainerRequest(container_id=container),
+        cri.RemoveContainerRequest(container_id=container),
+        cri.StopPodSandboxRequest(pod_sandbox_id=sandbox),
+        cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox),
+    ):
+        await node.call(request, version=version)
+    return sandbox, container
+
+
+LIFE = [
+    "PreRunPodSandbox",
+    "PreCreateContainer",
+    "PreStartContainer",
+    "PostStartContainer",
+    "PreUpdateContainerResources",
+    "PostStopContainer",
+    "PostStopPodSandbox",
+]
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha2"])
+async def test_all_hook_points_with_complete_information(
+    hooked: HookStack, plugin: FakeHookServer, version: str
+) -> None:
+    """In the order of a pod's life; calls that carry only an id tell as much as the others."""
+    _, container = await whole_life(hooked, version)
+    assert points_of(plugin) == LIFE
+    for asked in plugin.calls:
+        request = asked.request
+        assert request.pod_meta == hook.PodSandboxMetadata(name="web", namespace="shop", uid=POD.metadata.uid)
+        if asked.point.about_pod:
+            assert request.labels["app"] == "web"
+            assert request.annotations["team"] == "blue"
+            assert request.cgroup_parent == POD.linux.cgroup_parent
+        else:
+            assert request.container_meta.name == "app"
+            assert request.container_meta.id == ("" if asked.point is HookPoint.PRE_CREATE_CONTAINER else container)
+            assert request.pod_labels["app"] == "web"
+            assert request.pod_annotations["team"] == "blue"
+            assert request.pod_cgroup_parent == POD.linux.cgroup_parent
+            assert request.container_envs["A"] == "1"
+            assert request.container_resources.oom_score_adj == 999
+            assert "io.kubernetes.container.hash" in request.container_annotations
+    shares = [one.request.container_resources.cpu_shares for one in plugin.calls if not one.point.about_pod]
+    assert shares == [102, 102, 102, 300, 300]
+
+
+async def test_store_is_empty_after_the_last_call(hooked: HookStack) -> None:
+    """Records go with Remove."""
+    await whole_life(hooked)
+    assert not hooked.built.store.pods
+    assert not hooked.built.store.containers
+
+
+async def test_answers_reach_the_runtime(hooked: HookStack, plugin: FakeHookServer) -> None:
+    """Every kind of field of both answers."""
+    plugin.answers[HookPoint.PRE_RUN_POD_SANDBOX] = hook.PodSandboxHookResponse(
+        labels={"added": "1"},
+        annotations={"team": "red"},
+        cgroup_parent="/batch",
+        resources=hook.LinuxContainerResources(cpu_shares=2048),
+    )
+    plugin.answers[HookPoint.PRE_CREATE_CONTAINER] = hook.ContainerResourceHookResponse(
+        container_annotations={"zone": "7"},
+        container_envs={"A": "2", "NEW": "x"},
+        container_resources=hook.LinuxContainerResources(
+            cpu_shares=2,
+            cpu_quota=-1,
+            cpuset_cpus="0-1",
+            memory_limit_in_bytes=1 << 20,
+            memory_swap_limit_in_bytes=-1,
+            unified={"memory.high": "5"},
+            hugepage_limits=[hook.HugepageLimit(page_size="2MB", limit=4)],
+        ),
+    )
+    sandbox = await run(hooked)
+    config = hooked.runtime.state.sandbox(sandbox).config
+    assert (config.labels["added"], config.annotations["team"]) == ("1", "red")
+    assert config.linux.cgroup_parent == "/batch"
+    assert config.linux.resources.cpu_shares == 2048
+    container = hooked.runtime.state.container(
+        await create(hooked, sandbox, envs={"RAW": b"\xff", "A": "1", "Z": "26"})
+    )
+    assert [(env.key, env.value) for env in container.config.envs] == [
+        ("RAW", b"\xff"),
+        ("A", b"2"),
+        ("Z", b"26"),
+        ("NEW", b"x"),
+    ]
+    assert container.config.annotations["zone"] == "7"
+    resources = container.config.linux.resources
+    assert (resources.cpu_shares, resources.cpu_quota, resources.cpuset_cpus) == (2, -1, "0-1")
+    assert (resources.memory_limit_in_bytes, resources.memory_swap_limit_in_bytes) == (1 << 20, -1)
+    assert dict(resources.unified) == {"memory.high": "5"}
+    assert [(one.page_size, one.limit) for one in resources.hugepage_limits] == [("2MB", 4)]
+    assert resources.oom_score_adj == 999
+
+
+async def test_cgroup_parent_of_the_pod_reaches_its_containers(hooked: HookStack, plugin: FakeHookServer) -> None:
+    """Also after the relay was restarted, when only the runtime remembers it."""
+    plugin.answers[HookPoint.PRE_RUN_POD_SANDBOX] = hook.PodSandboxHookResponse(cgroup_parent="/batch")
+    sandbox = await run(hooked)
+    await create(hooked, sandbox)
+    assert plugin.calls[-1].request.pod_cgroup_parent == "/batch"
+    sent = [one for name, one in hooked.runtime.requests if name == "CreateContainer"]
+    assert [one.sandbox_config.linux.cgroup_parent for one in sent] == ["/batch"]  # type: ignore[attr-defined]
+
+
+async def test_update_goes_through_the_hook(hooked: HookStack, plugin: FakeHookServer) -> None:
+    """What the plugin changes is added to the patch, what it does not name is not."""
+    container = await create(hooked, await run(hooked))
+    plugin.answers[HookPoint.PRE_UPDATE_CONTAINER_RESOURCES] = set_shares(7)
+    patch = cri.LinuxContainerResources(memory_limit_in_bytes=1 << 20)
+    await hooked.call(cri.UpdateContainerResourcesRequest(container_id=container, linux=patch))
+    sent = [one for name, one in hooked.runtime.requests if name == "UpdateContainerResources"]
+    expected = cri.LinuxContainerResources(memory_limit_in_bytes=1 << 20, cpu_shares=7)
+    assert [one.linux for one in sent] == [expected]  # type: ignore[attr-defined]
+
+
+# -- several
+
+
+async def test_chain_of_three_in_order_of_priority(node: HookStack, scratch: Path) -> None:
+    """Each sees what the one before it made, echoing and partial ones mixed; both names of a conflict are counted."""
+    first, second, third = FakeHookServer(set_shares(10)), FakeHookServer(set_shares(20, echo)), FakeHookServer(echo)
+    async with (
+        serve_hooks(scratch / "1.sock", first),
+        serve_hooks(scratch / "2.sock", second),
+        serve_hooks(scratch / "3.sock", third),
+    ):
+        register(node.directory, "c-last", scratch / "3.sock", priority=200)
+        register(node.directory, "a-second", scratch / "2.sock")
+        register(node.directory, "z-first", scratch / "1.sock", priority=5)
+        await node.in_force("c-last", "a-second", "z-first")
+        container = await create(node, await run(node))
+        asked = [one.calls[-1].request.container_resources.cpu_shares for one in (first, second, third)]
+        assert asked == [102, 10, 20]
+        assert node.runtime.state.container(container).resources.cpu_shares == 20
+        assert node.built.dispatcher.asking.conflicts == {("z-first", "a-second", "PreCreateContainer"): 1}
+
+
+# -- failing plugins
+
+
+@pytest.mark.parametrize("how", ["absent", "refuses", "hangs", "crashes", "garbage"])
+async def test_fail_and_ignore(node: HookStack, plugin: FakeHookServer, scratch: Path, how: str) -> None:
+    """Ignore goes on unchanged; Fail never calls the runtime and names the plugin."""
+    point = HookPoint.PRE_RUN_POD_SANDBOX
+    endpoint = scratch / ("nowhere.sock" if how == "absent" else "plugin.sock")
+    match how:
+        case "refuses":
+            plugin.answers[point] = RpcError(Code.PERMISSION_DENIED, "not today")
+        case "hangs":
+            plugin.stall(point)
+        case "crashes":
+            plugin.crash(point)
+        case "garbage":
+            plugin.garbage(point)
+    await node.register("soft", endpoint, hooks=[point], timeout="200ms")
+    await run(node)
+    await node.register("hard", endpoint, hooks=[point], failure_policy="Fail", timeout="200ms")
+    before = node.runtime.calls["RunPodSandbox"]
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await run(node, SECOND)
+    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    details = refused.value.details() or ""
+    assert details.startswith("hook server hard (failure policy Fail) at PreRunPodSandbox: ")
+    if how == "refuses":
+        assert details.endswith("PERMISSION_DENIED: not today")
+    assert node.runtime.calls["RunPodSandbox"] == before
+
+
+async def test_hanging_plugin_leaves_the_runtime_its_time(node: HookStack, plugin: FakeHookServer) -> None:
+    """Hooks get half of what the caller has left, so the call itself still succeeds."""
+    plugin.stall(HookPoint.PRE_RUN_POD_SANDBOX)
+    await node.register("plugin", node.folder / "plugin.sock")
+    await node.call(pods.run_request(POD), timeout=1.0)
+    assert node.runtime.calls["RunPodSandbox"] == 1
+
+
+async def test_plugin_that_comes_back_is_asked_again(node: HookStack, scratch: Path) -> None:
+    """After its breaker opened, as soon as its socket is there again."""
+    await node.register("late", scratch / "late.sock", hooks=[HookPoint.PRE_RUN_POD_SANDBOX])
+    for number in range(5):
+        await run(node, pods.pod_config(f"early{number}"))
+    server = FakeHookServer()
+    async with serve_hooks(scratch / "late.sock", server):
+        client = node.built.plugins.all[0].caller
+        await eventually(lambda: getattr(client, "state", "") == "connected", "the hook server to be connected")
+        await run(node)
+        assert points_of(server) == ["PreRunPodSandbox"]
+
+
+async def test_post_hooks_see_failures_and_do_not_change_them(hooked: HookStack, plugin: FakeHookServer) -> None:
+    """The runtime's code and text are in the metadata, and in the reply."""
+    container = await create(hooked, await run(hooked))
+    hooked.runtime.fail("StartContainer", Code.UNKNOWN, "exec format error", times=1)
+    plugin.answers[HookPoint.POST_START_CONTAINER] = RpcError(Code.ABORTED, "whatever")
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await hooked.call(cri.StartContainerRequest(container_id=container))
+    assert (failed.value.code(), failed.value.details()) == (grpc.StatusCode.UNKNOWN, "exec format error")
+    metadata = dict(plugin.calls[-1].metadata)
+    assert metadata[b"interpose-runtime-code"] == b"2"
+    assert metadata[b"interpose-runtime-message"] == b"exec format error"
+    await hooked.call(cri.StartContainerRequest(container_id=container))
+    assert dict(plugin.calls[-1].metadata)[b"interpose-runtime-code"] == b"0"
+
+
+async def test_post_hook_does_not_hold_the_reply_beyond_its_budget(hooked: HookStack, plugin: FakeHookServer) -> None:
+    """The caller has its answer although the plugin never gives one."""
+    container = await create(hooked, await run(hooked))
+    plugin.stall(HookPoint.POST_START_CONTAINER)
+    await hooked.call(cri.StartContainerRequest(container_id=container), timeout=2.0)
+    assert hooked.runtime.state.container(container).state == cri.CONTAINER_RUNNING
+
+
+# -- what comes and goes
+
+
+async def test_without_registration_nothing_is_intercepted(node: HookStack) -> None:
+    """The relay is a pass-through until the first file, and hooks work from then on."""
+    assert node.stack.relay.collector is None
+    sandbox = await run(node)
+    server = FakeHookServer()
+    async with serve_hooks(node.folder / "plugin.sock", server):
+        await node.register("plugin", node.folder / "plugin.sock")
+        await create(node, sandbox)
+    assert points_of(server) == ["PreCreateContainer"]
+    assert server.calls[0].request.pod_labels["app"] == "web"
+
+
+async def test_deleted_registration_is_out_of_force(hooked: HookStack, plugin: FakeHookServer) -> None:
+    """At once, and the connection is given up."""
+    await run(hooked)
+    (hooked.directory / "plugin.json").unlink()
+    await eventually(lambda: not hooked.built.plugins.all, "the plugin to be forgotten")
+    await run(hooked, SECOND)
+    assert points_of(plugin) == ["PreRunPodSandbox"]
+
+
+async def test_restarted_relay_knows_everything(scratch: Path, plugin: FakeHookServer) -> None:
+    """Containers made before, by a relay that is gone or by nobody we know, are told completely."""
+    runtime = FakeRuntime()
+    plugin.answers[HookPoint.PRE_CREATE_CONTAINER] = set_shares(9)
+    (scratch / "hookserver.d").mkdir()
+    register(scratch / "hookserver.d", "plugin", scratch / "plugin.sock")
+    async with hook_stack(scratch, runtime=runtime) as first:
+        sandbox = await run(first)
+        container = await create(first, sandbox, envs={"A": "1"})
+        await first.call(cri.StartContainerRequest(container_id=container))
+        told = plugin.calls[-1].request
+        known = first.built.store.containers[container]
+    plugin.calls.clear()
+    async with hook_stack(scratch, runtime=runtime) as second:
+        await second.call(cri.StopContainerRequest(container_id=container))
+        assert plugin.calls[-1].request == told
+        assert points_of(plugin) == ["PostStopContainer"]
+        again = second.built.store.containers[container]
+        assert (again.requested, again.resources, again.envs) == (known.requested, known.resources, known.envs)
+        assert again.state is ContainerState.EXITED
+
+
+async def test_hook_sees_a_change_made_by_an_update_after_a_restart(scratch: Path, plugin: FakeHookServer) -> None:
+    """PreUpdateContainerResources is neither blind nor powerless then."""
+    runtime = FakeRuntime()
+    (scratch / "hookserver.d").mkdir()
+    register(scratch / "hookserver.d", "plugin", scratch / "plugin.sock")
+    async with hook_stack(scratch, runtime=runtime) as first:
+        container = await create(first, await run(first))
+    plugin.answers[HookPoint.PRE_UPDATE_CONTAINER_RESOURCES] = set_shares(11)
+    async with hook_stack(scratch, runtime=runtime) as second:
+        patch = cri.LinuxContainerResources(cpuset_cpus="0")
+        await second.call(cri.UpdateContainerResourcesRequest(container_id=container, linux=patch))
+    asked = plugin.calls[-1].request.container_resources
+    assert (asked.cpu_shares, asked.cpuset_cpus, asked.oom_score_adj) == (102, "0", 999)
+    resources = runtime.state.container(container).resources
+    assert (resources.cpu_shares, resources.cpuset_cpus) == (11, "0")
+
+
+# -- what the kubelet sees
+
+
+async def test_kubelet_sees_what_it_asked_for(hooked: HookStack, plugin: FakeHookServer) -> None:
+    """In the status of the container and of the pod; another container's reply is untouched."""
+    plugin.answers[HookPoint.PRE_CREATE_CONTAINER] = set_shares(2)
+    sandbox = await run(hooked)
+    container = await create(hooked, sandbox)
+    status = (await hooked.call(cri.ContainerStatusRequest(container_id=container))).status
+    assert status.resources.linux.cpu_shares == 102
+    pod = await hooked.call(cri.PodSandboxStatusRequest(pod_sandbox_id=sandbox))
+    assert [one.resources.linux.cpu_shares for one in pod.containers_statuses] == [102]
+    patch = cri.LinuxContainerResources(cpu_shares=400)
+    plugin.answers[HookPoint.PRE_UPDATE_CONTAINER_RESOURCES] = set_shares(3)
+    await hooked.call(cri.UpdateContainerResourcesRequest(container_id=container, linux=patch))
+    status = (await hooked.call(cri.ContainerStatusRequest(container_id=container))).status
+    assert status.resources.linux.cpu_shares == 400
+    assert hooked.runtime.state.container(container).resources.cpu_shares == 3
+
+
+async def test_real_resources_can_be_reported(scratch: Path, plugin: FakeHookServer) -> None:
+    """By a setting."""
+    plugin.answers[HookPoint.PRE_CREATE_CONTAINER] = set_shares(2)
+    async with hook_stack(scratch, settings=RelaySettings(report_real_resources=True)) as node:
+        await node.register("plugin", scratch / "plugin.sock")
+        container = await create(node, await run(node))
+        status = (await node.call(cri.ContainerStatusRequest(container_id=container))).status
+        assert status.resources.linux.cpu_shares == 2
+
+
+# -- many at once
+
+
+async def test_many_calls_at_once(hooked: HookStack, plugin: FakeHookServer) -> None:
+    """Concurrent calls about the same containers neither mix nor break."""
+    plugin.default = set_shares(5, echo)
+    sandbox = await run(hooked)
+    containers = [await create(hooked, sandbox, name=f"c{number}") for number in range(4)]
+    patch = cri.LinuxContainerResources(cpu_shares=100)
+    requests = [cri.UpdateContainerResourcesRequest(container_id=one, linux=patch) for one in containers * 25]
+    await asyncio.gather(*(hooked.call(one) for one in requests))
+    assert [hooked.runtime.state.container(one).resources.cpu_shares for one in containers] == [5] * 4
+    assert hooked.built.plugins.all[0].stats.failures == 0

@@ -1,0 +1,55 @@
+"""JSON that keeps what matters for good messages."""
+
+import pytest
+
+from interpose.errors import ConfigError
+from interpose.hookapi.strictjson import Fraction, Object, Whole, expect, quoted, read_object, shown
+
+
+def test_duplicates_and_the_text_of_numbers_survive() -> None:
+    """Nothing is decided here: keys may repeat, numbers are as they were written."""
+    pairs = read_object('{"a": 1, "a": 1.50, "b": [true, null, {}]}', "file x").pairs
+    assert pairs == [("a", "1"), ("a", "1.50"), ("b", [True, None, Object([])])]
+    assert [type(value) for _, value in pairs] == [Whole, Fraction, list]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "file x: is empty"),
+        (" \n", "file x: is empty"),
+        ('{\n "a": 1,,\n}', "file x line 2 column 9: is not valid JSON: Expecting property name"),
+        ('{"a": 1} {', "file x line 1 column 10: is not valid JSON: Extra data"),
+        ('{"a": NaN}', "file x: is not valid JSON: NaN is not a number"),
+        ('{"a": -Infinity}', "file x: is not valid JSON: -Infinity is not a number"),
+        ("[" * 100_000, "file x: is nested too deeply"),
+        ('{"a":' * 100_000, "file x: is nested too deeply"),
+        ("[]", "file x: expected a group of keys, found a list"),
+        ('"word"', "file x: expected a group of keys, found text ('word')"),
+        ("null", "file x: expected a group of keys, found null"),
+        ("9" * 10_000, "file x: expected a group of keys, found a whole number ('9999"),
+    ],
+)
+def test_what_is_no_object_is_one_clear_error(text: str, message: str) -> None:
+    """Line and column where the text is no JSON, the kind of value where it is."""
+    with pytest.raises(ConfigError) as caught:
+        read_object(text, "file x")
+    assert caught.value.problems[0].startswith(message)
+    assert len(caught.value.problems[0]) < 200
+
+
+def test_kinds_are_exact() -> None:
+    """A number is text inside, and true is a number to Python; neither passes for it here."""
+    assert expect("a", "k", str) == "a"
+    with pytest.raises(ConfigError, match=r"k: expected text, found a whole number \('5'\)"):
+        expect(Whole("5"), "k", str)
+    with pytest.raises(ConfigError, match="k: expected a whole number, found true"):
+        expect(True, "k", Whole)
+
+
+def test_values_are_shown_in_a_few_words() -> None:
+    """A message fits a line, whatever the value."""
+    assert shown(False) == "false"
+    assert shown([]) == "a list"
+    assert quoted("a\n\ud800") == r"'a\n\ud800'"
+    assert len(quoted("x" * 1000)) == 82
