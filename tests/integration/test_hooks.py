@@ -17,6 +17,7 @@ from interpose.rpc.status import Code, RpcError
 from interpose.testing import pods
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
+from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.hookserver import FakeHookServer, echo, register, serve_hooks, set_shares
 from interpose.testing.hookstack import HookStack, hook_stack, points_of
 
@@ -306,6 +307,19 @@ async def test_deleted_registration_is_out_of_force(hooked: HookStack, plugin: F
     assert points_of(plugin) == ["PreRunPodSandbox"]
 
 
+async def test_call_in_flight_outlives_its_registration(node: HookStack, plugin: FakeHookServer) -> None:
+    """A plugin under Fail that is unregistered while it answers still has its answer heard."""
+    stall = plugin.stall(HookPoint.PRE_RUN_POD_SANDBOX)
+    plugin.answers[HookPoint.PRE_RUN_POD_SANDBOX] = hook.PodSandboxHookResponse(labels={"late": "1"})
+    await node.register("plugin", node.folder / "plugin.sock", failure_policy="Fail")
+    task = asyncio.get_running_loop().create_task(run(node))
+    await stall.entered.wait()
+    (node.directory / "plugin.json").unlink()
+    await eventually(lambda: not node.built.plugins.all, "the plugin to be forgotten")
+    stall.release()
+    assert node.runtime.state.sandbox(await task).config.labels["late"] == "1"
+
+
 async def test_restarted_relay_knows_everything(scratch: Path, plugin: FakeHookServer) -> None:
     """Containers made before, by a relay that is gone or by nobody we know, are told completely."""
     runtime = FakeRuntime()
@@ -363,6 +377,27 @@ async def test_kubelet_sees_what_it_asked_for(hooked: HookStack, plugin: FakeHoo
     status = (await hooked.call(cri.ContainerStatusRequest(container_id=container))).status
     assert status.resources.linux.cpu_shares == 400
     assert hooked.runtime.state.container(container).resources.cpu_shares == 3
+
+
+async def test_event_streams_from_before_hooks_begin_anew(node: HookStack, plugin: FakeHookServer) -> None:
+    """A stream that began as a pass-through cannot be corrected, so its client is asked to subscribe again."""
+    plugin.answers[HookPoint.PRE_CREATE_CONTAINER] = set_shares(2)
+    async with grpc_channel(node.stack.socket) as channel:
+        subscribe = channel.unary_stream("/runtime.v1.RuntimeService/GetContainerEvents")
+        early = subscribe(b"")
+        await eventually(lambda: node.runtime.calls["GetContainerEvents"] == 1, "the subscription")
+        await node.register("plugin", node.folder / "plugin.sock")
+        with pytest.raises(grpc.aio.AioRpcError) as ended:
+            await early.read()
+        assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
+        late = subscribe(b"")
+        await eventually(lambda: node.runtime.calls["GetContainerEvents"] == 2, "the second subscription")
+        container = await create(node, await run(node))
+        await node.call(cri.StartContainerRequest(container_id=container))
+        seen: list[cri.ContainerEventResponse] = []
+        while not any(one.container_id == container and one.container_event_type == 1 for one in seen):
+            seen.append(cri.ContainerEventResponse.FromString(await late.read()))
+        assert [one.resources.linux.cpu_shares for one in seen[-1].containers_statuses] == [102]
 
 
 async def test_real_resources_can_be_reported(scratch: Path, plugin: FakeHookServer) -> None:

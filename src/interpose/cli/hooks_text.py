@@ -3,9 +3,11 @@
 All text of files, plugins and errors passes through `printable`: the terminal is not ours.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from interpose.cli.terminal import printable
+from interpose.hookapi.hookpoint import HookPoint
 
 # Titles and keys of the table, in order. The error comes last, it is the long one.
 _COLUMNS = (
@@ -20,16 +22,6 @@ _COLUMNS = (
     ("LAST ERROR", "last_error"),
 )
 _AGES = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
-
-
-def printable(value: object) -> str:
-    """One line that cannot move the cursor."""
-    if value is None or value == "":
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.3f}".rstrip("0").rstrip(".")
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def age(seconds: object) -> str:
@@ -66,8 +58,9 @@ def _cell(plugin: Mapping[str, Any], key: str) -> str:
     text = printable(value)
     if key == "state" and isinstance(plugin.get("state_seconds"), int | float):
         return f"{text} {age(plugin['state_seconds'])}"
-    if key == "hooks" and isinstance(value, list):
-        return printable(",".join(map(str, value)))
+    if key == "hooks" and isinstance(value, list) and all(isinstance(name, str) for name in value):
+        # All of them, as a koordlet has it, would be wider than any terminal.
+        return "all" if set(value) == set(HookPoint) else printable(",".join(value))
     if key == "mean_ms" and value is not None:
         return f"{text}ms"
     if key == "last_error" and value and plugin.get("last_error_seconds") is not None:

@@ -88,6 +88,7 @@ class AdminViews:
                     "total": sum(one.started for one in stats),
                     "failed": sum(sum(one.codes[1:]) for one in stats),
                 },
+                **({} if self._hooks is None else {"hooks": self._hooks.summary()}),
                 "log_level": self._log.level,
             }
         )

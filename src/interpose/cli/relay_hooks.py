@@ -15,7 +15,9 @@ from interpose.config.settings import RelaySettings
 from interpose.dispatcher.registration_metrics import registration_collector
 from interpose.dispatcher.registrations import Registrations
 from interpose.instrumentation.metrics import Collector, Family
+from interpose.relay.drain import end_event_streams
 from interpose.relay.relay import Relay
+from interpose.rpc.listener import Listener
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
@@ -29,9 +31,10 @@ _log = logging.getLogger(__name__)
 class Hooks:
     """Watches registrations and keeps the interceptors in step with them."""
 
-    def __init__(self, settings: RelaySettings, relay: Relay, hub: Hub, runtime: Upstream) -> None:
+    def __init__(self, settings: RelaySettings, relay: Relay, listener: Listener, hub: Hub, runtime: Upstream) -> None:
         self._settings = settings
         self._relay = relay
+        self._listener = listener
         self._hub = hub
         self._runtime = runtime
         self._tasks = TaskBag()
@@ -63,6 +66,14 @@ class Hooks:
     def _collect_calls(self) -> Iterable[Family]:
         return () if self.built is None else self.built.collect()
 
+    def summary(self) -> dict[str, object]:
+        """What a status says of hooks."""
+        return {
+            "directory": self.registrations.directory,
+            "registered": len(self.registrations.servers),
+            "files_with_problems": len(self.registrations.problems),
+        }
+
     def view(self) -> dict[str, object]:
         """What the admin socket tells of hooks."""
         registered = self.registrations
@@ -92,6 +103,9 @@ class Hooks:
             self._building = False
         if self.built is not None:
             self.built.start()
+            # Event streams that began before cannot be corrected: their clients shall subscribe again.
+            if ended := end_event_streams(self._listener, self._hub):
+                _log.info("Event streams were ended for their clients to begin anew", extra={"kv": {"streams": ended}})
 
     def _build(self, make: "Callable[..., Interceptors]") -> None:
         self.built = make(self._settings, self._relay, self._hub, self._runtime)

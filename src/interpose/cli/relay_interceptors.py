@@ -5,7 +5,7 @@ Imported when the first hook server registers; from then on the relay has messag
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from interpose.config.settings import RelaySettings
 from interpose.dispatcher.client import HookClient
@@ -18,6 +18,7 @@ from interpose.instrumentation.metrics import Family, Sample
 from interpose.model.pod import Container
 from interpose.relay.bookkeeping import Bookkeeper
 from interpose.relay.exits import Exits
+from interpose.relay.interceptor import Interceptor, Tap
 from interpose.relay.owncalls import OwnCalls
 from interpose.relay.relay import Relay
 from interpose.relay.reporting import Reporting, ReportingEvents
@@ -29,9 +30,18 @@ from interpose.store.sync import Synchronizer
 
 
 class Interceptors:
-    """The chain, the store under it, and their connections to hook servers."""
+    """The chain, the store under it, and their connections to hook servers. `policies` have the last word."""
 
-    def __init__(self, settings: RelaySettings, relay: Relay, hub: Hub, runtime: Upstream) -> None:
+    def __init__(
+        self,
+        settings: RelaySettings,
+        relay: Relay,
+        hub: Hub,
+        runtime: Upstream,
+        *,
+        policies: Sequence[Interceptor] = (),
+        taps: Sequence[Tap] = (),
+    ) -> None:
         self._relay = relay
         self._hub = hub
         self._runtime = runtime
@@ -51,9 +61,10 @@ class Interceptors:
             [
                 *([Reporting(self._diverging)] if reports else []),  # first: the others see what the runtime says
                 self.dispatcher,
+                *policies,  # they see what hook servers asked for
                 self._bookkeeper,  # last: it sees what the runtime gets
             ],
-            taps=[self._exits],
+            taps=[self._exits, *taps],
             editors=[ReportingEvents(self._diverging)] if reports else [],
             hub=hub,
             message_limit=settings.limits.message,
@@ -89,7 +100,7 @@ class Interceptors:
         """Put these registrations in force. Connections nobody needs any more end when their calls have."""
         for unused in self.plugins.update(servers):
             if isinstance(unused, HookClient):
-                self._tasks.spawn(unused.close(), name=f"leave hook server {unused.name}")
+                self._tasks.spawn(unused.retire(), name=f"leave hook server {unused.name}")
 
     def tick(self) -> None:
         """A second has passed."""

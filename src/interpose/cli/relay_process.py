@@ -197,7 +197,7 @@ class Daemon:
             ]
         )
         self._admin: AdminServer | None = None
-        self._hooks = _hooks(settings, self._relay, hub, runtime)
+        self._hooks = _hooks(settings, self._relay, self._listener, hub, runtime)
 
     async def run(self, ready: Callable[[], None]) -> int:
         """Serve until told to stop, then drain."""
@@ -315,12 +315,12 @@ class Daemon:
             await upstream.close()
 
 
-def _hooks(settings: RelaySettings, relay: Relay, hub: Hub, runtime: Upstream) -> "Hooks | None":
+def _hooks(settings: RelaySettings, relay: Relay, listener: Listener, hub: Hub, runtime: Upstream) -> "Hooks | None":
     if not settings.hooks.enabled:
         return None
     from interpose.cli.relay_hooks import Hooks
 
-    return Hooks(settings, relay, hub, runtime)
+    return Hooks(settings, relay, listener, hub, runtime)
 
 
 _REPLACED = "a successor took over"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import click
 
 from interpose.cli.admin_client import admin_option, ask
+from interpose.cli.terminal import printable
 
 
 @click.command("status")
@@ -22,14 +23,14 @@ def status(as_json: bool, admin: str) -> None:
 
 def status_text(answer: object) -> str:
     """Aligned lines: plain values first, then one block per group or list."""
-    return "\n".join(_block(answer, "")) if isinstance(answer, Mapping) else _shown(answer)
+    return "\n".join(_block(answer, "")) if isinstance(answer, Mapping) else printable(answer)
 
 
 def _block(group: Mapping[str, object], indent: str) -> Iterator[str]:
     plain = {_title(name): value for name, value in group.items() if not isinstance(value, Mapping | list)}
     width = max(map(len, plain), default=0)
     for title, value in plain.items():
-        yield f"{indent}{title:<{width}}  {_shown(value)}"
+        yield f"{indent}{title:<{width}}  {printable(value)}"
     for name, value in group.items():
         if isinstance(value, Mapping):
             yield f"{indent}{_title(name)}:" + ("" if value else " none")
@@ -42,28 +43,16 @@ def _block(group: Mapping[str, object], indent: str) -> Iterator[str]:
 def _rows(items: Sequence[object]) -> Iterator[str]:
     """A list of groups as a table, any other list as lines."""
     if not items or not all(isinstance(item, Mapping) for item in items):
-        yield from (f"- {_shown(item)}" for item in items)
+        yield from (f"- {printable(item)}" for item in items)
         return
     records = [item for item in items if isinstance(item, Mapping)]
     columns = list(dict.fromkeys(name for record in records for name in record))
     table = [[_title(name).upper() for name in columns]]
-    table += [[_shown(record.get(name)) for name in columns] for record in records]
+    table += [[printable(record.get(name)) for name in columns] for record in records]
     widths = [max(len(row[index]) for row in table) for index in range(len(columns))]
     for row in table:
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _title(name: object) -> str:
-    return _shown(str(name).replace("_", " "))
-
-
-def _shown(value: object) -> str:
-    if value is None or value == "":
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.3f}".rstrip("0").rstrip(".")
-    text = value if isinstance(value, str) else json.dumps(value) if isinstance(value, dict | list) else str(value)
-    # The terminal is not ours: text from a backend must not move its cursor.
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return printable(str(name).replace("_", " "))

@@ -84,6 +84,9 @@ class HookClient:
             reports=self._condition,
         )
         self._client = Client(self._upstream, hub, limit=_ANSWER_LIMIT)
+        self._calls = 0  # in flight
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._started = False
         self._closed = False
 
@@ -103,6 +106,11 @@ class HookClient:
         self._upstream.tick()
         self._condition.state(self._upstream.up)
 
+    async def retire(self) -> None:
+        """Nobody will call any more: calls in flight, which have their time-outs, end first."""
+        await self._idle.wait()
+        await self.close()
+
     async def close(self) -> None:
         """Drop the connection; calls in flight fail."""
         self._closed = True
@@ -116,6 +124,8 @@ class HookClient:
         ticket = self.breaker.enter(self._now())
         if ticket is None:
             raise HookCallError(Code.UNAVAILABLE, self._why_not(), Reason.OPEN)
+        self._calls += 1
+        self._idle.clear()
         try:
             answer = await self._ask(point, message, metadata, timeout)
         except HookCallError as error:
@@ -128,6 +138,10 @@ class HookClient:
         except BaseException:
             self.breaker.abandoned(ticket)
             raise
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._idle.set()
         self.breaker.succeeded(ticket)
         self._condition.state(self._upstream.up)
         return answer

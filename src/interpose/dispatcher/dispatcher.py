@@ -87,7 +87,7 @@ class Dispatcher:
         entered_with = call.body.data()
         subject: Subject | None = None
         try:
-            subject = await self._subject(call)
+            subject = await self._subject_in_time(call)
             if subject is not None and subject.carries(self._settings.skip_key, self._settings.skip_value):
                 self.skipped += 1
                 subject = None
@@ -106,6 +106,15 @@ class Dispatcher:
         return reply
 
     # -- who the call is about
+
+    async def _subject_in_time(self, call: Call) -> Subject | None:
+        """Looking up is part of the hooks' time: a runtime that does not tell must not hold the call."""
+        try:
+            async with asyncio.timeout(self._budget(call) - self._now()):
+                return await self._subject(call)
+        except TimeoutError:
+            text = "the runtime did not say in time whose call it is"
+            raise RpcError(Code.DEADLINE_EXCEEDED, text) from None
 
     async def _subject(self, call: Call) -> Subject | None:
         """What plugins are asked about; None if the runtime knows no such pod or container: it will say so itself."""

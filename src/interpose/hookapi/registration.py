@@ -68,12 +68,12 @@ EVERY_POD = Selector()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookServer:
-    """A registered hook server. `hooks` is empty only if the file names nothing but hooks that are never called."""
+    """A registered hook server. `hooks` is empty if its file registers nothing, as koordlet's does with all stages off."""
 
     name: str  # of the file, without .json
     file: str
     endpoint: str  # absolute path of its socket
-    hooks: frozenset[HookPoint]
+    hooks: frozenset[HookPoint] = frozenset()
     failure_policy: FailurePolicy = FailurePolicy.IGNORE
     priority: int = DEFAULT_PRIORITY  # lower is asked first
     timeout: float | None = None  # seconds for one call; None: as the relay's settings say
@@ -92,9 +92,10 @@ def parse_registration(text: str, file: str) -> Parsed:
     where = f"file {file}"
     notes = _Notes()
     found = _read(read_object(text, where), _READERS, where, notes, notes.warnings)
-    for key, expected in _REQUIRED.items():
-        if key not in found:
-            notes.problems.append(f"{where}: {key}: is missing, expected {expected}")
+    if "remote-endpoint" not in found:
+        notes.problems.append(f"{where}: remote-endpoint: is missing, expected {_ENDPOINT}")
+    if not found.get("runtime-hooks", ()) and not notes.problems:
+        notes.warnings.append(f"{where}: runtime-hooks: names no hook point, the file registers nothing")
     if notes.problems:
         raise ConfigError(notes.problems)
     values = {_FIELDS[key]: value for key, value in found.items()}
@@ -106,7 +107,7 @@ def render_registration(server: HookServer) -> str:
     document: dict[str, Any] = {
         "remote-endpoint": server.endpoint,
         "failure-policy": server.failure_policy.value,
-        "runtime-hooks": [point.value for point in HookPoint if point in server.hooks] or [NEVER_CALLED],
+        "runtime-hooks": [point.value for point in HookPoint if point in server.hooks],
     }
     if server.priority != DEFAULT_PRIORITY:
         document["priority"] = server.priority
@@ -215,10 +216,6 @@ def _hooks(value: Any, where: str, notes: _Notes) -> frozenset[HookPoint]:
             notes.warnings.append(f"{place}: {name!r} is given twice")
         else:
             found.add(known[name])
-    if not value:
-        raise ConfigError(f"{where}: is empty, expected {_REQUIRED['runtime-hooks']}")
-    if not found and not notes.problems:
-        notes.warnings.append(f"{where}: the file registers nothing")
     return frozenset(found)
 
 
@@ -302,7 +299,4 @@ _FIELDS: Mapping[str, str] = {
     "remote-endpoint": "endpoint",
     "runtime-hooks": "hooks",
 }
-_REQUIRED: Mapping[str, str] = {
-    "remote-endpoint": "the socket of the hook server: /path, unix:///path or unix:/path",
-    "runtime-hooks": f"a list of hook points such as {HookPoint.PRE_RUN_POD_SANDBOX}",
-}
+_ENDPOINT = "the socket of the hook server: /path, unix:///path or unix:/path"

@@ -58,17 +58,34 @@ class Drain:
         return not left
 
     def _streams(self) -> list[Stream]:
-        return [stream for link in self._listener.links for stream in link.conn.streams.values()]
+        return _streams(self._listener)
 
     def _end(self, stream: Stream) -> None:
-        answered = stream.call is None
-        if isinstance(stream.sink, Shuttable):
-            stream.sink.shut(stream, Code.UNAVAILABLE)
-        stream.sink = NOWHERE
-        if answered:
-            stop_upload(stream)
-        else:
-            answer(stream, Code.UNAVAILABLE, "the relay is going down or being replaced, connect again")
+        _end(stream, "the relay is going down or being replaced, connect again")
+
+
+def end_event_streams(listener: Listener, hub: Hub) -> int:
+    """End the streams that never end by themselves, so that their clients begin anew. Returns how many there were."""
+    streams = [stream for stream in _streams(listener) if stream.call is not None and stream.call.endless]
+    for stream in streams:
+        _end(stream, "subscribe again, events are delivered in another way now")
+    hub.flush()
+    return len(streams)
+
+
+def _streams(listener: Listener) -> list[Stream]:
+    return [stream for link in listener.links for stream in link.conn.streams.values()]
+
+
+def _end(stream: Stream, why: str) -> None:
+    answered = stream.call is None
+    if isinstance(stream.sink, Shuttable):
+        stream.sink.shut(stream, Code.UNAVAILABLE)
+    stream.sink = NOWHERE
+    if answered:
+        stop_upload(stream)
+    else:
+        answer(stream, Code.UNAVAILABLE, why)
 
 
 def _endless(stream: Stream) -> bool:

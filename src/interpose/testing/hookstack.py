@@ -89,7 +89,7 @@ async def hook_stack(
         relay_stack(folder / "relay.sock", folder / "runtime.sock", limits=settings.limits) as stack,
         grpc_channel(stack.socket) as channel,
     ):
-        hooks = Hooks(settings, stack.relay, stack.hub, stack.runtime)
+        hooks = Hooks(settings, stack.relay, stack.listener, stack.hub, stack.runtime)
         hooks.load()
         hooks.start()
         try:

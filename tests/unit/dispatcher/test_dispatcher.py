@@ -214,6 +214,21 @@ async def test_fail_cannot_be_bypassed_by_a_look_up_that_fails(bench: Bench) -> 
     assert len(bench.forwarded) == 1
 
 
+async def test_look_up_has_its_time_too(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runtime that does not tell whose container it is cannot hold the call for ever."""
+
+    async def never(_ref: str) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(bench.lookup, "container", never)
+    bench.plugin(registration("soft"))
+    assert (await bench.call(START, deadline=bench.clock + 0.02)).code == 0
+    bench.plugin(registration("hard", fail=True))
+    reply = await bench.call(START, deadline=bench.clock + 0.02)
+    assert reply.code == Code.FAILED_PRECONDITION
+    assert "in time" in reply.message
+
+
 async def test_container_of_an_unknown_pod_is_hooked_by_what_its_request_says(bench: Bench) -> None:
     """The kubelet repeats the pod's configuration in each CreateContainer."""
     bench.lookup.pods.clear()

@@ -124,7 +124,6 @@ def case(key: str, value: object, *said: str) -> Any:
         case("failure-policy", "fail", ": 'fail' is neither Fail nor Ignore, did you mean Fail?"),
         case("failure-policy", "Bogus", ": 'Bogus' is neither Fail nor Ignore"),
         case("failure-policy", True, ": expected text, found true"),
-        case("runtime-hooks", [], ": is empty, expected a list of hook points such as PreRunPodSandbox"),
         case("runtime-hooks", "PreRunPodSandbox", ": expected a list, found text ('PreRunPodSandbox')"),
         case("runtime-hooks", {"a": 1}, ": expected a list, found a group of keys"),
         case(
@@ -184,13 +183,18 @@ def test_every_problem_is_reported_at_once() -> None:
     ]
 
 
-def test_missing_keys_are_named_with_what_is_expected() -> None:
+def test_missing_endpoint_is_named_with_what_is_expected() -> None:
     """Null counts as missing."""
     socket = "the socket of the hook server: /path, unix:///path or unix:/path"
-    assert problems({"remote-endpoint": None}) == [
-        f"file {FILE}: remote-endpoint: is missing, expected {socket}",
-        f"file {FILE}: runtime-hooks: is missing, expected a list of hook points such as PreRunPodSandbox",
-    ]
+    assert problems({"remote-endpoint": None}) == [f"file {FILE}: remote-endpoint: is missing, expected {socket}"]
+
+
+@pytest.mark.parametrize("hooks", [{}, {"runtime-hooks": []}, {"runtime-hooks": None}], ids=repr)
+def test_file_without_hooks_registers_nothing(hooks: dict[str, object]) -> None:
+    """A koordlet whose stages are all disabled writes such a file: its hooks of before must not stay in force."""
+    parsed = parse_registration(json.dumps({"remote-endpoint": "/a", **hooks}), FILE)
+    assert parsed.server.hooks == frozenset()
+    assert parsed.warnings == (f"file {FILE}: runtime-hooks: names no hook point, the file registers nothing",)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +244,7 @@ def test_a_hook_that_is_never_called_is_a_warning() -> None:
     )
     alone = parse(GOOD | {"runtime-hooks": ["PreRemoveRunPodSandbox"]})
     assert alone.server.hooks == frozenset()
-    assert alone.warnings[-1] == f"file {FILE}: runtime-hooks: the file registers nothing"
+    assert alone.warnings[-1] == f"file {FILE}: runtime-hooks: names no hook point, the file registers nothing"
 
 
 @pytest.mark.parametrize(
