@@ -1,6 +1,7 @@
 """Hook servers through the whole relay: every hook point, both API versions, chains, policies, restarts."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -340,6 +341,23 @@ async def test_restarted_relay_knows_everything(scratch: Path, plugin: FakeHookS
         again = second.built.store.containers[container]
         assert (again.requested, again.resources, again.envs) == (known.requested, known.resources, known.envs)
         assert again.state is ContainerState.EXITED
+
+
+async def test_successor_knows_what_was_last_asked_for(scratch: Path, plugin: FakeHookServer) -> None:
+    """The runtime does not remember an update's request that a plugin changed; the predecessor tells it."""
+    runtime = FakeRuntime()
+    plugin.answers[HookPoint.PRE_UPDATE_CONTAINER_RESOURCES] = set_shares(3)
+    (scratch / "hookserver.d").mkdir()
+    register(scratch / "hookserver.d", "plugin", scratch / "plugin.sock")
+    async with hook_stack(scratch, runtime=runtime) as first:
+        container = await create(first, await run(first))
+        patch = cri.LinuxContainerResources(cpu_shares=400)
+        await first.call(cri.UpdateContainerResourcesRequest(container_id=container, linux=patch))
+        memory = json.loads(json.dumps(first.hooks.memory()))
+    async with hook_stack(scratch, runtime=runtime, memory=memory) as second:
+        await eventually(lambda: container in second.built.store.diverging, "the store to be in step")
+        status = (await second.call(cri.ContainerStatusRequest(container_id=container))).status
+        assert status.resources.linux.cpu_shares == 400
 
 
 async def test_hook_sees_a_change_made_by_an_update_after_a_restart(scratch: Path, plugin: FakeHookServer) -> None:

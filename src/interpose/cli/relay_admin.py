@@ -150,7 +150,12 @@ def _method(stats: MethodStats) -> dict[str, object]:
 
 
 def take_over_handler(
-    listen: BoundSocket, admin: object, watchdog: Callable[[], float | None], handed_over: Callable[[], None]
+    listen: BoundSocket,
+    admin: object,
+    *,
+    watchdog: Callable[[], float | None],
+    memory: Callable[[], Mapping[str, object]],
+    handed_over: Callable[[], None],
 ) -> Handler:
     """Hands the sockets to a successor. `handed_over` is called when it says that it accepts."""
     busy = asyncio.Lock()
@@ -166,7 +171,7 @@ def take_over_handler(
         async with busy:
             if not isinstance(admin, BoundSocket):
                 return
-            bequeath(sock, listen, admin, watchdog())
+            bequeath(sock, listen, admin, watchdog(), memory())
             answer = await asyncio.get_running_loop().sock_recv(sock, 64)
             if answer == READY:
                 handed_over()

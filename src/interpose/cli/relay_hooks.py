@@ -7,9 +7,9 @@ they stay: the store goes on knowing what runs, and containers that hooks change
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interpose.config.settings import RelaySettings
 from interpose.dispatcher.registration_metrics import registration_collector
@@ -53,6 +53,15 @@ class Hooks:
         if self.built is not None:
             self.built.start()
         self.registrations.start(self._changed)
+
+    def memory(self) -> Mapping[str, object]:
+        """For a successor: what only we know."""
+        return {} if self.built is None else self.built.memory()
+
+    def inherit(self, memory: Mapping[str, Any]) -> None:
+        """From a predecessor: what only it knew."""
+        if self.built is not None:
+            self.built.inherit(memory)
 
     def tick(self) -> None:
         """A second has passed."""

@@ -6,6 +6,7 @@ Imported when the first hook server registers; from then on the relay has messag
 import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from interpose.config.settings import RelaySettings
 from interpose.dispatcher.client import HookClient
@@ -25,6 +26,7 @@ from interpose.relay.reporting import Reporting, ReportingEvents
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
+from interpose.store.requested import resources_note
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
 
@@ -52,7 +54,7 @@ class Interceptors:
         self.sync = Synchronizer(self.store, self._calls)
         self._bookkeeper = Bookkeeper(self.store, self.sync)
         self._calls.below = self._bookkeeper
-        self._exits = Exits(self.sync, time.monotonic)
+        self._exits = Exits(self.sync, time.monotonic, relay.refresh)
         self.plugins = Plugins(self._connect)
         self.dispatcher = Dispatcher(self.plugins, self.sync, settings.hooks, now=time.monotonic, allowed=allowed_sets)
         self._collect_hooks = hook_collector(self.dispatcher)
@@ -73,7 +75,7 @@ class Interceptors:
         self.store.on_diverging = lambda _any: relay.refresh()
 
     def _diverging(self) -> Mapping[str, Container]:
-        return {one: self.store.containers[one] for one in self.store.diverging}
+        return self.store.diverging
 
     def _connect(self, server: HookServer) -> HookCaller:
         client = HookClient(server.endpoint, name=server.name, hub=self._hub)
@@ -95,6 +97,16 @@ class Interceptors:
     def _runtime_up(self) -> None:
         self._calls.forget_version()
         self.sync.resync_soon(completely=True)
+
+    def memory(self) -> Mapping[str, object]:
+        """What a successor cannot learn from the runtime: what was last asked for where it got something else."""
+        return {
+            "requested": {one.id: resources_note(one.resources, one.requested) for one in self._diverging().values()}
+        }
+
+    def inherit(self, memory: Mapping[str, Any]) -> None:
+        """The other side of `memory`, kept until the containers are looked up."""
+        self.sync.inherit(memory.get("requested"))
 
     def update(self, servers: tuple[HookServer, ...]) -> None:
         """Put these registrations in force. Connections nobody needs any more end when their calls have."""

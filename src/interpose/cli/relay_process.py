@@ -206,11 +206,13 @@ class Daemon:
         await self._listener.start(self._sockets.listen.sock)
         for upstream in self._upstreams.values():
             upstream.start()
-        if self._hooks is not None:
-            self._hooks.start()
         predecessor = self._sockets.predecessor
         if predecessor is not None:
             self._watchdog = predecessor.estate.watchdog_interval
+            if self._hooks is not None:
+                self._hooks.inherit(predecessor.estate.memory)
+        if self._hooks is not None:
+            self._hooks.start()
         await self._start_admin()
         if predecessor is not None:
             predecessor.ready()
@@ -281,7 +283,11 @@ class Daemon:
             hooks=self._hooks,
         )
         take_over = take_over_handler(
-            self._sockets.listen, admin, lambda: self._watchdog, lambda: self._stop_because(_REPLACED)
+            self._sockets.listen,
+            admin,
+            watchdog=lambda: self._watchdog,
+            memory=lambda: {} if self._hooks is None else self._hooks.memory(),
+            handed_over=lambda: self._stop_because(_REPLACED),
         )
         collectors = [
             build_info,

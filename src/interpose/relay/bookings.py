@@ -78,12 +78,16 @@ class CreateContainer(Step):
             container = replace(container, annotations=dict(request.config.annotations))
         self._container = container
         self._pod_known = pod is not None
+        self._placed = pod is not None and container.cgroup_parent != pod.cgroup_parent
         self._uid = pod.uid if pod is not None else request.sandbox_config.metadata.uid
         self._question = self.held.enter_context(self.store.asking(container.pod_id))
 
     def done(self, response: Any) -> None:
         if self._pod_known and not self._question.stale:
             self.store.put_container(replace(self._container, id=response.container_id))
+            if self._placed:
+                # Not every runtime follows a request that wants a container elsewhere than its pod.
+                self.sync.refresh_soon(response.container_id)
         else:
             # The pod is not known, perhaps by a part of its id only, or went meanwhile: the runtime knows better.
             self.sync.learn(containers=(response.container_id,))

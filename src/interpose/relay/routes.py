@@ -41,6 +41,7 @@ class Routes:
 
     def __init__(self, runtime: Any, image: Any) -> None:
         self.known: dict[bytes, Route] = {}
+        self._of_method: dict[str, list[Route]] = {}
         self._runtime_other = Route(runtime, MethodStats(OTHER, OTHER), None)
         self._image_other = Route(image, self._runtime_other.stats, None)
         for method in METHODS.values():
@@ -48,7 +49,8 @@ class Routes:
                 service = path[1:].rpartition("/")[0]
                 upstream = image if method.service == "ImageService" else runtime
                 stats = MethodStats(service, method.name, endless=method.concern is Concern.EVENTS)
-                self.known[path.encode()] = Route(upstream, stats, method)
+                route = self.known[path.encode()] = Route(upstream, stats, method)
+                self._of_method.setdefault(method.name, []).append(route)
 
     def find(self, path: bytes) -> Route:
         """The route of a path that is not among the known ones."""
@@ -56,7 +58,7 @@ class Routes:
 
     def of_method(self, name: str) -> list[Route]:
         """The routes of a CRI method, one for each API version."""
-        return [route for route in self.known.values() if route.method is not None and route.method.name == name]
+        return self._of_method.get(name, [])
 
     def stats(self) -> list[MethodStats]:
         """Every record, for metrics."""

@@ -9,8 +9,9 @@ import json
 import logging
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from interpose.errors import ConfigError
 from interpose.host.handover import receive_descriptors, send_descriptors
@@ -26,11 +27,12 @@ _TIMEOUT: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Estate:
-    """What a predecessor leaves: its sockets, and what systemd told it."""
+    """What a predecessor leaves: its sockets, what systemd told it, and what only it knew."""
 
     listen: BoundSocket
     admin: BoundSocket
     watchdog_interval: float | None
+    memory: Mapping[str, Any]  # what parts of it knew and no runtime remembers
 
 
 class Predecessor:
@@ -51,7 +53,13 @@ class Predecessor:
             self._sock.close()
 
 
-def bequeath(sock: socket.socket, listen: BoundSocket, admin: BoundSocket, watchdog: float | None) -> None:
+def bequeath(
+    sock: socket.socket,
+    listen: BoundSocket,
+    admin: BoundSocket,
+    watchdog: float | None,
+    memory: Mapping[str, Any] | None = None,
+) -> None:
     """Answer a successor: the state as an HTTP response, the descriptors attached to it."""
     body = json.dumps(
         {
@@ -60,6 +68,7 @@ def bequeath(sock: socket.socket, listen: BoundSocket, admin: BoundSocket, watch
             "listen": {"path": listen.path, "owned": listen.identity is not None, "fds": len(listen.descriptors)},
             "admin": {"path": admin.path, "owned": admin.identity is not None, "fds": len(admin.descriptors)},
             "watchdog_interval": watchdog,
+            "memory": dict(memory or {}),
         }
     ).encode()
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
@@ -101,4 +110,7 @@ def _read_estate(admin_path: str, answer: bytes, fds: list[int]) -> tuple[int, E
         sockets.append(adopt(sock, lock, state[key]["path"], owned=state[key]["owned"]))
     if sockets[1].path != admin_path:
         raise ValueError(f"its admin socket is {sockets[1].path}")
-    return state["pid"], Estate(sockets[0], sockets[1], state["watchdog_interval"])
+    memory = state.get("memory")
+    return state["pid"], Estate(
+        sockets[0], sockets[1], state["watchdog_interval"], memory if isinstance(memory, dict) else {}
+    )

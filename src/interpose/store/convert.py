@@ -68,8 +68,8 @@ class FoundContainer:
     pod_id: str
 
     def within(self, pod: Pod) -> Container:
-        """The record of this container in its pod, whose cgroup is known better there."""
-        parent = pod.cgroup_parent or self.record.cgroup_parent
+        """The record of this container in its pod; where the runtime does not say its cgroup, it is below the pod's."""
+        parent = self.record.cgroup_parent or pod.cgroup_parent
         return replace(self.record, pod_id=pod.id, cgroup_parent=parent)
 
 
@@ -123,8 +123,8 @@ def container_of_request(
     """The container of a request as it goes to the runtime, and as it came; `pod` if it is known."""
     config = sent.config
     resources = to_resources(config.linux.resources)
-    # Runtimes use the cgroup the pod was made with, whatever this request repeats.
-    parent = pod.cgroup_parent if pod is not None else sent.sandbox_config.linux.cgroup_parent
+    # containerd looks at what this request says about the pod, CRI-O at what the pod was made with; usually the same.
+    parent = sent.sandbox_config.linux.cgroup_parent or (pod.cgroup_parent if pod is not None else "")
     return Container(
         id="",
         pod_id=pod.id if pod is not None else sent.pod_sandbox_id,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from interpose.model.resources import FIELDS, NO_RESOURCES, LinuxResources
 
-ANNOTATION: Final = "interpose.io/requested"
+ANNOTATION: Final = "interpose/requested"
 _PARENT: Final = "cgroup_parent"
 _INT64: Final = range(-(1 << 63), 1 << 63)
 

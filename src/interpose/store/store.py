@@ -6,7 +6,7 @@ undo it, and what was asked of the runtime and not answered yet, so that an answ
 Both are bounded by what exists and by what is in flight.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TypeVar
@@ -37,7 +37,7 @@ class Store:
         self._revision = 0
         self._changed: dict[str, int] = {}  # id -> revision of its last change
         self._questions: set[Question] = set()
-        self._diverging: set[str] = set()
+        self._diverging: dict[str, Container] = {}
         self.pending = pending if pending is not None else Pending()
         # Told when the first container diverges from what was requested, and when the last one no longer does.
         self.on_diverging: Callable[[bool], None] | None = None
@@ -55,8 +55,8 @@ class Store:
         return MappingProxyType(self._containers)
 
     @property
-    def diverging(self) -> Set[str]:
-        """Ids of the containers that have something else than their caller asked for."""
+    def diverging(self) -> Mapping[str, Container]:
+        """The containers that have something else than their caller asked for, by full id."""
         return self._diverging
 
     def pod(self, ref: str) -> Pod | None:
@@ -91,7 +91,7 @@ class Store:
         if pod is not None:
             self._touch(pod.id)
         self.pending.drop_container(container, pod)
-        self._note_divergence(container.id, container.diverges)
+        self._note_divergence(container, container.diverges)
 
     def remove_pod(self, ref: str) -> None:
         """A pod is gone, and everything in it."""
@@ -115,7 +115,7 @@ class Store:
         del self._changed[container.id]
         self._leave(container)
         self.disturb(container.id)
-        self._note_divergence(container.id, False)
+        self._note_divergence(container, False)
 
     # -- what comes late
 
@@ -167,9 +167,12 @@ class Store:
         if not members:
             del self._members[container.pod_id]
 
-    def _note_divergence(self, container_id: str, diverges: bool) -> None:
+    def _note_divergence(self, container: Container, diverges: bool) -> None:
         before = bool(self._diverging)
-        (self._diverging.add if diverges else self._diverging.discard)(container_id)
+        if diverges:
+            self._diverging[container.id] = container
+        else:
+            self._diverging.pop(container.id, None)
         if bool(self._diverging) != before and self.on_diverging is not None:
             self.on_diverging(not before)
 

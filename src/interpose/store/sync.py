@@ -18,7 +18,7 @@ from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
 from interpose.store import convert
 from interpose.store.convert import ListedContainer, ListedPod
-from interpose.store.requested import refreshed
+from interpose.store.requested import refreshed, requested_resources
 from interpose.store.settling import Settler
 from interpose.store.store import Store
 
@@ -57,7 +57,16 @@ class Synchronizer:
         self._wanted: dict[tuple[Kind, str], None] = {}
         self._trouble = ""
         self._failed = 0
+        self._inherited: dict[str, str] = {}  # by container: what was requested, as a predecessor noted it
         self.in_step = False  # whether the last attempt to bring the whole store in step worked
+
+    def inherit(self, notes: object) -> None:
+        """What a predecessor knew of what was requested; it counts where the record is made from the runtime's answer.
+
+        It is newer than the annotation of the container, which says what was requested when that was made.
+        """
+        if isinstance(notes, dict):
+            self._inherited = {str(key): note for key, note in notes.items() if isinstance(note, str)}
 
     # -- everything
 
@@ -215,10 +224,16 @@ class Synchronizer:
                     return None
                 if not question.stale and pod.id in self.store.pods:
                     if (known := self.store.containers.get(found.record.id)) is None:
-                        known = found.within(pod)
+                        known = self._as_inherited(found.within(pod))
                         self.store.put_container(known)
                     return known, pod
         raise RpcError(Code.ABORTED, f"container {ref} changes faster than it can be looked up")
+
+    def _as_inherited(self, container: Container) -> Container:
+        note = self._inherited.pop(container.id, "")
+        if not note:
+            return container
+        return replace(container, requested=requested_resources(note, container.resources, None))
 
     async def _refresh(self, ref: str) -> None:
         """Replace what the runtime knows better; what was requested is known here only."""
@@ -233,7 +248,10 @@ class Synchronizer:
             if self.store.unchanged_since(known.id, mark):
                 found = _readable(convert.container_of_status, answer).record
                 requested = refreshed(known.requested, known.resources, found.resources)
-                fresh = replace(known, resources=found.resources, requested=requested, state=found.state)
+                parent = found.cgroup_parent or known.cgroup_parent
+                fresh = replace(
+                    known, resources=found.resources, requested=requested, state=found.state, cgroup_parent=parent
+                )
                 self.store.put_container(fresh)
                 return
 

@@ -3,7 +3,7 @@
 The wiring is that of the product (`cli.relay_hooks`), so what a test sees here is what a node sees.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -75,9 +75,16 @@ class HookStack:
 
 @asynccontextmanager
 async def hook_stack(
-    folder: Path, *, settings: RelaySettings | None = None, runtime: FakeRuntime | None = None
+    folder: Path,
+    *,
+    settings: RelaySettings | None = None,
+    runtime: FakeRuntime | None = None,
+    memory: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[HookStack]:
-    """A relay with hooks inside the block. The directory for registrations exists, and may be filled before."""
+    """A relay with hooks inside the block. The directory for registrations exists, and may be filled before.
+
+    `memory` is what a predecessor leaves.
+    """
     runtime = runtime or FakeRuntime()
     settings = settings or RelaySettings()
     directory = folder / "hookserver.d"
@@ -91,6 +98,7 @@ async def hook_stack(
     ):
         hooks = Hooks(settings, stack.relay, stack.listener, stack.hub, stack.runtime)
         hooks.load()
+        hooks.inherit(memory or {})
         hooks.start()
         try:
             yield HookStack(folder, stack, hooks, runtime, CriCaller(channel))

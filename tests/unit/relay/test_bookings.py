@@ -1,0 +1,130 @@
+"""What single calls mean for the records, where the whole path does not show it."""
+
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from interpose.api import cri_pb2 as cri
+from interpose.model.pod import Container, ContainerState, Pod
+from interpose.model.resources import LinuxResources
+from interpose.relay.bookings import STEPS, Step
+from interpose.relay.interceptor import CLIENT, Body, Call
+from interpose.relay.messages import CriParser
+from interpose.relay.methods import METHODS
+from interpose.store.pending import Pending
+from interpose.store.requested import ANNOTATION
+from interpose.store.store import Store
+
+
+class Asked:
+    """Notes what a synchronizer would be asked for."""
+
+    def __init__(self) -> None:
+        self.learned: list[str] = []
+        self.settles = 0
+
+    def learn(self, *, pods: tuple[str, ...] = (), containers: tuple[str, ...] = ()) -> None:
+        """Look up."""
+        self.learned += [*pods, *containers]
+
+    def settle_soon(self) -> None:
+        """Settle."""
+        self.settles += 1
+
+
+def step_of(store: Store, request: Any, *, asked: Any = None, origin: str = CLIENT) -> tuple[Step, Asked]:
+    """The step of a request that came as `asked` and is sent as `request`."""
+    name = type(request).__name__.removesuffix("Request")
+    body = Body((asked or request).SerializeToString(), CriParser(f"{name}Request"))
+    body.message.CopyFrom(request)
+    call = Call(method=METHODS[name], path=b"", body=body, origin=origin)
+    sync: Any = Asked()
+    with ExitStack() as held:
+        return STEPS[name](store, sync, call, held), sync
+
+
+def store_with(state: ContainerState = ContainerState.CREATED) -> Store:
+    """A pod and a container."""
+    store = Store(pending=Pending(most=1))
+    store.put_pod(Pod(id="p1", uid="u1"))
+    store.put_container(Container(id="c1", pod_id="p1", name="app", state=state))
+    return store
+
+
+def test_container_that_never_ran_does_not_end() -> None:
+    """Runtimes leave it as it is."""
+    store = store_with()
+    step_of(store, cri.StopContainerRequest(container_id="c1"))[0].done(None)
+    step_of(store, cri.StopPodSandboxRequest(pod_sandbox_id="p1"))[0].done(None)
+    assert store.containers["c1"].state is ContainerState.CREATED
+
+
+def test_start_in_doubt_and_then_a_stop() -> None:
+    """It may run; after a stop it surely does not."""
+    store = store_with()
+    step_of(store, cri.StartContainerRequest(container_id="c1"))[0].doubtful()
+    states = [store.containers["c1"].state]
+    step_of(store, cri.StopContainerRequest(container_id="c1"))[0].done(None)
+    states.append(store.containers["c1"].state)
+    assert states == [ContainerState.UNKNOWN, ContainerState.EXITED]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        cri.StartContainerRequest(container_id="x"),
+        cri.UpdateContainerResourcesRequest(container_id="x"),
+        cri.UpdatePodSandboxResourcesRequest(pod_sandbox_id="x"),
+    ],
+)
+def test_success_with_something_unknown_teaches(request_: Any) -> None:
+    """It exists, so it is looked up; an answer on its way is stale."""
+    store = store_with()
+    step, sync = step_of(store, request_)
+    with store.asking("xyz") as question:
+        step.done(None)
+    assert (sync.learned, question.stale) == (["x"], True)
+
+
+def test_own_create_asks_for_what_it_sends() -> None:
+    """A call of our parts has no other caller."""
+    request = cri.CreateContainerRequest(pod_sandbox_id="p1")
+    request.config.linux.resources.cpu_shares = 5
+    step, _ = step_of(store_with(), request, asked=cri.CreateContainerRequest(), origin="policy")
+    assert ANNOTATION not in step.call.request.config.annotations
+
+
+def test_own_update_is_not_requested() -> None:
+    """What it was is."""
+    store = store_with()
+    request = cri.UpdateContainerResourcesRequest(container_id="c1")
+    request.linux.cpu_shares = 5
+    step_of(store, request, origin="policy")[0].done(None)
+    assert store.containers["c1"].resources == LinuxResources(cpu_shares=5)
+    assert store.containers["c1"].requested == LinuxResources()
+
+
+def test_difference_is_annotated_and_recorded() -> None:
+    """Record and request have the same annotations."""
+    store = store_with()
+    asked = cri.CreateContainerRequest(pod_sandbox_id="p1")
+    sent = cri.CreateContainerRequest(pod_sandbox_id="p1")
+    sent.config.linux.resources.cpu_shares = 5
+    step, _ = step_of(store, sent, asked=asked)
+    step.done(cri.CreateContainerResponse(container_id="c2"))
+    assert store.containers["c2"].annotations == {ANNOTATION: '{"cpu_shares":0}'}
+    assert step.call.request.config.annotations[ANNOTATION] == '{"cpu_shares":0}'
+
+
+def test_too_many_in_doubt(caplog: pytest.LogCaptureFixture) -> None:
+    """The oldest is given up, with a warning."""
+    store = store_with()
+    for name in ("a", "b"):
+        request = cri.CreateContainerRequest(pod_sandbox_id="p1")
+        request.config.metadata.name = name
+        step, sync = step_of(store, request)
+        step.doubtful()
+        assert sync.settles == 1
+    assert [one.key for one in store.pending] == [("u1", "b", 0)]
+    assert "the oldest is given up" in caplog.text

@@ -1,0 +1,138 @@
+"""The bookkeeper around a call: what it hears of, and that no call suffers from it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from interpose.api import cri_pb2 as cri
+from interpose.relay.bookings import STEPS
+from interpose.relay.bookkeeping import Bookkeeper
+from interpose.relay.interceptor import Body, Call, Reply
+from interpose.relay.messages import CriParser
+from interpose.relay.methods import METHODS, Concern
+from interpose.rpc.exchange import RawReply
+from interpose.rpc.status import Code, RpcError
+from interpose.store.store import Store
+from interpose.store.sync import Synchronizer
+from interpose.testing.pods import pod_config, run_request
+
+RUN = METHODS["RunPodSandbox"]
+
+
+def call_of(message: bytes) -> Call:
+    """A RunPodSandbox on its way."""
+    return Call(method=RUN, path=RUN.paths[0].encode(), body=Body(message, CriParser(RUN.request)))
+
+
+def body(message: Any) -> Body:
+    """A response."""
+    return Body(message.SerializeToString(), CriParser(type(message).__name__))
+
+
+class Keeper:
+    """A bookkeeper whose runtime is away, so that what is in doubt stays so."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        self.sync = Synchronizer(self.store, self.away)
+        self.bookkeeper = Bookkeeper(self.store, self.sync)
+
+    async def away(self, method: str, message: bytes) -> bytes:
+        """No answer."""
+        raise RpcError(Code.UNAVAILABLE)
+
+    async def run(self, proceed: Callable[[], Awaitable[Reply]], message: bytes | None = None) -> Reply:
+        """A pod."""
+        request = run_request(pod_config("web")).SerializeToString() if message is None else message
+        try:
+            return await self.bookkeeper.intercept(call_of(request), proceed)
+        finally:
+            await self.sync.close()
+
+
+def answers(reply: Reply) -> Callable[[], Awaitable[Reply]]:
+    """The rest of the chain."""
+
+    async def proceed() -> Reply:
+        return reply
+
+    return proceed
+
+
+def test_every_method_that_changes_something_is_kept() -> None:
+    """Whatever makes, changes, stops or removes pods and containers."""
+    changing = {Concern.RESTORE_POD} | {
+        one for one in Concern if one.value.endswith(("-create", "-start", "-stop", "-remove", "-update"))
+    }
+    assert set(STEPS) == {name for name, method in METHODS.items() if method.concern in changing}
+
+
+async def test_success_is_recorded() -> None:
+    """The reply itself is handed back."""
+    it, reply = Keeper(), Reply(code=0, body=body(cri.RunPodSandboxResponse(pod_sandbox_id="p1")))
+    assert await it.run(answers(reply)) is reply
+    assert list(it.store.pods) == ["p1"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "pending"),
+    [
+        (Reply(code=Code.UNKNOWN), 0),
+        (Reply(code=Code.NOT_FOUND), 0),
+        (Reply(code=Code.FAILED_PRECONDITION, message="refused"), 0),
+        (Reply(code=Code.CANCELLED), 1),
+        (Reply(code=Code.DEADLINE_EXCEEDED), 1),
+        (Reply(code=Code.UNAVAILABLE), 1),
+        (Reply(code=Code.INTERNAL, raw=RawReply(None, b"", None, RpcError(Code.INTERNAL, "reset"))), 1),
+        (Reply(code=Code.OK, body=Body(b"", CriParser(RUN.response), unreadable="snappy")), 1),
+        (Reply(code=Code.OK, body=Body(b"\xff", CriParser(RUN.response))), 1),
+    ],
+)
+async def test_outcomes(reply: Reply, pending: int) -> None:
+    """A refusal of the runtime is final; a reply that was cut short or cannot be read is not."""
+    it = Keeper()
+    assert await it.run(answers(reply)) is reply
+    assert (len(it.store.pods), len(it.store.pending)) == (0, pending)
+
+
+async def test_cancelled_call_is_in_doubt() -> None:
+    """And stays cancelled."""
+    it = Keeper()
+
+    async def proceed() -> Reply:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await it.run(proceed)
+    assert len(it.store.pending) == 1
+
+
+async def test_unreadable_request_passes() -> None:
+    """Nothing is kept of it."""
+    it, reply = Keeper(), Reply(code=0, body=body(cri.RunPodSandboxResponse(pod_sandbox_id="p1")))
+    assert await it.run(answers(reply), b"\xff") is reply
+    assert not it.store.pods
+
+
+async def test_mistake_of_ours_stays_ours(caplog: pytest.LogCaptureFixture) -> None:
+    """The caller gets the runtime's answer, the log the mistake."""
+    it, reply = Keeper(), Reply(code=0, body=body(cri.RunPodSandboxResponse(pod_sandbox_id="p1")))
+
+    def broken(pod: object) -> None:
+        raise ZeroDivisionError
+
+    it.store.put_pod = broken  # type: ignore[method-assign]
+    assert await it.run(answers(reply)) is reply
+    assert "Records were not kept" in caplog.text
+
+
+async def test_questions_end_with_the_call() -> None:
+    """Whatever its outcome."""
+    it = Keeper()
+    create = METHODS["CreateContainer"]
+    request = cri.CreateContainerRequest(pod_sandbox_id="p1").SerializeToString()
+    call = Call(method=create, path=b"", body=Body(request, CriParser(create.request)))
+    await it.bookkeeper.intercept(call, answers(Reply(code=Code.UNKNOWN)))
+    assert not it.store._questions

@@ -1,0 +1,149 @@
+"""Messages to records and back."""
+
+import json
+from typing import Any
+
+import pytest
+
+from interpose.api import cri_pb2 as cri
+from interpose.model.pod import ContainerState, Pod
+from interpose.model.resources import LinuxResources
+from interpose.store import convert
+from interpose.store.requested import ANNOTATION
+
+FULL = LinuxResources(
+    cpu_period=1,
+    cpu_quota=-1,
+    cpu_shares=3,
+    memory_limit_in_bytes=4,
+    oom_score_adj=-5,
+    cpuset_cpus="0-3",
+    cpuset_mems="0",
+    hugepage_limits=(("2MB", 0), ("1GB", 7)),
+    unified={"memory.high": "max"},
+    memory_swap_limit_in_bytes=8,
+)
+
+
+def status(info: object = None, **fields: Any) -> bytes:
+    """A verbose ContainerStatus."""
+    reply = cri.ContainerStatusResponse(status=cri.ContainerStatus(id="c1", **fields))
+    if info is not None:
+        reply.info["info"] = json.dumps(info)
+    return reply.SerializeToString()
+
+
+def test_resources_there_and_back() -> None:
+    """Every field, over whatever the message said before."""
+    message = cri.LinuxContainerResources(cpu_shares=99, unified={"old": "1"})
+    message.hugepage_limits.add(page_size="old")
+    convert.write_resources(FULL, message)
+    assert convert.to_resources(message) == FULL
+    convert.write_resources(LinuxResources(), message)
+    assert message == cri.LinuxContainerResources()
+
+
+def test_every_field_of_the_message_is_known() -> None:
+    """A field added to the protocol has to be added here."""
+    names = {field.name for field in cri.LinuxContainerResources.DESCRIPTOR.fields}
+    assert names == set(LinuxResources.__dataclass_fields__)
+
+
+def test_container_goes_where_its_own_request_says() -> None:
+    """Where it says nothing, to its pod."""
+    request = cri.CreateContainerRequest(pod_sandbox_id="p1")
+    pod = Pod(id="p1", cgroup_parent="/made")
+    assert convert.container_of_request(request, request, pod).cgroup_parent == "/made"
+    request.sandbox_config.linux.cgroup_parent = "/asked"
+    assert convert.container_of_request(request, request, pod).cgroup_parent == "/asked"
+    assert convert.container_of_request(request, request, None).cgroup_parent == "/asked"
+
+
+def test_resources_from_the_best_source() -> None:
+    """In force, else by the status, else as created."""
+    oci = {"linux": {"resources": {"cpu": {"shares": 1}}}, "process": {"oomScoreAdj": 9}}
+    config = {"linux": {"resources": {"cpu_shares": 3}}}
+    shown = {"resources": cri.ContainerResources(linux=cri.LinuxContainerResources(cpu_shares=2))}
+    found = [
+        convert.container_of_status(status({"runtimeSpec": oci, "config": config}, **shown)),
+        convert.container_of_status(status({"config": config}, **shown)),
+        convert.container_of_status(status({"config": config})),
+        convert.container_of_status(status()),
+    ]
+    assert [one.record.resources for one in found] == [
+        LinuxResources(cpu_shares=1, oom_score_adj=9),
+        LinuxResources(cpu_shares=2),
+        LinuxResources(cpu_shares=3),
+        LinuxResources(),
+    ]
+
+
+def test_container_without_the_create_request() -> None:
+    """CRI-O shows the OCI view only: what was requested is in the annotation."""
+    spec = {
+        "linux": {"resources": {"cpu": {"cpus": "1"}}, "cgroupsPath": "a-b.slice:crio:c1"},
+        "annotations": {"io.kubernetes.cri-o.SandboxID": "p1"},
+    }
+    found = convert.container_of_status(
+        status({"runtimeSpec": spec}, annotations={ANNOTATION: '{"cpuset_cpus":""}'}, state=cri.CONTAINER_RUNNING)
+    )
+    assert (found.pod_id, found.record.cgroup_parent) == ("p1", "/a.slice/a-b.slice")
+    assert (found.record.resources.cpuset_cpus, found.record.requested.cpuset_cpus) == ("1", "")
+    assert found.within(Pod(id="p1", cgroup_parent="/k")).cgroup_parent == "/a.slice/a-b.slice"
+
+
+def test_cgroup_of_a_container_that_the_runtime_does_not_show() -> None:
+    """Is below that of its pod."""
+    found = convert.container_of_status(status())
+    assert found.within(Pod(id="p1", cgroup_parent="/k")).cgroup_parent == "/k"
+
+
+def test_resources_of_a_pod_are_not_those_of_its_pause_container() -> None:
+    """The OCI view of a sandbox is about its own process."""
+    reply = cri.PodSandboxStatusResponse(status=cri.PodSandboxStatus(id="p1"))
+    reply.info["info"] = json.dumps(
+        {
+            "config": {"linux": {"overhead": {"cpu_shares": 5}}},
+            "runtimeSpec": {"linux": {"resources": {"cpu": {"shares": 2}}}},
+        }
+    )
+    pod = convert.pod_of_status(reply.SerializeToString())
+    assert (pod.resources, pod.overhead) == (LinuxResources(), LinuxResources(cpu_shares=5))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [convert.pod_of_status, convert.container_of_status, convert.listed_pods, convert.listed_containers],
+)
+def test_bytes_that_are_no_message(read: Any) -> None:
+    """One kind of error, whatever it should have been."""
+    with pytest.raises(ValueError, match="not a "):
+        read(b"\xff\xff")
+
+
+def test_lists_show_who_is_there() -> None:
+    """Names, attempts and states; a state nobody knows is UNKNOWN."""
+    pods = cri.ListPodSandboxResponse()
+    pods.items.add(id="p1", state=cri.SANDBOX_NOTREADY).metadata.CopyFrom(
+        cri.PodSandboxMetadata(name="n", namespace="s", uid="u", attempt=2)
+    )
+    assert convert.listed_pods(pods.SerializeToString()) == [("p1", False, "s", "n", "u", 2)]
+    containers = cri.ListContainersResponse()
+    containers.containers.add(id="c1", pod_sandbox_id="p1", state=cri.CONTAINER_UNKNOWN).metadata.name = "n"
+    assert convert.listed_containers(containers.SerializeToString()) == [("c1", ContainerState.UNKNOWN, "p1", "n", 0)]
+
+
+def test_filters_are_told_from_no_filter() -> None:
+    """An empty filter asks for everything; a request that cannot be read asks for nothing."""
+    every = [
+        b"",
+        cri.ListContainersRequest(filter=cri.ContainerFilter()).SerializeToString(),
+        convert.list_containers(),
+    ]
+    assert all(convert.asks_for_all("ListContainers", one) for one in every)
+    some = [convert.list_containers(uid="u"), convert.list_containers(pod_id="p"), b"\xff"]
+    running = cri.ListContainersRequest()
+    running.filter.state.state = cri.CONTAINER_CREATED  # zero, and set all the same
+    assert not any(convert.asks_for_all("ListContainers", one) for one in [*some, running.SerializeToString()])
+    assert convert.asks_for_all("ListPodSandbox", convert.list_pods())
+    assert not convert.asks_for_all("ListPodSandbox", convert.list_pods(uid="u"))
