@@ -15,8 +15,17 @@ from outputs import settle, wants_check
 
 from interpose.cli.koord_runtime_proxy import PROGRAM, help_text
 from interpose.cli.main import SUBCOMMANDS, cli
+from interpose.cli.relay_interceptors import Interceptors
 from interpose.config.reference import settings_page
+from interpose.config.settings import RelaySettings
+from interpose.dispatcher.apply import TARGETS  # where a field of an answer goes
+from interpose.dispatcher.fields import CONTAINER_FIELDS, POD_FIELDS, Absence, Allowed, Field
+from interpose.dispatcher.registration_metrics import registration_collector
+from interpose.dispatcher.registrations import Registrations
 from interpose.h2.limits import Limits
+from interpose.hookapi.hookpoint import SERVICE, HookPoint, method_of
+from interpose.hookapi.messages import request_class
+from interpose.hookapi.registration import HookServer
 from interpose.instrumentation.logging import LineHandler, LogControl
 from interpose.instrumentation.metrics import Family, build_info, gather, log_collector
 from interpose.instrumentation.process_metrics import process_collector
@@ -45,8 +54,32 @@ streaming; it only has no name in metrics and nobody can subscribe to it.
 
 METRICS_INTRO = """\
 What `/metrics` on the admin socket shows. Counters end in `_total`; a histogram `x` is exposed as `x_bucket`, `x_sum`
-and `x_count`. Those that begin with `process_` have the names every Prometheus client uses. The two about interceptors
-and taps appear when there are any."""
+and `x_count`. Those that begin with `process_` have the names every Prometheus client uses. Those about interceptors,
+taps, hook servers and the store appear when the first hook server has registered; a label value appears when there is
+something to count for it."""
+
+HOOK_POINTS_INTRO = """\
+When a hook server is asked, about what, and what its answer can change. [Answers](../hooks/answers.md) says how an
+answer is read, [hooks](../hooks/README.md) everything else.
+
+- **Hook point**: the name in the key `runtime-hooks` of a registration file. `Pre` is before the runtime is called,
+  `Post` after it has answered, also if it failed.
+- **Method**: of the service `{service}`.
+- **Changes**: the field of the answer and, behind the arrow, where it goes in the request of the CRI method. Where
+  there is nothing, the answer changes nothing."""
+
+FIELDS_INTRO = """\
+One row per value; those marked *by key* hold one value for each key. **If missing** says what becomes of a value that
+was sent and that the answer does not have; the rules are those for [echoes](../hooks/answers.md#repeat-everything).
+**In an update** is what is written to take a value away from a running container, where runtimes ignore what is zero or
+empty."""
+
+ABSENCES = {
+    Absence.NOTHING: "stays",
+    Absence.FIRM: "goes by rule 1",
+    Absence.LOOSE: "goes by rule 1 or 2",
+    Absence.KEYED: "goes by rule 1, if other keys are there",
+}
 
 FLAGS_INTRO = """\
 What `--help` prints. Every setting with the reason for its default is in [settings.md](settings.md)."""
@@ -90,12 +123,63 @@ def cri_methods() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def hook_point_row(point: HookPoint) -> list[str]:
+    """One line of the table of hook points."""
+    method = method_of(point)
+    targets = {} if point.is_post else TARGETS.get(method, {})
+    return [
+        f"`{point.value}`",
+        f"{'after' if point.is_post else 'before'} `{method}`",
+        f"`{point.rpc.decode().rpartition('/')[2]}`",
+        f"`{request_class(point).__name__}`",
+        "<br>".join(f"`{name}` → `{'.'.join(target)}`" for name, target in targets.items()),
+    ]
+
+
+def lifted_text(field: Field) -> str:
+    """What an update writes to take a value away."""
+    if isinstance(field.lifted, Allowed):
+        return {Allowed.CPUS: "all CPUs the pod may use", Allowed.MEMS: "all memory nodes it may use"}[field.lifted]
+    return "cannot be taken away" if field.lifted is None else f"`{field.lifted}`"
+
+
+def fields_table(fields: Iterable[Field], *, updates: bool) -> str:
+    """The fields of an answer. Only containers are updated."""
+    columns: dict[str, Callable[[Field], str]] = {
+        "Path": lambda field: f"`{field.path}`",
+        "Kind": lambda field: field.kind.value + (", by key" if field.kind.keyed else ""),
+        "If missing": lambda field: ABSENCES[field.absence],
+        "In an update": lambda field: lifted_text(field) if field.owner else "",
+        "Besides": remark,
+    }
+    if not updates:
+        del columns["In an update"]
+    return table(columns, [[column(field) for column in columns.values()] for field in fields])
+
+
+def remark(field: Field) -> str:
+    """What else is special about a field."""
+    return f"not `{field.reserved}*`" if field.reserved else "values are never logged" if field.secret else ""
+
+
+def hook_points() -> str:
+    """The page about hook points and the fields of answers."""
+    points = table(["Hook point", "When", "Method", "Message", "Changes"], map(hook_point_row, HookPoint))
+    parts = [NOTICE, "# Hook points", HOOK_POINTS_INTRO.format(service=SERVICE), points, "## Fields", FIELDS_INTRO]
+    parts += ["### Pods", fields_table(POD_FIELDS.values(), updates=False)]
+    parts += ["### Containers", fields_table(CONTAINER_FIELDS.values(), updates=True)]
+    return "\n\n".join(parts) + "\n"
+
+
 async def families() -> list[Family]:
-    """Every family the relay can show. One call, one fault and one error are put in, so that label names appear."""
+    """Every family the relay can show. One of everything that is counted is put in, so that label names appear."""
     hub = Hub()
     upstream = Upstream("/run/backend.sock", hub=hub, limits=Limits(), wait=1.0)
     relay = Relay(Routes(upstream, upstream), Ledger(lambda: 0.0), header_list=1)
-    relay.subscribe([], [], hub=hub, message_limit=1, now=lambda: 0.0)
+    parts = Interceptors(RelaySettings(), relay, hub, upstream)
+    registrations = Registrations("/etc/runtime/hookserver.d")
+    registrations.errors["file"] = 1
+    _use_hooks(parts)
     listener = Listener(hub=hub, limits=Limits(), admission=Admission(), accept=relay.accept)
     stats = relay.routes.stats()[0]
     stats.started = 1
@@ -112,8 +196,20 @@ async def families() -> list[Family]:
             Heartbeat([]).collect,
             log_collector(LogControl(logging.getLogger("page"), LineHandler(io.StringIO()))),
             process_collector(),
+            registration_collector(registrations),
+            parts.collect,
         ]
     )
+
+
+def _use_hooks(parts: Interceptors) -> None:
+    """One hook server that did everything that is counted."""
+    server = HookServer(name="name", file="file", endpoint="/run/hooks.sock", hooks=frozenset(HookPoint))
+    parts.update((server,))
+    parts.plugins.all[0].stats.points[HookPoint.PRE_RUN_POD_SANDBOX].add("ok", 0.0)
+    parts.dispatcher.unknown["method"] = 1
+    parts.dispatcher.asking.conflicts["earlier", "later", "hook"] = 1
+    parts.dispatcher.asking.refused_changes["name"] = 1
 
 
 def metrics() -> str:
@@ -133,6 +229,15 @@ def command_help(name: str, command: click.Command) -> str:
     return command.get_help(click.Context(command, info_name=name, **width, **cli.context_settings))
 
 
+def all_helps(name: str, command: click.Command) -> dict[str, str]:
+    """The help of a command and of those below it."""
+    below = command.commands if isinstance(command, click.Group) else {}
+    helps = {name: command_help(name, command)}
+    for part, one in below.items():
+        helps |= all_helps(f"{name} {part}", one)
+    return helps
+
+
 def flags() -> str:
     """The page with the help of every command."""
     parts = [NOTICE, "# Commands and flags", FLAGS_INTRO]
@@ -140,7 +245,7 @@ def flags() -> str:
     for name in SUBCOMMANDS:
         command = cli.get_command(click.Context(cli), name)
         if command is not None:
-            helps[f"interpose {name}"] = command_help(f"interpose {name}", command)
+            helps |= all_helps(f"interpose {name}", command)
     helps[PROGRAM] = help_text()
     for name, text in helps.items():
         parts += [f"## `{name}`", f"```text\n{text}\n```"]
@@ -150,6 +255,7 @@ def flags() -> str:
 PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("docs/reference/cri-methods.md", cri_methods),
     ("docs/reference/flags.md", flags),
+    ("docs/reference/hook-points.md", hook_points),
     ("docs/reference/metrics.md", metrics),
     ("docs/reference/settings.md", settings_page),
 )

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from interpose.dispatcher.fields import CONTAINER_FIELDS, POD_FIELDS
+from interpose.hookapi.hookpoint import HookPoint
 from interpose.relay.methods import METHODS
 
 ROOT = Path(__file__).parents[2]
@@ -62,3 +64,10 @@ def test_every_method_has_its_line() -> None:
     """The page about methods lists each method once."""
     page = (ROOT / "docs/reference/cri-methods.md").read_text()
     assert [name for name in METHODS if page.count(f"| `{name}` |") != 1] == []
+
+
+def test_every_hook_point_and_field_has_its_line() -> None:
+    """The page about hook points lists each hook point and each field of an answer once."""
+    page = (ROOT / "docs/reference/hook-points.md").read_text()
+    names = [*(point.value for point in HookPoint), *POD_FIELDS, *CONTAINER_FIELDS]
+    assert [name for name in names if page.count(f"\n| `{name}` |") != 1] == []

@@ -39,6 +39,7 @@ class Hooks:
         self._runtime = runtime
         self._tasks = TaskBag()
         self._building = False
+        self._failure = ""  # why building failed last
         self.registrations = Registrations(settings.hooks.dir)
         self.built: Interceptors | None = None
 
@@ -67,6 +68,8 @@ class Hooks:
         """A second has passed."""
         if self.built is not None:
             self.built.tick()
+        else:
+            self._build_soon()  # again, if it failed: nobody would ask a hook server under Fail otherwise
 
     def collectors(self) -> list[Collector]:
         """Metrics of whatever is there when somebody scrapes."""
@@ -86,7 +89,10 @@ class Hooks:
     def view(self) -> dict[str, object]:
         """What the admin socket tells of hooks."""
         registered = self.registrations
+        # A directory that cannot be trusted or read leaves everything in force that was.
         in_force = {Path(server.file).name for server in registered.servers}
+        if registered.servers:
+            in_force.add(registered.directory)
         return {
             "directory": registered.directory,
             "plugins": [],
@@ -101,13 +107,22 @@ class Hooks:
     def _changed(self) -> None:
         if self.built is not None:
             self.built.update(self.registrations.servers)
-        elif self.registrations.servers and not self._building:
+        else:
+            self._build_soon()
+
+    def _build_soon(self) -> None:
+        if self.registrations.servers and not self._building:
             self._building = True
             self._tasks.spawn(self._build_later(), name="load the code of hooks")
 
     async def _build_later(self) -> None:
         try:
             self._build(await asyncio.to_thread(_import_parts))
+        except Exception as error:
+            # No descriptor left, or files that an upgrade is replacing. The next tick tries again; told once.
+            if repr(error) != self._failure:
+                self._failure = repr(error)
+                _log.error("Hook servers cannot be asked, the code for it was not loaded", exc_info=error)
         finally:
             self._building = False
         if self.built is not None:

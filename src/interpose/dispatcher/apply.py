@@ -31,7 +31,7 @@ AllowedSets = Callable[[], tuple[str, str]]
 _UPDATE = "UpdateContainerResources"
 
 # Where a field of an answer is in the request; a submessage of an answer stands for all that is in it.
-_TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
+TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "RunPodSandbox": {
             "labels": ("config", "labels"),
@@ -86,7 +86,7 @@ def _folded(changes: Iterable[Change]) -> list[Change]:
 def _apply(method: str, request: Any, change: Change, lifted: Callable[[Field], Value | None]) -> bool:
     path, key = split(change.path)
     field = CONTAINER_FIELDS.get(path) or POD_FIELDS.get(path)
-    steps = None if field is None else _TARGETS.get(method, {}).get(field.owner or field.name)
+    steps = None if field is None else TARGETS.get(method, {}).get(field.owner or field.name)
     if field is None or steps is None:
         return False
     if not field.owner:

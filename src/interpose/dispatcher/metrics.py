@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from interpose.dispatcher.breaker import State
 from interpose.dispatcher.client import HookClient
 from interpose.dispatcher.dispatcher import Dispatcher
 from interpose.dispatcher.plugin import BOUNDS, Plugin, PointStats
@@ -104,7 +105,7 @@ def _plugin_families(plugins: Sequence[Plugin]) -> Iterable[Family]:
         "interpose_hook_breaker_open",
         "gauge",
         "1 while a hook server is not asked because it failed repeatedly.",
-        [Sample(client.state == "broken", {"plugin": name}) for name, client in clients],
+        [Sample(client.breaker.state is State.OPEN, {"plugin": name}) for name, client in clients],
     )
     yield Family(
         "interpose_hook_breaker_opened_total",

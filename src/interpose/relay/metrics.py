@@ -80,6 +80,12 @@ def _seams(relay: Relay) -> Iterable[Family]:
         ],
     )
     yield Family(
+        "interpose_stream_editor_errors_total",
+        "counter",
+        "Messages of streams that passed as they came because an editor failed or they could not be read.",
+        [Sample(count, {"editor": name, "method": method}) for (name, method), count in relay.editors.errors.items()],
+    )
+    yield Family(
         "interpose_tap_errors_total",
         "counter",
         "Exceptions of taps; the call did not notice.",

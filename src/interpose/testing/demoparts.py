@@ -1,19 +1,23 @@
-"""What the demo puts into the relay: a hook, a policy, a tap, and the words to show what they did.
+"""What the demo puts into the relay: a hook server, a policy, a tap, and the words to show what they did.
 
-Small on purpose, and a model for real ones: both interceptors edit the parsed request in place and say nothing about
-transport. Nothing here prints.
+Small on purpose, and a model for real ones: the hook server answers only what it wants changed, the policy edits the
+parsed request in place, and neither says anything about transport. Nothing here prints.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
 from interpose.api import cri_pb2 as cri
-from interpose.relay.interceptor import Call, Direction, Proceed, Reply
+from interpose.api import hook_pb2 as hook
+from interpose.hookapi.hookpoint import HookPoint
+from interpose.relay.interceptor import CLIENT, Call, Direction, Proceed, Reply
 from interpose.relay.methods import METHODS, Method
+from interpose.testing.hookserver import FakeHookServer
 
+PLUGIN = "zone"  # the name of the hook server: that of its file
 ZONE = "rack-7"
 SEEN = "demo.interpose/seen"
 SHARED_CPUS = "0-1"
@@ -21,23 +25,24 @@ CRITICAL_CPUS = "2-3"
 # The least the kernel knows: such a container runs when nobody else wants to.
 IDLE_SHARES = 2
 
+HOOKS = (HookPoint.PRE_RUN_POD_SANDBOX, HookPoint.PRE_CREATE_CONTAINER, HookPoint.POST_STOP_CONTAINER)
+# What somebody in the relay changes: the requests of the first two, the reply of the third.
+SHAPED = ("RunPodSandbox", "CreateContainer", "ContainerStatus")
 
-class Hook:
-    """Marks pods, tells containers their zone, and makes those of batch pods yield to everybody."""
 
-    name = "hook"
-    methods = ("RunPodSandbox", "CreateContainer")
+def hook_server() -> FakeHookServer:
+    """Marks pods, tells containers their zone, makes those of batch pods yield to everybody, and hears of stops."""
+    server = FakeHookServer()
+    server.answers[HookPoint.PRE_RUN_POD_SANDBOX] = hook.PodSandboxHookResponse(annotations={SEEN: "yes"})
+    server.answers[HookPoint.PRE_CREATE_CONTAINER] = _shape
+    return server
 
-    async def intercept(self, call: Call, proceed: Proceed) -> Reply:
-        """Edit what goes to the runtime; the answer passes as it is."""
-        if call.method.name == "RunPodSandbox":
-            call.request.config.annotations[SEEN] = "yes"
-        else:
-            container = call.request.config
-            container.envs.add(key="NODE_ZONE", value=ZONE.encode())
-            if call.request.sandbox_config.labels.get("tier") == "batch":
-                container.linux.resources.cpu_shares = IDLE_SHARES
-        return await proceed()
+
+def _shape(request: Any) -> hook.ContainerResourceHookResponse:
+    answer = hook.ContainerResourceHookResponse(container_envs={"NODE_ZONE": ZONE})
+    if request.pod_labels.get("tier") == "batch":
+        answer.container_resources.cpu_shares = IDLE_SHARES
+    return answer
 
 
 class Policy:
@@ -53,6 +58,30 @@ class Policy:
         return await proceed()
 
 
+class Passed(NamedTuple):
+    """A call at one place in the chain: the request on its way there, the reply on its way back."""
+
+    request: bytes
+    reply: bytes
+
+
+class Witness:
+    """Stands between two others and notes what passes, so that it can be said who changed what."""
+
+    name = "witness"
+    methods = SHAPED
+
+    def __init__(self) -> None:
+        self.notes: list[Passed] = []
+
+    async def intercept(self, call: Call, proceed: Proceed) -> Reply:
+        """Look, and let it pass."""
+        request = call.body.data()
+        reply = await proceed()
+        self.notes.append(Passed(request, reply.body.data() if reply.body is not None else b""))
+        return reply
+
+
 @dataclass(slots=True)
 class Seen:
     """One call as the tap saw it: whole messages by direction, times of the given clock."""
@@ -61,7 +90,18 @@ class Seen:
     began: float
     ended: float = 0.0
     code: int | None = None
+    origin: str = CLIENT
     messages: dict[Direction, bytes] = field(default_factory=dict)
+
+    @property
+    def request(self) -> bytes:
+        """As the caller sent it."""
+        return self.messages.get(Direction.REQUEST, b"")
+
+    @property
+    def forwarded(self) -> bytes:
+        """As the runtime got it."""
+        return self.messages.get(Direction.FORWARDED, self.request)
 
 
 class Recorder:
@@ -77,7 +117,7 @@ class Recorder:
     def on_message(self, call: int, method: Method, origin: str, direction: Direction, message: bytes) -> None:
         """Keep a message."""
         if call not in self.calls:
-            self.calls[call] = Seen(method, self._clock())
+            self.calls[call] = Seen(method, self._clock(), origin=origin)
         self.calls[call].messages[direction] = message
 
     def on_end(self, call: int, method: Method, code: int) -> None:
@@ -87,24 +127,33 @@ class Recorder:
         seen.code, seen.ended = code, now
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One field of a request; None stands for not there."""
+class Change(NamedTuple):
+    """One field of a message and who changed it; None stands for not there."""
 
+    by: str
     path: str
     before: str | None
     after: str | None
 
 
-def changes(seen: Seen) -> list[Change]:
-    """What the runtime got that the caller had not sent, field by field."""
-    if Direction.FORWARDED not in seen.messages:
+def changes(by: str, kind: type[Message], before: bytes, after: bytes) -> list[Change]:
+    """How two messages of a kind differ, field by field."""
+    if before == after:
         return []
+    was, now = (dict(_leaves(kind.FromString(data), "")) for data in (before, after))
+    paths = [*now, *(path for path in was if path not in now)]
+    return [Change(by, path, was.get(path), now.get(path)) for path in paths if was.get(path) != now.get(path)]
+
+
+def changes_by_stage(seen: Seen, stages: list[tuple[str, bytes]]) -> list[Change]:
+    """What became of a request on its way; each stage is who comes next and the request after it."""
     kind = getattr(cri, seen.method.request)
-    before = dict(_leaves(kind.FromString(seen.messages[Direction.REQUEST]), ""))
-    after = dict(_leaves(kind.FromString(seen.messages[Direction.FORWARDED]), ""))
-    paths = [*after, *(path for path in before if path not in after)]
-    return [Change(path, before.get(path), after.get(path)) for path in paths if before.get(path) != after.get(path)]
+    found: list[Change] = []
+    before = seen.request
+    for by, after in stages:
+        found += changes(by, kind, before, after)
+        before = after
+    return found
 
 
 def _leaves(message: Message, prefix: str) -> Iterator[tuple[str, str]]:
