@@ -15,7 +15,8 @@ import pytest
 
 from interpose.testing.lab.containerd import Containerd
 from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.relay import Relay
+from interpose.testing.lab.hookplugin import HookPlugin
+from interpose.testing.lab.relay import Relay, hook_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +60,15 @@ def relay(containerd: Containerd) -> Iterator[Relay]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def hooked_relay(containerd: Containerd) -> Iterator[Relay]:
+    """One relay that asks hook servers, in front of the shared containerd. Each test registers its own."""
+    folder = Path(tempfile.mkdtemp(prefix="interpose-"))
+    with Relay(folder, containerd.socket, hook_options(folder)) as running:
+        yield running
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.fixture
 def own_relay(scratch: Path, own_containerd: Containerd) -> Iterator[Relay]:
     """A relay of this test, in front of a containerd of this test."""
@@ -78,3 +88,24 @@ def direct(client: CriClient, containerd: Containerd) -> Iterator[CriClient]:
     """A client of the same API version, straight to containerd."""
     with CriClient(containerd.socket, client.version) as connected:
         yield connected
+
+
+@pytest.fixture
+def kubelet(hooked_relay: Relay) -> Iterator[CriClient]:
+    """A client through the relay that asks hook servers."""
+    with CriClient(hooked_relay.socket) as connected:
+        yield connected
+
+
+@pytest.fixture
+def runtime(containerd: Containerd) -> Iterator[CriClient]:
+    """A client straight to containerd: what it says is so."""
+    with CriClient(containerd.socket) as connected:
+        yield connected
+
+
+@pytest.fixture
+def plugin(scratch: Path) -> Iterator[HookPlugin]:
+    """A hook server that changes nothing."""
+    with HookPlugin(scratch / "plugin.sock") as running:
+        yield running

@@ -74,7 +74,8 @@ async def grpc_channel(path: Path, *, options: Sequence[tuple[str, Any]] = (), *
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.enable_retries", 0),
         ("grpc.initial_reconnect_backoff_ms", 50),
-        ("grpc.min_reconnect_backoff_ms", 50),
+        # Also the time a connection may take to be made, which on a busy machine is more than the name says.
+        ("grpc.min_reconnect_backoff_ms", 5000),
         ("grpc.max_reconnect_backoff_ms", 200),
     )
     async with grpc.aio.insecure_channel(f"unix:{path}", options=_merged(UNLIMITED, own, options), **more) as channel:

@@ -22,11 +22,16 @@ class Asked:
 
     def __init__(self) -> None:
         self.learned: list[str] = []
+        self.refreshed: list[str] = []
         self.settles = 0
 
     def learn(self, *, pods: tuple[str, ...] = (), containers: tuple[str, ...] = ()) -> None:
         """Look up."""
         self.learned += [*pods, *containers]
+
+    def refresh_soon(self, ref: str) -> None:
+        """Look again."""
+        self.refreshed.append(ref)
 
     def settle_soon(self) -> None:
         """Settle."""
@@ -85,6 +90,19 @@ def test_success_with_something_unknown_teaches(request_: Any) -> None:
     with store.asking("xyz") as question:
         step.done(None)
     assert (sync.learned, question.stale) == (["x"], True)
+
+
+def test_container_placed_elsewhere_than_its_pod_is_looked_at() -> None:
+    """Some runtimes follow such a request and some do not; one that repeats the cgroup of the pod is no question."""
+    store = store_with()
+    store.put_pod(Pod(id="p1", uid="u1", cgroup_parent="/made"))
+    for number, parent in enumerate(("/made", "/elsewhere")):
+        request = cri.CreateContainerRequest(pod_sandbox_id="p1")
+        request.sandbox_config.linux.cgroup_parent = parent
+        step, sync = step_of(store, request)
+        step.done(cri.CreateContainerResponse(container_id=f"new{number}"))
+        assert store.containers[f"new{number}"].cgroup_parent == parent
+        assert sync.refreshed == ([] if parent == "/made" else ["new1"])
 
 
 def test_own_create_asks_for_what_it_sends() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -183,6 +184,17 @@ async def test_complete_run_looks_at_what_is_known(node: Node) -> None:
     await node.sync.resync(completely=True)
     assert node.store.containers[container.id].resources.cpuset_cpus == "1"
     assert not node.store.diverging
+
+
+async def test_second_look_finds_the_cgroup(node: Node) -> None:
+    """Where a container is says the runtime; a record may have guessed."""
+    await node.sync.resync()
+    (container,) = node.store.containers.values()
+    node.store.put_container(replace(container, cgroup_parent="/guessed"))
+    node.sync.refresh_soon(container.id)
+    await eventually(
+        lambda: node.store.containers[container.id].cgroup_parent == container.cgroup_parent, "the cgroup to be known"
+    )
 
 
 async def test_trouble_is_told_once(node: Node, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,6 +1,6 @@
 """A small CRI client on grpcio: the independent peer that the lab points at a runtime or at the relay.
 
-grpcio and the generated classes are imported by this module only, so the rest of the lab works without them. One
+Most of the lab works without grpcio, which is imported here and by `hookplugin`, and without generated classes. One
 client is one channel with its own connection; both API versions use the same message classes.
 """
 
@@ -50,7 +50,8 @@ class CriClient:
                 # Without it all channels of a process to one address share a connection.
                 ("grpc.use_local_subchannel_pool", 1),
                 ("grpc.initial_reconnect_backoff_ms", 50),
-                ("grpc.min_reconnect_backoff_ms", 50),
+                # Despite its name: how long one attempt may take, so a server that is just starting needs some time.
+                ("grpc.min_reconnect_backoff_ms", 5000),
                 ("grpc.max_reconnect_backoff_ms", 500),
             ],
         )

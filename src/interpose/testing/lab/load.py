@@ -34,12 +34,15 @@ class Sample:
 class Load:
     """Threads that call one method again and again until the `with` block ends."""
 
-    def __init__(self, socket: Path, *, method: str = "Version", threads: int = 4, timeout: float = 5.0) -> None:
+    def __init__(
+        self, socket: Path, *, method: str = "Version", request: bytes = b"", threads: int = 4, timeout: float = 5.0
+    ) -> None:
         # Imported here: the lab's other parts must work without grpcio.
         from interpose.testing.lab.cri import CriClient
 
         self._client = CriClient(socket)
         self._start_call = self._client.raw(method)
+        self._request = request
         self._timeout = timeout
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -82,7 +85,7 @@ class Load:
     def _run(self) -> None:
         while not self._stopping.is_set():
             started = time.monotonic()
-            call = self._start_call(b"", timeout=self._timeout, wait_for_ready=False)
+            call = self._start_call(self._request, timeout=self._timeout, wait_for_ready=False)
             code, details = call.code().name, call.details() or ""
             sample = Sample(started, time.monotonic(), code, details)
             with self._lock:

@@ -7,6 +7,7 @@ which goes with the pod.
 from __future__ import annotations
 
 import contextlib
+import json
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -16,19 +17,24 @@ from interpose.testing.lab.images import FOREVER, TEST_IMAGE
 from interpose.testing.lab.processes import LabError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from interpose.testing.lab.cri import CriClient
 
 CGROUPS = Path("/sys/fs/cgroup")
 LAB_GROUP = "interpose-lab"
+MEBIBYTE = 1 << 20
 
 
 class LabPod:
-    """A pod with a container that sleeps; the `with` block starts both and removes both."""
+    """A pod with a container that sleeps; the `with` block starts both and removes both.
+
+    What is not right yet may be changed before the call that sends it: configurations, the client to call with, and
+    the cgroup parent to look below if somebody on the way chooses another one.
+    """
 
     def __init__(self, client: CriClient, name: str, command: Sequence[str] = FOREVER) -> None:
-        self._client = client
+        self.client = client
         self.name = name
         self.uid = uuid.uuid4().hex
         self.cgroup_parent = f"/{LAB_GROUP}/{self.uid}"
@@ -52,26 +58,46 @@ class LabPod:
 
     def run(self) -> None:
         request = cri_pb2.RunPodSandboxRequest(config=self.sandbox_config)
-        self.sandbox_id = self._client.call("RunPodSandbox", request).pod_sandbox_id
+        self.sandbox_id = self.client.call("RunPodSandbox", request).pod_sandbox_id
 
     def create(self) -> None:
         request = cri_pb2.CreateContainerRequest(
             pod_sandbox_id=self.sandbox_id, config=self.container_config, sandbox_config=self.sandbox_config
         )
-        self.container_id = self._client.call("CreateContainer", request).container_id
+        self.container_id = self.client.call("CreateContainer", request).container_id
 
     def start(self) -> None:
-        self._client.call("StartContainer", cri_pb2.StartContainerRequest(container_id=self.container_id))
+        self.client.call("StartContainer", cri_pb2.StartContainerRequest(container_id=self.container_id))
+
+    def update(self, **resources: Any) -> None:
+        """UpdateContainerResources with these fields only."""
+        linux = cri_pb2.LinuxContainerResources(**resources)
+        request = cri_pb2.UpdateContainerResourcesRequest(container_id=self.container_id, linux=linux)
+        self.client.call("UpdateContainerResources", request)
+
+    def stop(self) -> None:
+        """End the container at once; the pod stays."""
+        self.client.call("StopContainer", cri_pb2.StopContainerRequest(container_id=self.container_id, timeout=0))
+
+    def sandbox_status(self) -> Any:
+        """The whole answer of a verbose PodSandboxStatus."""
+        request = cri_pb2.PodSandboxStatusRequest(pod_sandbox_id=self.sandbox_id, verbose=True)
+        return self.client.call("PodSandboxStatus", request)
+
+    def info(self) -> Any:
+        """The document in a verbose ContainerStatus: the create request, and the OCI view of what is in force."""
+        request = cri_pb2.ContainerStatusRequest(container_id=self.container_id, verbose=True)
+        return json.loads(self.client.call("ContainerStatus", request).info["info"])
 
     def status(self) -> Any:
         """The ContainerStatus message of the container."""
         request = cri_pb2.ContainerStatusRequest(container_id=self.container_id)
-        return self._client.call("ContainerStatus", request).status
+        return self.client.call("ContainerStatus", request).status
 
     def exec(self, *command: str) -> Any:
         """ExecSync in the container."""
         request = cri_pb2.ExecSyncRequest(container_id=self.container_id, cmd=command, timeout=10)
-        return self._client.call("ExecSync", request)
+        return self.client.call("ExecSync", request)
 
     def remove(self) -> None:
         """Stop and remove; a pod that never came to life or is already gone is fine."""
@@ -81,7 +107,7 @@ class LabPod:
                     ("Stop", cri_pb2.StopPodSandboxRequest(pod_sandbox_id=self.sandbox_id)),
                     ("Remove", cri_pb2.RemovePodSandboxRequest(pod_sandbox_id=self.sandbox_id)),
                 ):
-                    outcome = self._client.outcome(f"{verb}PodSandbox", request)
+                    outcome = self.client.outcome(f"{verb}PodSandbox", request)
                     if outcome.code not in ("OK", "NOT_FOUND"):
                         raise LabError(f"{verb}PodSandbox of {self.name}: {outcome.code} {outcome.details}")
                 self.sandbox_id = ""
@@ -92,6 +118,26 @@ class LabPod:
         """A control file of the container: one tree per controller in cgroup v1, one for all in v2."""
         tree = CGROUPS / controller if (CGROUPS / controller).is_dir() else CGROUPS
         return tree / self.cgroup_parent.strip("/") / self.container_id / name
+
+
+@contextlib.contextmanager
+def described_pod(client: CriClient, name: str = "web") -> Iterator[LabPod]:
+    """A pod with something of everything that hook servers are told; not run yet, removed whatever becomes of it."""
+    pod = LabPod(client, name)
+    pod.sandbox_config.labels["app"] = "web"
+    pod.sandbox_config.annotations["team"] = "blue"
+    pod.sandbox_config.linux.resources.cpu_shares = 600
+    pod.sandbox_config.linux.overhead.memory_limit_in_bytes = MEBIBYTE
+    pod.container_config.annotations["port"] = "80"
+    pod.container_config.envs.add(key="A", value=b"1")
+    pod.container_config.linux.resources.memory_limit_in_bytes = 100 * MEBIBYTE
+    groups = pod.cgroup_parent
+    try:
+        yield pod
+    finally:
+        pod.client = client  # the one that is open for as long as this block
+        pod.remove()
+        remove_groups(groups)
 
 
 def sandbox_config(name: str, uid: str, cgroup_parent: str) -> cri_pb2.PodSandboxConfig:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from interpose.cli.admin_client import ask
+from interpose.testing.hookserver import register
 from interpose.testing.lab.processes import Child, LabError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 def program(name: str = "interpose") -> Path:
@@ -23,6 +26,18 @@ def relay_argv(listen: Path, runtime: Path, admin: Path, *options: str) -> list[
     return [str(program()), "relay", *sockets, *options]
 
 
+def hooks_dir(folder: Path) -> Path:
+    """Where hook servers register with a relay in this folder; it is made if need be."""
+    directory = folder / "hookserver.d"
+    directory.mkdir(mode=0o755, exist_ok=True)
+    return directory
+
+
+def hook_options(folder: Path) -> tuple[str, ...]:
+    """Options of a relay with a directory for registrations of its own."""
+    return ("--hooks-dir", str(hooks_dir(folder)))
+
+
 class Relay:
     """`interpose relay` in front of one runtime socket; the paths stay the same over restarts."""
 
@@ -30,6 +45,7 @@ class Relay:
         self.socket = folder / "relay.sock"
         self.admin = folder / "admin.sock"
         self.log = folder / "relay.log"
+        self._folder = folder
         self._runtime = runtime
         self._options = tuple(options)
         # All that were started: an old relay that does not end by itself must still be stopped.
@@ -55,6 +71,37 @@ class Relay:
 
     def kill(self) -> None:
         self.child.kill()
+
+    @property
+    def hooks_dir(self) -> Path:
+        """Where hook servers register if it was started with `hook_options`."""
+        return hooks_dir(self._folder)
+
+    def hooks(self) -> Any:
+        """What the relay says about hook servers."""
+        return ask(str(self.admin), "GET", "/v1/hooks")
+
+    def wait_hooks(self, **states: str | None) -> None:
+        """Wait until these hook servers, by name, are in these states; None: not in force."""
+
+        def reached() -> bool:
+            found = {one["name"]: one["state"] for one in self.hooks()["plugins"]}
+            return all(found.get(name) == state for name, state in states.items())
+
+        self.child.wait_listening(self.admin)
+        self.child.wait_until(reached, within=10, what=f"the hook servers to be {states}", every=0.02)
+
+    @contextmanager
+    def registered(self, name: str, socket: Path, **more: Any) -> Iterator[None]:
+        """The hook server on this socket is in force and connected inside the block; `more` as for `register`."""
+        file = register(self.hooks_dir, name, socket, **more)
+        try:
+            self.wait_hooks(**{name: "connected"})
+            yield
+        finally:
+            file.unlink()
+            if self.child.running:
+                self.wait_hooks(**{name: None})
 
     def take_over(self, within: float = 30.0) -> Child:
         """Start a successor that takes the socket over; returns the old process, which drains and ends by itself."""
