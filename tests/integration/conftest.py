@@ -15,6 +15,8 @@ import pytest
 import uvloop
 
 from interpose.testing.grpcpeer import grpc_channel
+from interpose.testing.hookserver import FakeHookServer, serve_hooks
+from interpose.testing.hookstack import HookStack, hook_stack
 from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import Relay
 from interpose.testing.stack import Stack
@@ -132,3 +134,18 @@ async def channel(stack: Stack) -> AsyncIterator[Any]:
     """A grpcio client of the test's own `stack`."""
     async with grpc_channel(stack.socket) as channel:
         yield channel
+
+
+@pytest.fixture
+async def plugin(scratch: Path) -> AsyncIterator[FakeHookServer]:
+    """A hook server on plugin.sock that changes nothing, not registered."""
+    server = FakeHookServer()
+    async with serve_hooks(scratch / "plugin.sock", server):
+        yield server
+
+
+@pytest.fixture
+async def node(scratch: Path) -> AsyncIterator[HookStack]:
+    """A relay with hooks in this process and nothing registered."""
+    async with hook_stack(scratch) as running:
+        yield running

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +23,6 @@ from interpose.testing.hookstack import HookStack, hook_stack, points_of
 
 POD = pods.pod_config("web", "shop", labels={"app": "web"}, annotations={"team": "blue"})
 SECOND = pods.pod_config("db", "shop")
-
-
-@pytest.fixture
-async def plugin(scratch: Path) -> AsyncIterator[FakeHookServer]:
-    """A hook server on plugin.sock that changes nothing, not registered."""
-    server = FakeHookServer()
-    async with serve_hooks(scratch / "plugin.sock", server):
-        yield server
-
-
-@pytest.fixture
-async def node(scratch: Path) -> AsyncIterator[HookStack]:
-    """A relay with hooks and nothing registered."""
-    async with hook_stack(scratch) as running:
-        yield running
 
 
 @pytest.fixture
@@ -244,7 +228,7 @@ async def test_hanging_plugin_leaves_the_runtime_its_time(node: HookStack, plugi
     """Hooks get half of what the caller has left, so the call itself still succeeds."""
     plugin.stall(HookPoint.PRE_RUN_POD_SANDBOX)
     await node.register("plugin", node.folder / "plugin.sock")
-    await node.call(pods.run_request(POD), timeout=1.0)
+    await node.call(pods.run_request(POD), timeout=2.0)
     assert node.runtime.calls["RunPodSandbox"] == 1
 
 

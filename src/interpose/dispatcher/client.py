@@ -14,9 +14,8 @@ from interpose.dispatcher.breaker import Breaker, State
 from interpose.dispatcher.condition import Condition
 from interpose.dispatcher.lookout import Lookout
 from interpose.h2.client import ClientConnection
-from interpose.h2.errors import ErrorCode
 from interpose.h2.limits import Limits
-from interpose.h2.stream import NOWHERE, Stream
+from interpose.h2.stream import Stream
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.rpc.client import Client, Metadata
 from interpose.rpc.exchange import Exchange, RawReply
@@ -158,7 +157,7 @@ class HookClient:
             conn = await self._connection(deadline)
             async with asyncio.timeout_at(deadline):
                 wire = request_headers(point.rpc, metadata, max(deadline - loop.time(), 0.0))
-                reply = await self._exchange(conn, wire, frame(message))
+                reply = await self._client.exchange_on(conn, wire, frame(message), _Answer(_ANSWER_LIMIT + PREFIX))
         except TimeoutError:
             silent = ", not even HTTP/2 settings" if self._upstream.greeting else ""
             text = f"no answer within {timeout:.3g} s{silent}"
@@ -180,20 +179,6 @@ class HookClient:
             except RpcError:
                 raise self._unreachable("the client is closed") from None
         raise TimeoutError
-
-    async def _exchange(self, conn: ClientConnection, wire: bytes, body: bytes) -> RawReply:
-        """Leaving early, by deadline or cancellation, resets the call at the hook server at once."""
-        exchange = _Answer(_ANSWER_LIMIT + PREFIX)
-        stream = conn.open(exchange, wire, False)
-        stream.send_body(body, True)
-        self._hub.flush()
-        try:
-            return await exchange.reply
-        finally:
-            if not stream.closed:
-                stream.sink = NOWHERE
-                stream.reset(ErrorCode.CANCEL)
-                self._hub.flush()
 
     def _unreachable(self, why: str) -> HookCallError:
         return HookCallError(Code.UNAVAILABLE, f"{self.endpoint} is not reachable: {why}", Reason.UNREACHABLE)

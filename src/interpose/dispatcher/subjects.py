@@ -11,7 +11,7 @@ from typing import Any
 
 from interpose.hookapi.messages import ContainerResourceHookRequest, LinuxContainerResources, PodSandboxHookRequest
 from interpose.model.pod import Container, Pod
-from interpose.model.resources import LinuxResources
+from interpose.model.resources import SCALARS, LinuxResources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,25 +137,13 @@ def text_envs(envs: Iterable[tuple[str, bytes]]) -> Mapping[str, str]:
 
 def write_resources(resources: LinuxResources, message: Any) -> None:
     """Fill a message of resources that was empty."""
-    for name in _SCALARS:
+    for name in SCALARS:
         if value := getattr(resources, name):
             setattr(message, name, value)
     if resources.unified:
         message.unified.update(resources.unified)
     if resources.hugepage_limits:
         _write_hugepages(resources.hugepage_limits, message)
-
-
-_SCALARS = (
-    "cpu_period",
-    "cpu_quota",
-    "cpu_shares",
-    "memory_limit_in_bytes",
-    "oom_score_adj",
-    "cpuset_cpus",
-    "cpuset_mems",
-    "memory_swap_limit_in_bytes",
-)
 
 
 def _write_hugepages(limits: Iterable[tuple[str, int]], message: Any) -> None:

@@ -68,7 +68,7 @@ EVERY_POD = Selector()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookServer:
-    """A registered hook server. `hooks` is empty if its file registers nothing, as koordlet's does with all stages off."""
+    """A registered hook server. One without hooks registers nothing: so does a koordlet with all its stages off."""
 
     name: str  # of the file, without .json
     file: str

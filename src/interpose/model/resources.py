@@ -51,3 +51,5 @@ class LinuxResources:
 
 FIELDS: tuple[str, ...] = tuple(item.name for item in fields(LinuxResources))
 NO_RESOURCES = LinuxResources()
+# Numbers and texts; the others have keys.
+SCALARS: tuple[str, ...] = tuple(name for name in FIELDS if isinstance(getattr(NO_RESOURCES, name), int | str))

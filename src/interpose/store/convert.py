@@ -12,21 +12,11 @@ from google.protobuf.message import DecodeError, Message
 
 from interpose.api import cri_pb2 as cri
 from interpose.model.pod import Container, ContainerState, Pod
-from interpose.model.resources import LinuxResources, nothing
+from interpose.model.resources import SCALARS, LinuxResources, nothing
 from interpose.store.info import Info, read_info, without_defaults
 from interpose.store.pending import UID_LABEL
 from interpose.store.requested import ANNOTATION, requested_parent, requested_resources
 
-_SCALARS: Final = (
-    "cpu_period",
-    "cpu_quota",
-    "cpu_shares",
-    "memory_limit_in_bytes",
-    "oom_score_adj",
-    "cpuset_cpus",
-    "cpuset_mems",
-    "memory_swap_limit_in_bytes",
-)
 _STATES: Final[Mapping[int, ContainerState]] = {
     cri.CONTAINER_CREATED: ContainerState.CREATED,
     cri.CONTAINER_RUNNING: ContainerState.RUNNING,
@@ -78,21 +68,10 @@ class FoundContainer:
 
 def to_resources(message: cri.LinuxContainerResources) -> LinuxResources:
     """The value of a message."""
-    values: dict[str, Any] = {name: getattr(message, name) for name in _SCALARS}
+    values: dict[str, Any] = {name: getattr(message, name) for name in SCALARS}
     values["hugepage_limits"] = tuple((one.page_size, one.limit) for one in message.hugepage_limits)
     values["unified"] = _plain(message.unified)
     return LinuxResources(**values)
-
-
-def write_resources(value: LinuxResources, message: cri.LinuxContainerResources) -> None:
-    """Make a message say this value. Fields nobody here knows stay in it."""
-    for name in _SCALARS:
-        setattr(message, name, getattr(value, name))
-    del message.hugepage_limits[:]
-    for page_size, limit in value.hugepage_limits:
-        message.hugepage_limits.add(page_size=page_size, limit=limit)
-    message.unified.clear()
-    message.unified.update(value.unified)
 
 
 # -- requests: the record that what is sent on will have; its id is not known yet

@@ -7,7 +7,7 @@ import pytest
 
 from interpose.api import cri_pb2 as cri
 from interpose.model.pod import ContainerState, Pod
-from interpose.model.resources import LinuxResources
+from interpose.model.resources import SCALARS, LinuxResources
 from interpose.store import convert
 from interpose.store.requested import ANNOTATION
 
@@ -33,14 +33,15 @@ def status(info: object = None, **fields: Any) -> bytes:
     return reply.SerializeToString()
 
 
-def test_resources_there_and_back() -> None:
-    """Every field, over whatever the message said before."""
-    message = cri.LinuxContainerResources(cpu_shares=99, unified={"old": "1"})
-    message.hugepage_limits.add(page_size="old")
-    convert.write_resources(FULL, message)
+def test_resources_of_a_message() -> None:
+    """Every field."""
+    message = cri.LinuxContainerResources(
+        **{name: getattr(FULL, name) for name in SCALARS},
+        unified=FULL.unified,
+        hugepage_limits=[cri.HugepageLimit(page_size=size, limit=limit) for size, limit in FULL.hugepage_limits],
+    )
     assert convert.to_resources(message) == FULL
-    convert.write_resources(LinuxResources(), message)
-    assert message == cri.LinuxContainerResources()
+    assert convert.to_resources(cri.LinuxContainerResources()) == LinuxResources()
 
 
 def test_every_field_of_the_message_is_known() -> None:
