@@ -37,7 +37,7 @@ def contestants() -> tuple[Contestant, ...]:
         Contestant(name="socat", title="socat (bytes)", start=_socat, missing=lambda: missing_programs("socat")),
         Contestant(name=YARDSTICK, title="HAProxy, 1 thread", start=haproxy.start, missing=haproxy.missing),
         Contestant(name="grpcaio", title="grpc.aio pass-through", start=_grpcaio, missing=lambda: None, share=0.2),
-        Contestant(name=OURS, title="interpose", start=_interpose, missing=_no_interpose),
+        Contestant(name=OURS, title="interpose", start=_interpose, missing=no_interpose),
     )
 
 
@@ -57,7 +57,7 @@ def _interpose(folder: Path, listen: Path, backend: Path) -> Child:
     return _listening(relay_argv(listen, backend, admin), folder, listen)
 
 
-def _no_interpose() -> str | None:
+def no_interpose() -> str | None:
     return None if program().exists() else f"{program()} is not there; install the project first"
 
 

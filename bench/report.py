@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench.measure import Footprint, Sample
+    from bench.targets import AddedTarget, RatioTarget
     from bench.workloads import Workload
 
 Row = tuple[str, ...]
@@ -47,17 +48,24 @@ def metric(sample: Sample, name: str) -> float | None:
     return {"rate": sample.rate, "p50": sample.p50, "p99": sample.p99, "cpu": sample.cpu}[name]
 
 
-def ratios(samples: Sequence[Sample], workload: str, name: str, ours: str, theirs: str = YARDSTICK) -> list[float]:
-    """Our number divided by theirs, for each round where both were measured."""
+def pairs(
+    samples: Sequence[Sample], workload: str, name: str, ours: str, theirs: str = YARDSTICK
+) -> list[tuple[float, float]]:
+    """Our number and theirs, for each round where both were measured."""
     found: dict[tuple[str, int], float | None] = {
         (sample.contestant, sample.round): metric(sample, name) for sample in samples if sample.workload == workload
     }
     values = []
     for who, round_ in found:
         mine, other = found.get((ours, round_)), found.get((theirs, round_))
-        if who == ours and mine is not None and other:
-            values.append(mine / other)
+        if who == ours and mine is not None and other is not None:
+            values.append((mine, other))
     return values
+
+
+def ratios(samples: Sequence[Sample], workload: str, name: str, ours: str, theirs: str = YARDSTICK) -> list[float]:
+    """Our number divided by theirs, for each round where both were measured."""
+    return [mine / other for mine, other in pairs(samples, workload, name, ours, theirs) if other]
 
 
 def ratio(samples: Sequence[Sample], workload: str, name: str, ours: str, theirs: str = YARDSTICK) -> float | None:
@@ -83,9 +91,9 @@ def workload_table(results: Results, workload: Workload) -> Table:
                 f"{statistics.median(s.rate for s in own):.0f}",
                 f"{statistics.median(cpus):.1f}" if cpus else "-",
                 f"{sizes[-1] / 1e6:.1f}" if sizes else "-",
-                _times(ratio(results.samples, workload.name, "p50", contestant.name)),
-                _times(ratio(results.samples, workload.name, "rate", contestant.name)),
-                _times(ratio(results.samples, workload.name, "cpu", contestant.name)),
+                times(ratio(results.samples, workload.name, "p50", contestant.name)),
+                times(ratio(results.samples, workload.name, "rate", contestant.name)),
+                times(ratio(results.samples, workload.name, "cpu", contestant.name)),
             )
         )
     head = ("proxy", "p50 us", "p99 us", "req/s", "CPU us/call", "RSS MB", "p50 ratio", "req/s ratio", "CPU ratio")
@@ -118,28 +126,32 @@ def target_table(results: Results) -> Table:
     """Each target with what was measured; what was not measured is said, not guessed."""
     rows = []
     for target in RATIO_TARGETS:
-        values = ratios(results.samples, target.workload, target.metric, OURS)
-        if not values:
-            rows.append((target.title, target.bound, "-", "-", "not measured"))
-            continue
-        value = statistics.median(values)
-        spread = f"{min(values):.2f}-{max(values):.2f}"
-        # Rounds on both sides of the limit: the median alone would claim more than was seen.
-        split = len({target.met(one) for one in values}) > 1
-        verdict = _verdict(target.met(value)) + (", rounds differ" if split else "")
-        rows.append((target.title, target.bound, _times(value), spread, verdict))
+        values = ratios(results.samples, target.workload, target.metric, target.ours, target.theirs)
+        rows.append(target_row(target, values, "x"))
     for mine in (footprint for footprint in results.footprints if footprint.contestant == OURS):
         growth = mine.rss_late - mine.rss_early
         rows += [
-            _limit_row("RSS after the calls", mine.rss_late / 1e6, RSS_LIMIT / 1e6, "MB"),
-            _limit_row("RSS growth from few to many calls", growth / 1e6, RSS_GROWTH_LIMIT / 1e6, "MB"),
-            _limit_row("start to first answered call", mine.start_seconds * 1e3, START_LIMIT * 1e3, "ms"),
+            limit_row("RSS after the calls", mine.rss_late / 1e6, RSS_LIMIT / 1e6, "MB"),
+            limit_row("RSS growth from few to many calls", growth / 1e6, RSS_GROWTH_LIMIT / 1e6, "MB"),
+            limit_row("start to first answered call", mine.start_seconds * 1e3, START_LIMIT * 1e3, "ms"),
         ]
     return Table(
         title="Targets (ratios to HAProxy, median of rounds)",
         head=("what", "target", "is", "rounds", "verdict"),
         rows=rows,
     )
+
+
+def target_row(target: RatioTarget | AddedTarget, values: Sequence[float], unit: str) -> Row:
+    """A target and the median of what the rounds gave."""
+    if not values:
+        return (target.title, target.bound, "-", "-", "not measured")
+    value = statistics.median(values)
+    spread = f"{min(values):.2f}-{max(values):.2f}"
+    # Rounds on both sides of the limit: the median alone would claim more than was seen.
+    split = len({target.met(one) for one in values}) > 1
+    verdict = _verdict(target.met(value)) + (", rounds differ" if split else "")
+    return (target.title, target.bound, f"{value:.2f}{unit}", spread, verdict)
 
 
 def tables(results: Results) -> list[Table]:
@@ -182,11 +194,11 @@ def page(results: Results) -> str:
     return "\n\n".join(["# Benchmarks", intro, *(as_markdown(table) for table in reversed(tables(results)))]) + "\n"
 
 
-def _times(value: float | None) -> str:
+def times(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}x"
 
 
-def _limit_row(title: str, number: float, limit: float, unit: str) -> tuple[str, str, str, str, str]:
+def limit_row(title: str, number: float, limit: float, unit: str) -> tuple[str, str, str, str, str]:
     return (title, f"<= {limit:.0f} {unit}", f"{number:.1f} {unit}", "-", _verdict(number <= limit))
 
 

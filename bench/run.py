@@ -1,4 +1,4 @@
-"""Benchmarks of the relay against no proxy, socat, HAProxy and grpc.aio, interleaved in one run.
+"""Benchmarks of the relay against no proxy, socat, HAProxy and grpc.aio, and of what hooks add, in one run.
 
 Each round visits every workload, and for each workload every contestant, in an order that rotates with the rounds: a
 noisy machine then hits all of them alike. Progress goes to stderr, tables to stdout.
@@ -15,6 +15,7 @@ import platform
 import shutil
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,73 +23,131 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.contestants import OURS, YARDSTICK, Contestant, contestants
+from bench.hooks import (
+    FEW_PODS,
+    MANY_PODS,
+    NO_PLUGIN,
+    ONE_PLUGIN,
+    RUNS,
+    footprint,
+    hook_servers,
+    podload,
+    runtime,
+    samples,
+    variants,
+)
+from bench.hooks_report import HookResults, hook_page, hook_tables
 from bench.measure import Bench, Footprint, Sample
 from bench.report import Results, as_text, page, tables
 from bench.targets import LATE_CALLS
-from bench.workloads import CHANGING, NGINX, Workload, workloads
+from bench.workloads import CHANGING, CONTAINERD, FAKE, NGINX, RUN_PODS, Workload, hook_workloads, workloads
 from interpose.testing.lab import h2load, nginx
 from interpose.testing.lab.containerd import Containerd
 from interpose.testing.lab.processes import LabError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import TypeAlias
 
     from interpose.testing.lab.processes import Child
 
+    # By contestant and backend: where to call, and the process in the middle.
+    Sockets: TypeAlias = dict[tuple[str, str], tuple[Path, Child | None]]
+    # Measures one workload in one round.
+    Visit: TypeAlias = Callable[[int], Iterable[Sample]]
+
 QUICK = 0.1
+FOOTPRINT, HOOKS, HOOKS_FOOTPRINT = "footprint", "hooks", "hooks-footprint"
 
 
 def options(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/run.py", description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the calls, for a quick look")
-    parser.add_argument("--only", default="", help="comma separated: workloads, contestants or 'footprint'")
+    parser.add_argument("--only", default="", help="comma separated: workloads, contestants, 'footprint' or 'hooks'")
     parser.add_argument("--json", type=Path, help="write all samples to this file")
     parser.add_argument("--output", type=Path, help="write the page (markdown) to this file")
     return parser.parse_args(argv)
 
 
-def choose(
-    only: str, people: Sequence[Contestant], loads: Sequence[Workload]
-) -> tuple[Sequence[Contestant], Sequence[Workload], bool]:
-    """What --only leaves: contestants, workloads, footprint or not; naming only contestants leaves all the work."""
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a run measures."""
+
+    people: Sequence[Contestant]
+    loads: Sequence[Workload]
+    footprint: bool
+    hook_loads: Sequence[Workload]
+    hook_footprint: bool
+
+    @property
+    def hooks(self) -> bool:
+        return bool(self.hook_loads) or self.hook_footprint
+
+
+def choose(only: str, people: Sequence[Contestant], loads: Sequence[Workload], hook_loads: Sequence[Workload]) -> Plan:
+    """What --only leaves; naming only contestants leaves all the work that contestants do."""
     names = {name.strip() for name in only.split(",") if name.strip()}
-    known = {c.name for c in people} | {w.name for w in loads} | {"footprint"}
+    named_people = {c.name for c in people}
+    known = named_people | {w.name for w in (*loads, *hook_loads)} | {FOOTPRINT, HOOKS, HOOKS_FOOTPRINT}
     if unknown := names - known:
         raise SystemExit(f"--only: unknown {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}")
-    chosen_people = [c for c in people if c.name in names] or list(people)
-    chosen_loads = [w for w in loads if w.name in names]
-    if not names - {c.name for c in people}:
-        return chosen_people, loads, True
-    return chosen_people, chosen_loads, "footprint" in names
+    everything = not names - named_people
+    all_hooks = not names or HOOKS in names
+    return Plan(
+        people=[c for c in people if c.name in names] or list(people),
+        loads=[w for w in loads if everything or w.name in names],
+        footprint=everything or FOOTPRINT in names,
+        hook_loads=[w for w in hook_loads if all_hooks or w.name in names],
+        hook_footprint=all_hooks or HOOKS_FOOTPRINT in names,
+    )
 
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def rounds(
-    bench: Bench,
-    people: Sequence[Contestant],
-    loads: Sequence[Workload],
-    sockets: dict[tuple[str, str], tuple[Path, Child | None]],
-    count: int,
-) -> list[Sample]:
-    """All samples of all rounds."""
-    samples = []
+def rounds(visits: Sequence[Visit], count: int) -> list[Sample]:
+    """All samples of all rounds: every visit once per round."""
+    found = []
     for round_ in range(count):
-        for load in loads:
-            turn = round_ % len(people)
-            for contestant in (*people[turn:], *people[:turn]):
-                path, child = sockets[contestant.name, load.backend]
-                sample = bench.sample(contestant, child, path, load, round_)
-                samples.append(sample)
+        for visit in visits:
+            for sample in visit(round_):
+                found.append(sample)
                 cpu = "" if sample.cpu is None else f", {sample.cpu:.1f} us CPU per call"
                 say(
-                    f"round {round_ + 1}/{count}  {load.name:<12} {contestant.name:<10} "
+                    f"round {round_ + 1}/{count}  {sample.workload:<16} {sample.contestant:<13} "
                     f"{sample.rate:>8.0f} req/s, p50 {sample.p50:.0f} us{cpu}"
                 )
-    return samples
+    return found
+
+
+def one_by_one(bench: Bench, people: Sequence[Contestant], load: Workload, sockets: Sockets) -> Visit:
+    """Everybody gets the load once per round, in an order that rotates with the rounds."""
+
+    def visit(round_: int) -> Iterator[Sample]:
+        turn = round_ % len(people)
+        for contestant in (*people[turn:], *people[:turn]):
+            path, child = sockets[contestant.name, load.backend]
+            yield bench.sample(contestant, child, path, load, round_)
+
+    return visit
+
+
+def in_turns(people: Sequence[Contestant], load: Workload, sockets: Sockets) -> Visit:
+    """One client visits all relays in short turns."""
+    relays = {
+        one.name: (path, child)
+        for one in people
+        for path, child in (sockets[one.name, load.backend],)
+        if child is not None
+    }
+    return lambda round_: samples(load, relays, round_)
+
+
+def entrants(load: Workload, people: Sequence[Contestant]) -> list[Contestant]:
+    """Which relays with hooks get a load: for calls that no hook is about, one with and one without say all."""
+    return [one for one in people if load.client == RUN_PODS or one.name in (NO_PLUGIN, ONE_PLUGIN)]
 
 
 def footprints(
@@ -110,40 +169,71 @@ def machine() -> str:
     )
 
 
-def run(args: argparse.Namespace, folder: Path) -> Results:
+def run(args: argparse.Namespace, folder: Path) -> tuple[Results, HookResults]:
     scale = QUICK if args.quick else 1.0
-    people, loads, with_footprint = choose(args.only, contestants(), workloads(scale))
-    for contestant in people:
+    plan = choose(args.only, contestants(), workloads(scale), hook_workloads(scale))
+    relays = variants()
+    for contestant in (*plan.people, *relays):
         if reason := contestant.missing():
             raise LabError(f"{contestant.name}: {reason}")
-    changing = max((load.calls + load.warm_up for load in loads if load.client == CHANGING), default=0)
+    changing = max((load.calls + load.warm_up for load in plan.loads if load.client == CHANGING), default=0)
     say("building requests and starting everyone")
-    bench = Bench(folder, max(changing, int(20_000 * scale)) if with_footprint else changing)
+    bench = Bench(folder, max(changing, int(20_000 * scale)) if plan.footprint else changing)
     with contextlib.ExitStack() as stack:
-        runtime = stack.enter_context(Containerd(folder / "c")).socket
-        backends = {"containerd": runtime}
-        if any(load.backend == NGINX for load in loads):
+        backends = {CONTAINERD: stack.enter_context(Containerd(folder / "c")).socket}
+        wanted = {load.backend for load in (*plan.loads, *plan.hook_loads)}
+        if NGINX in wanted:
             backends[NGINX] = folder / "n.sock"
             stack.enter_context(nginx.start(folder / "n", backends[NGINX]))
-        sockets: dict[tuple[str, str], tuple[Path, Child | None]] = {}
-        for backend in {load.backend for load in loads}:
-            for contestant in people:
-                if contestant.start is None:
-                    sockets[contestant.name, backend] = (backends[backend], None)
-                    continue
-                listen = folder / f"{contestant.name}-{backend}.sock"
-                child = stack.enter_context(contestant.start(folder, listen, backends[backend]))
-                sockets[contestant.name, backend] = (listen, child)
-        samples = rounds(bench, people, loads, sockets, args.rounds)
-        prints = footprints(bench, people, folder, runtime, scale) if with_footprint else []
-    return Results(
-        machine=machine(),
-        rounds=args.rounds,
-        scale=scale,
-        contestants=people,
-        workloads=loads,
-        samples=samples,
-        footprints=prints,
+        if FAKE in wanted:
+            backends[FAKE] = folder / "fake.sock"
+            stack.enter_context(runtime(folder, backends[FAKE]))
+            podload("fill", {backends[FAKE]: None}, calls=MANY_PODS - FEW_PODS)
+        if plan.hooks:
+            stack.enter_context(hook_servers(folder))
+        pairs = {(one, load.backend) for load in plan.loads for one in plan.people}
+        pairs |= {(one, load.backend) for load in plan.hook_loads for one in entrants(load, relays)}
+        sockets: Sockets = {}
+        for number, (contestant, backend) in enumerate(sorted(pairs, key=lambda pair: (pair[0].name, pair[1]))):
+            if contestant.start is None:
+                sockets[contestant.name, backend] = (backends[backend], None)
+                continue
+            listen = folder / f"{contestant.name}-{number}.sock"
+            child = stack.enter_context(contestant.start(folder, listen, backends[backend]))
+            sockets[contestant.name, backend] = (listen, child)
+        visits = [one_by_one(bench, plan.people, load, sockets) for load in plan.loads]
+        visits += [
+            in_turns(entrants(load, relays), load, sockets)
+            if load.backend == FAKE
+            else one_by_one(bench, entrants(load, relays), load, sockets)
+            for load in plan.hook_loads
+        ]
+        found = rounds(visits, args.rounds)
+        prints = footprints(bench, plan.people, folder, backends[CONTAINERD], scale) if plan.footprint else []
+        weight = None
+        if plan.hook_footprint:
+            say(f"footprint    {ONE_PLUGIN}: {int(RUNS * scale)} pods")
+            weight = footprint(folder, scale)
+    of_hooks = {load.name for load in plan.hook_loads}
+    return (
+        Results(
+            machine=machine(),
+            rounds=args.rounds,
+            scale=scale,
+            contestants=plan.people,
+            workloads=plan.loads,
+            samples=[sample for sample in found if sample.workload not in of_hooks],
+            footprints=prints,
+        ),
+        HookResults(
+            machine=machine(),
+            rounds=args.rounds,
+            scale=scale,
+            variants=relays,
+            workloads=plan.hook_loads,
+            samples=[sample for sample in found if sample.workload in of_hooks],
+            footprint=weight,
+        ),
     )
 
 
@@ -154,21 +244,25 @@ def main(argv: Sequence[str]) -> int:
         return 1
     folder = Path(tempfile.mkdtemp(prefix="interpose-bench-"))
     try:
-        results = run(args, folder)
+        results, hooks = run(args, folder)
     except LabError as error:
         say(f"the benchmark stopped: {error}")
         return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"{results.machine}; {results.rounds} rounds; only ratios mean something\n")
-    print("\n\n".join(as_text(table) for table in tables(results)))
+    shown = tables(results) if results.samples or results.footprints else []
+    hooked = bool(hooks.samples) or hooks.footprint is not None
+    shown += hook_tables(hooks) if hooked else []
+    print("\n\n".join(as_text(table) for table in shown))
     if args.json:
         document = {"machine": results.machine, "rounds": results.rounds, "scale": results.scale}
-        document["samples"] = [dataclasses.asdict(sample) for sample in results.samples]
+        document["samples"] = [dataclasses.asdict(sample) for sample in (*results.samples, *hooks.samples)]
         document["footprints"] = [dataclasses.asdict(footprint) for footprint in results.footprints]
+        document["hook_footprint"] = dataclasses.asdict(hooks.footprint) if hooks.footprint is not None else None
         args.json.write_text(json.dumps(document, indent=1) + "\n")
     if args.output:
-        args.output.write_text(page(results))
+        args.output.write_text("\n".join([page(results), *([hook_page(hooks)] if hooked else [])]))
     return 0
 
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class RatioTarget:
-    """A limit for the median of the per-round ratios of our number to HAProxy's."""
+    """A limit for the median of the per-round ratios of our number to the yardstick's."""
 
     workload: str
     metric: str
     title: str
     limit: float
     at_least: bool
+    ours: str = "interpose"
+    theirs: str = "haproxy"
 
     def met(self, ratio: float) -> bool:
         return ratio >= self.limit if self.at_least else ratio <= self.limit
@@ -21,6 +23,24 @@ class RatioTarget:
     @property
     def bound(self) -> str:
         return f"{'>=' if self.at_least else '<='} {self.limit:g}x"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddedTarget:
+    """A limit for the median of the per-round differences between two p50, in milliseconds."""
+
+    workload: str
+    title: str
+    limit: float
+    ours: str
+    theirs: str
+
+    def met(self, added: float) -> bool:
+        return added <= self.limit
+
+    @property
+    def bound(self) -> str:
+        return f"<= {self.limit:g} ms"
 
 
 RATIO_TARGETS = (
@@ -40,3 +60,35 @@ RSS_LIMIT = 30e6
 RSS_GROWTH_LIMIT = 1e6
 START_LIMIT = 0.250
 EARLY_CALLS, LATE_CALLS = 20_000, 100_000
+
+# Relays with hook servers, against the same relay without any.
+ADDED_TARGETS = (
+    AddedTarget(
+        workload="hooks-run",
+        title="RunPodSandbox, added p50 with one hook server",
+        limit=0.6,
+        ours="one-plugin",
+        theirs="no-plugin",
+    ),
+)
+HOOK_RATIO_TARGETS = (
+    RatioTarget(
+        workload="hooks-version-16",
+        metric="rate",
+        title="Version with hooks, 16 streams, req/s",
+        limit=0.95,
+        at_least=True,
+        ours="one-plugin",
+        theirs="no-plugin",
+    ),
+    RatioTarget(
+        workload="hooks-version-1",
+        metric="p50",
+        title="Version with hooks, 1 stream, p50",
+        limit=1.05,
+        at_least=False,
+        ours="one-plugin",
+        theirs="no-plugin",
+    ),
+)
+HOOKS_RSS_LIMIT = 45e6

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-CONTAINERD, NGINX = "containerd", "nginx"
-H2LOAD, CHANGING = "h2load", "changing traceparent"
+CONTAINERD, NGINX, FAKE = "containerd", "nginx", "fake runtime"
+H2LOAD, CHANGING, RUN_PODS, LISTS = "h2load", "changing traceparent", "run", "list"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,5 +58,40 @@ def workloads(scale: float = 1.0) -> tuple[Workload, ...]:
                 calls=int(calls * scale),
             )
             for streams, calls in large
+        ),
+    )
+
+
+def hook_workloads(scale: float = 1.0) -> tuple[Workload, ...]:
+    """What is measured with hook servers. Pods come and go at a fake runtime; calls that no hook is about go to a real
+    one, which is faster than any relay.
+    """
+    return (
+        Workload(
+            name="hooks-run",
+            title="RunPodSandbox, 1 stream",
+            backend=FAKE,
+            client=RUN_PODS,
+            streams=1,
+            calls=int(600 * scale),
+        ),
+        Workload(
+            name="hooks-list",
+            title="ListContainers of 110, 1 stream",
+            backend=FAKE,
+            client=LISTS,
+            streams=1,
+            calls=int(1000 * scale),
+        ),
+        *(
+            Workload(
+                name=f"hooks-version-{streams}",
+                title=f"Version with hooks, {streams} stream{'s' if streams > 1 else ''}",
+                backend=CONTAINERD,
+                client=H2LOAD,
+                streams=streams,
+                calls=int(calls * scale),
+            )
+            for streams, calls in ((1, 4000), (16, 12000))
         ),
     )

@@ -24,7 +24,6 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "relay/heartbeat": "tests/integration, as metrics and watchdog of a process",
     "relay/metrics": "tests/integration, as scraped from a process",
     "relay/relay": "tests/integration, with grpcio on both sides",
-    "relay/succession": "tests/integration, with two processes",
     "rpc/client": "tests/integration, against grpcio and our own server",
     "rpc/handlers": "tests/integration, as every handler of a server",
     "rpc/listener": "tests/integration, with real sockets",

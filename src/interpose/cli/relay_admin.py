@@ -171,7 +171,8 @@ def take_over_handler(
         async with busy:
             if not isinstance(admin, BoundSocket):
                 return
-            bequeath(sock, listen, admin, watchdog(), memory())
+            # In a thread: what there is to remember may be more than the socket takes at once.
+            await asyncio.to_thread(bequeath, sock, listen, admin, watchdog(), memory())
             answer = await asyncio.get_running_loop().sock_recv(sock, 64)
             if answer == READY:
                 handed_over()

@@ -43,11 +43,18 @@ class Hooks:
         self.registrations = Registrations(settings.hooks.dir)
         self.built: Interceptors | None = None
 
-    def load(self) -> None:
-        """Read what is registered. Called before the relay listens: a plugin under Fail must see the first call too."""
+    def load(self, memory: Mapping[str, Any] | None = None) -> None:
+        """Read what is registered. Called before the relay listens: a plugin under Fail must see the first call too.
+
+        `memory` is what only a predecessor knew.
+        """
+        memory = memory or {}
+        self.registrations.inherit(memory.get("registrations"))
         self.registrations.load()
         if self.registrations.servers:
             self._build(_import_parts())
+        if self.built is not None:
+            self.built.inherit(memory)
 
     def start(self) -> None:
         """Begin to watch."""
@@ -57,12 +64,7 @@ class Hooks:
 
     def memory(self) -> Mapping[str, object]:
         """For a successor: what only we know."""
-        return {} if self.built is None else self.built.memory()
-
-    def inherit(self, memory: Mapping[str, Any]) -> None:
-        """From a predecessor: what only it knew."""
-        if self.built is not None:
-            self.built.inherit(memory)
+        return {"registrations": self.registrations.memory(), **({} if self.built is None else self.built.memory())}
 
     def tick(self) -> None:
         """A second has passed."""

@@ -26,9 +26,11 @@ from interpose.relay.reporting import Reporting, ReportingEvents
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
-from interpose.store.requested import resources_note
+from interpose.store.requested import ANNOTATION, resources_note
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
+
+_AS_IT_IS = "{}"  # a note that nothing differs from what was asked for
 
 
 class Interceptors:
@@ -99,9 +101,13 @@ class Interceptors:
         self.sync.resync_soon(completely=True)
 
     def memory(self) -> Mapping[str, object]:
-        """What a successor cannot learn from the runtime: what was last asked for where it got something else."""
+        """What a successor cannot learn from the runtime: what was last asked for of containers that ever differed."""
         return {
-            "requested": {one.id: resources_note(one.resources, one.requested) for one in self._diverging().values()}
+            "requested": {
+                one.id: resources_note(one.resources, one.requested) or _AS_IT_IS
+                for one in self.store.containers.values()
+                if one.diverges or ANNOTATION in one.annotations
+            }
         }
 
     def inherit(self, memory: Mapping[str, Any]) -> None:

@@ -201,18 +201,16 @@ class Daemon:
 
     async def run(self, ready: Callable[[], None]) -> int:
         """Serve until told to stop, then drain."""
+        predecessor = self._sockets.predecessor
         if self._hooks is not None:
-            self._hooks.load()
+            self._hooks.load(None if predecessor is None else predecessor.estate.memory)
         await self._listener.start(self._sockets.listen.sock)
         for upstream in self._upstreams.values():
             upstream.start()
-        predecessor = self._sockets.predecessor
-        if predecessor is not None:
-            self._watchdog = predecessor.estate.watchdog_interval
-            if self._hooks is not None:
-                self._hooks.inherit(predecessor.estate.memory)
         if self._hooks is not None:
             self._hooks.start()
+        if predecessor is not None:
+            self._watchdog = predecessor.estate.watchdog_interval
         await self._start_admin()
         if predecessor is not None:
             predecessor.ready()

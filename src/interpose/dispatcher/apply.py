@@ -68,7 +68,22 @@ def apply(method: str, request: Any, changes: Iterable[Change], allowed: Allowed
             sets.append(allowed())
         return sets[0][field.lifted.value] or None
 
-    return tuple(change.path for change in _folded(changes) if not _apply(method, request, change, lifted))
+    variables: dict[str, Change] = {}
+    without_effect = []
+    for change in _folded(changes):
+        path, key = split(change.path)
+        field = CONTAINER_FIELDS.get(path) or POD_FIELDS.get(path)
+        steps = None if field is None else TARGETS.get(method, {}).get(field.owner or field.name)
+        if field is None or steps is None:
+            without_effect.append(change.path)
+        elif field.kind is Kind.ENVS:
+            variables[str(key)] = change  # all in one go: finding each in the list would take its length each time
+        elif not _apply(method, request, change, field, key, steps, lifted):
+            without_effect.append(change.path)
+    if variables:
+        held = reduce(getattr, TARGETS[method]["container_envs"], request)
+        without_effect += [variables[key].path for key in _write_variables(held, variables)]
+    return tuple(without_effect)
 
 
 def _folded(changes: Iterable[Change]) -> list[Change]:
@@ -83,12 +98,15 @@ def _folded(changes: Iterable[Change]) -> list[Change]:
     return [change for change in found.values() if change.before != change.after]
 
 
-def _apply(method: str, request: Any, change: Change, lifted: Callable[[Field], Value | None]) -> bool:
-    path, key = split(change.path)
-    field = CONTAINER_FIELDS.get(path) or POD_FIELDS.get(path)
-    steps = None if field is None else TARGETS.get(method, {}).get(field.owner or field.name)
-    if field is None or steps is None:
-        return False
+def _apply(
+    method: str,
+    request: Any,
+    change: Change,
+    field: Field,
+    key: Key,
+    steps: tuple[str, ...],
+    lifted: Callable[[Field], Value | None],
+) -> bool:
     if not field.owner:
         steps, field = steps[:-1], replace(field, name=steps[-1])
     value = change.after
@@ -98,23 +116,33 @@ def _apply(method: str, request: Any, change: Change, lifted: Callable[[Field], 
             return False
     # To look into a submessage that is absent is harmless; it comes into being when something is done in it.
     target = reduce(getattr, steps, request)
-    if field.kind is Kind.ENVS:
-        return _write_variable(getattr(target, field.name), key, value)
     if value is None and key not in read(target, field):
         return False
     write(target, field, key, value)
     return True
 
 
-def _write_variable(held: Any, key: Key, value: Value | None) -> bool:
-    """Set or remove a variable in a list that may name it more than once: the last one is the one that counts."""
-    places = [place for place, entry in enumerate(held) if entry.key == key]
-    if value is None:
-        for place in reversed(places):
-            del held[place]
-        return bool(places)
-    if places:
-        held[places[-1]].value = str(value).encode()
-    else:
-        held.add(key=key, value=str(value).encode())
-    return True
+def _write_variables(held: Any, wanted: Mapping[str, Change]) -> list[str]:
+    """Set or remove variables in a list that may name one more than once: the last one is the one that counts.
+
+    Returns the keys that were to go and are not there.
+    """
+    places: dict[str, list[int]] = {}
+    for place, entry in enumerate(held):
+        if entry.key in wanted:
+            places.setdefault(entry.key, []).append(place)
+    gone: list[int] = []
+    missing: list[str] = []
+    for key, change in wanted.items():
+        there = places.get(key)
+        if change.after is None:
+            gone += there or ()
+            if there is None:
+                missing.append(key)
+        elif there is not None:
+            held[there[-1]].value = str(change.after).encode()
+        else:
+            held.add(key=key, value=str(change.after).encode())
+    for place in sorted(gone, reverse=True):
+        del held[place]
+    return missing

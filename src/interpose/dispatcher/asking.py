@@ -17,6 +17,9 @@ from interpose.instrumentation.logging import RateLimited
 _log = logging.getLogger(__name__)
 
 _HIDDEN: Final = "(hidden)"
+# What an answer may add to what it repeats. Far above any use, and small enough to be merged without holding the loop.
+_ANSWER_LIMIT: Final = 256 * 1024
+_MOST_SHOWN: Final = 5
 
 
 class HookFailure(Exception):  # noqa: N818 - a decision of a failure policy, not a malfunction
@@ -53,10 +56,22 @@ class Asking:
                 if plugin.must_see:
                     raise HookFailure(plugin, point, answered)
                 continue
+            answered = self._without_skip_key(answered)
             self._account(point, plugin, subject, answered, owners)
             advance(asked, answered.changes)
             made += answered.changes
         return tuple(made)
+
+    def _without_skip_key(self, merged: Merged) -> Merged:
+        """No plugin may take a pod away from the others."""
+        key = self._settings.skip_key
+        protected = {f"{name}[{key}]" for name in ("labels", "annotations")}
+        if not key or not any(change.path in protected for change in merged.changes):
+            return merged
+        return Merged(
+            tuple(change for change in merged.changes if change.path not in protected),
+            (*merged.refused, f"{key} decides who sees the pod and stays as it is"),
+        )
 
     async def tell(
         self, point: HookPoint, plugin: Plugin, subject: Subject, metadata: Metadata, until: float
@@ -72,12 +87,17 @@ class Asking:
     ) -> Merged | str:
         """One call of one plugin: what it changes, or in words what went wrong."""
         began = self._now()
-        timeout = min(plugin.server.timeout or self._settings.timeout, until - began)
+        usual = plugin.server.timeout or self._settings.timeout
+        timeout = min(usual, until - began)
         try:
             if timeout <= 0:
                 return self._failed(point, plugin, "timeout", "no time was left for it", began)
             message: bytes = asked.SerializeToString()  # type: ignore[attr-defined]
-            answer = await plugin.caller.call(point, message, metadata=metadata, timeout=timeout)
+            answer = await plugin.caller.call(
+                point, message, metadata=metadata, timeout=timeout, hurried=timeout < usual
+            )
+            if len(answer) > _ANSWER_LIMIT + 2 * len(message):
+                raise BadAnswerError(f"it has {len(answer)} bytes, for a question of {len(message)}")
             merged = _NOTHING if point.is_post else merge(asked, response_class(point).FromString(answer))
         except HookCallError as error:
             return self._failed(point, plugin, error.reason, f"{error.code.name}: {error.message}", began)
@@ -129,7 +149,7 @@ class Asking:
 
     def note_no_effect(self, point: HookPoint, paths: Sequence[str], subject: Subject) -> None:
         """Some changes have nowhere to go in this call."""
-        names = ", ".join(paths)
+        names = _some(paths, ", ")
         text = "Changes have no effect at this hook point"
         self._remarks.log(
             logging.WARNING, text, key=f"{point} {names}", hook=point.value, fields=names, **subject.names
@@ -147,6 +167,12 @@ _NOTHING: Final = Merged(changes=(), refused=())
 def _wants(plugin: Plugin, subject: Subject) -> bool:
     pod = subject.pod
     return plugin.server.selector.matches(pod.namespace, pod.labels, pod.runtime_handler)
+
+
+def _some(texts: Sequence[str], between: str) -> str:
+    """Enough of them for a log line."""
+    rest = len(texts) - _MOST_SHOWN
+    return between.join(texts[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _shown(path: str, value: object) -> object:

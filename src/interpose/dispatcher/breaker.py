@@ -84,10 +84,14 @@ class Breaker:
             self._count_failure(now)
 
     def reset(self) -> None:
-        """The hook server's socket came back: if it was given up, the next caller may try at once."""
+        """The hook server came back: if it was given up, everyone may ask at once, and the first failure opens again.
+
+        Not half open: calls that come together just then would pass without a hook server that works.
+        """
         if self.state is not State.CLOSED:
             self._pause = self._first_pause
-            self._become(State.HALF_OPEN)
+            self._failures = self._most - 1
+            self._become(State.CLOSED)
 
     def _count_failure(self, now: float) -> None:
         if self.state is State.CLOSED:

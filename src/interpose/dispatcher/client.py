@@ -6,7 +6,8 @@ The breaker counts what shows that the hook server does not work; a status it an
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final
 
@@ -83,7 +84,7 @@ class HookClient:
             reports=self._condition,
         )
         self._client = Client(self._upstream, hub, limit=_ANSWER_LIMIT)
-        self._calls = 0  # in flight
+        self._holders = 0  # calls in flight, and whoever may make one
         self._idle = asyncio.Event()
         self._idle.set()
         self._started = False
@@ -106,7 +107,7 @@ class HookClient:
         self._condition.state(self._upstream.up)
 
     async def retire(self) -> None:
-        """Nobody will call any more: calls in flight, which have their time-outs, end first."""
+        """Nobody new will call: who holds the client, which takes no longer than their time-outs, ends first."""
         await self._idle.wait()
         await self.close()
 
@@ -117,19 +118,37 @@ class HookClient:
 
     # -- calls
 
-    async def call(self, point: HookPoint, message: bytes, *, metadata: Metadata = (), timeout: float) -> bytes:
-        """Ask, and return the answer; HookCallError for every other outcome. `timeout` is for all of it, in seconds."""
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Somebody may still call: until then the client is not retired."""
+        self._holders += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._holders -= 1
+            if not self._holders:
+                self._idle.set()
+
+    async def call(
+        self, point: HookPoint, message: bytes, *, metadata: Metadata = (), timeout: float, hurried: bool = False
+    ) -> bytes:
+        """Ask, and return the answer; HookCallError for every other outcome. `timeout` is for all of it, in seconds.
+
+        A call that was `hurried` has less time than the hook server may take: being late is then not its fault.
+        """
         self.start()
         ticket = self.breaker.enter(self._now())
         if ticket is None:
             raise HookCallError(Code.UNAVAILABLE, self._why_not(), Reason.OPEN)
-        self._calls += 1
-        self._idle.clear()
         try:
-            answer = await self._ask(point, message, metadata, timeout)
+            with self.hold():
+                answer = await self._ask(point, message, metadata, timeout)
         except HookCallError as error:
             if error.is_answer:
                 self.breaker.succeeded(ticket)
+            elif hurried and error.reason is Reason.TIMEOUT:
+                self.breaker.abandoned(ticket)
             else:
                 self.breaker.failed(ticket, self._now())
             self._note_error(str(error))
@@ -137,10 +156,6 @@ class HookClient:
         except BaseException:
             self.breaker.abandoned(ticket)
             raise
-        finally:
-            self._calls -= 1
-            if not self._calls:
-                self._idle.set()
         self.breaker.succeeded(ticket)
         self._condition.state(self._upstream.up)
         return answer

@@ -9,7 +9,8 @@ budget. Each plugin sees the result of the ones before it; the request is edited
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Protocol
 
 from interpose.config.settings import HookSettings
@@ -47,6 +48,37 @@ class Lookup(Protocol):
     async def container(self, ref: str) -> tuple[Container, Pod] | None: ...
 
 
+class Allowance:
+    """The time all hooks of one call share, look-ups included; it runs only while they do."""
+
+    def __init__(self, budget: float, deadline: float | None, now: Callable[[], float]) -> None:
+        self._deadline = deadline
+        self._now = now
+        self._left = self._bounded(budget)
+
+    def _bounded(self, seconds: float) -> float:
+        """At most half of what the caller has left: the rest is the runtime's, and the way back."""
+        return seconds if self._deadline is None else min(seconds, max(self._deadline - self._now(), 0.0) / 2)
+
+    @contextmanager
+    def spending(self) -> Iterator[float]:
+        """While hooks run; gives the time at which they have to be done."""
+        began = self._now()
+        try:
+            yield began + self._bounded(self._left)
+        finally:
+            self._left = max(self._left - (self._now() - began), 0.0)
+
+
+@contextmanager
+def _held(plugins: Sequence[Plugin]) -> Iterator[None]:
+    """A plugin whose registration goes meanwhile can still be asked."""
+    with ExitStack() as stack:
+        for plugin in plugins:
+            stack.enter_context(plugin.caller.hold())
+        yield
+
+
 class Dispatcher:
     """Runs hooks. `allowed` tells the CPUs and memory nodes below a cgroup parent."""
 
@@ -78,52 +110,69 @@ class Dispatcher:
         """Pre hooks, the call, Post hooks."""
         if call.origin != CLIENT:
             return await proceed()  # our own parts do not ask hooks about what they do
-        row = HOOKED_METHODS.get(call.method.name, HookedMethod())
-        pre, post = self.plugins.at(row.pre), self.plugins.at(row.post)
         if call.method.name == _RESTORE:
             return self._unhookable(call) or await proceed()
+        row = HOOKED_METHODS[call.method.name]
+        pre, post = self.plugins.at(row.pre), self.plugins.at(row.post)
         if not pre and not post and call.method.name != "CreateContainer":
             return await proceed()
+        with _held((*pre, *post)):
+            return await self._hooked(call, proceed, row, pre, post)
+
+    async def _hooked(
+        self, call: Call, proceed: Proceed, row: HookedMethod, pre: Sequence[Plugin], post: Sequence[Plugin]
+    ) -> Reply:
+        time = Allowance(self._settings.budget, call.deadline, self._now)
         entered_with = call.body.data()
         subject: Subject | None = None
         try:
-            subject = await self._subject_in_time(call)
-            if subject is not None and subject.carries(self._settings.skip_key, self._settings.skip_value):
-                self.skipped += 1
-                subject = None
-            elif subject is not None and row.pre is not None and pre:
-                await self._before(call, row.pre, pre, subject)
+            with time.spending() as until:
+                subject = await self._subject_in_time(call, pre, until)
+                if subject is not None and subject.carries(self._settings.skip_key, self._settings.skip_value):
+                    self.skipped += 1
+                    subject = None
+                elif subject is not None and row.pre is not None and pre:
+                    await self._before(call, row.pre, pre, subject, until)
         except HookFailure as failure:
             return self._refused(failure)
         except Exception as error:
-            self._note_trouble(call, error)
+            self._note_trouble(call, post, error)
             if missed := self._first_that_must_see(row.pre, pre, error):
                 return self._refused(missed)
             call.body.restore(entered_with)
-        reply = await proceed()
-        if subject is not None and row.post is not None and post:
-            await self._after(call, row.post, post, subject, reply)
+        if subject is None or row.post is None or not post:
+            return await proceed()
+        try:
+            reply = await proceed()
+        except asyncio.CancelledError:
+            # The caller left. The runtime may have done it all the same, so the plugins are told, off the path.
+            left = Reply(code=Code.CANCELLED, message="the caller left before the runtime answered")
+            self._tell(row.post, post, subject, left, self._now() + self._settings.budget)
+            raise
+        with time.spending() as until:
+            # They run to their end even if the caller leaves now.
+            await asyncio.shield(self._tell(row.post, post, subject, reply, until))
         return reply
 
     # -- who the call is about
 
-    async def _subject_in_time(self, call: Call) -> Subject | None:
+    async def _subject_in_time(self, call: Call, pre: Sequence[Plugin], until: float) -> Subject | None:
         """Looking up is part of the hooks' time: a runtime that does not tell must not hold the call."""
+        if call.method.name == "RunPodSandbox":
+            return pod_to_run(call.request)  # says all there is to know
         try:
-            async with asyncio.timeout(self._budget(call) - self._now()):
-                return await self._subject(call)
+            async with asyncio.timeout(until - self._now()):
+                return await self._subject(call, pre)
         except TimeoutError:
             text = "the runtime did not say in time whose call it is"
             raise RpcError(Code.DEADLINE_EXCEEDED, text) from None
 
-    async def _subject(self, call: Call) -> Subject | None:
+    async def _subject(self, call: Call, pre: Sequence[Plugin]) -> Subject | None:
         """What plugins are asked about; None if the runtime knows no such pod or container: it will say so itself."""
         request = call.request
         match call.method.name:
-            case "RunPodSandbox":
-                return pod_to_run(request)
             case "CreateContainer":
-                return await self._created(request)
+                return await self._created(request, pre)
             case "StopPodSandbox":
                 pod = await self._lookup.pod(request.pod_sandbox_id)
                 return known_pod(pod) if pod is not None else None
@@ -134,11 +183,13 @@ class Dispatcher:
             return container_to_update(request, *found)
         return known_container(*found)
 
-    async def _created(self, request: Any) -> Subject:
-        """The request describes its pod too, so a pod that cannot be looked up is no way around a hook."""
+    async def _created(self, request: Any, pre: Sequence[Plugin]) -> Subject:
+        """The request describes its pod too: good enough where no plugin must see the call, as selectors may err."""
         try:
             pod = await self._lookup.pod(request.pod_sandbox_id)
         except RpcError as error:
+            if any(plugin.must_see for plugin in pre):
+                raise
             kv = {"pod_sandbox": request.pod_sandbox_id, "err": str(error)}
             _log.warning("Pod of a new container was taken from its request", extra={"kv": kv})
             pod = None
@@ -151,9 +202,11 @@ class Dispatcher:
 
     # -- before the runtime
 
-    async def _before(self, call: Call, point: HookPoint, plugins: Sequence[Plugin], subject: Subject) -> None:
+    async def _before(
+        self, call: Call, point: HookPoint, plugins: Sequence[Plugin], subject: Subject, until: float
+    ) -> None:
         """Ask, merge, and write the result into the request. Raises HookFailure for a plugin under Fail."""
-        changes = await self.asking.ask_all(point, plugins, subject, self._budget(call))
+        changes = await self.asking.ask_all(point, plugins, subject, until)
         if changes:
             self._write(call, point, subject, changes)
 
@@ -165,51 +218,50 @@ class Dispatcher:
         if without_effect:
             self.asking.note_no_effect(point, without_effect, subject)
 
-    def _budget(self, call: Call) -> float:
-        """Loop time at which all hooks of this call must be done."""
-        now = self._now()
-        budget = self._settings.budget
-        return now + (budget if call.deadline is None else min(budget, max(call.deadline - now, 0.0) / 2))
-
     # -- after the runtime
 
-    async def _after(
-        self, call: Call, point: HookPoint, plugins: Sequence[Plugin], subject: Subject, reply: Reply
-    ) -> None:
-        """The runtime has done it, so these hooks run to their end even if the caller goes away meanwhile."""
+    def _tell(
+        self, point: HookPoint, plugins: Sequence[Plugin], subject: Subject, reply: Reply, until: float
+    ) -> "asyncio.Task[None]":
         metadata: Metadata = ((b"interpose-runtime-code", b"%d" % reply.code),)
         if reply.message:
             metadata += ((b"interpose-runtime-message", quote_message(reply.message)),)
-        work = self._tell_all(point, plugins, subject, metadata, self._budget(call))
-        await asyncio.shield(self.tasks.spawn(work, name=f"{point} of {subject.names}"))
+        work = self._tell_all(point, plugins, subject, metadata, until)
+        return self.tasks.spawn(work, name=f"{point} of {subject.names}")
 
     async def _tell_all(
         self, point: HookPoint, plugins: Sequence[Plugin], subject: Subject, metadata: Metadata, until: float
     ) -> None:
-        for plugin in plugins:
-            failure = await self.asking.tell(point, plugin, subject, metadata, until)
-            if failure is not None and plugin.must_see:
-                work = self._tell_again(point, plugin, subject, metadata)
-                self.tasks.spawn(work, name=f"repeat {point} for {plugin.name}")
+        with _held(plugins):
+            for plugin in plugins:
+                failure = await self.asking.tell(point, plugin, subject, metadata, until)
+                if failure is not None and plugin.must_see:
+                    work = self._tell_again(point, plugin, subject, metadata)
+                    self.tasks.spawn(work, name=f"repeat {point} for {plugin.name}")
 
     async def _tell_again(self, point: HookPoint, plugin: Plugin, subject: Subject, metadata: Metadata) -> None:
         """Off the path: the reply is long gone. A plugin that was replaced or removed meanwhile is told no more."""
-        for pause in _RETRY_PAUSES:
-            await asyncio.sleep(pause)
-            if all(plugin.server != one.server for one in self.plugins.at(point)):
-                return
-            self.retries += 1
-            until = self._now() + self._settings.budget
-            if await self.asking.tell(point, plugin, subject, metadata, until) is None:
-                return
-        kv = {"plugin": plugin.name, "hook": point.value, **subject.names}
-        _log.error("Hook server under Fail did not get an event", extra={"kv": kv})
+        told = False
+        try:
+            for pause in _RETRY_PAUSES:
+                await asyncio.sleep(pause)
+                if all(plugin.server != one.server for one in self.plugins.at(point)):
+                    return
+                self.retries += 1
+                until = self._now() + self._settings.budget
+                told = await self.asking.tell(point, plugin, subject, metadata, until) is None
+                if told:
+                    return
+        finally:
+            if not told:  # also when we are going down
+                kv = {"plugin": plugin.name, "hook": point.value, **subject.names}
+                _log.error("Hook server under Fail did not get an event", extra={"kv": kv})
 
     # -- trouble
 
     def _unhookable(self, call: Call) -> Reply | None:
         """A restored pod is a pod nobody was asked about: not with a plugin that must see every pod or container."""
-        for point in (HookPoint.PRE_RUN_POD_SANDBOX, HookPoint.PRE_CREATE_CONTAINER):
+        for point in (HookPoint.PRE_RUN_POD_SANDBOX, HookPoint.PRE_CREATE_CONTAINER, HookPoint.PRE_START_CONTAINER):
             why = RpcError(Code.UNIMPLEMENTED, f"{call.method.name} has no hook point")
             if failure := self._first_that_must_see(point, self.plugins.at(point), why):
                 return self._refused(failure)
@@ -224,8 +276,11 @@ class Dispatcher:
         text = str(error) or type(error).__name__
         return next((HookFailure(one, point, f"could not be asked: {text}") for one in plugins if one.must_see), None)
 
-    def _note_trouble(self, call: Call, error: Exception) -> None:
+    def _note_trouble(self, call: Call, post: Sequence[Plugin], error: Exception) -> None:
         self.unknown[call.method.name] += 1
+        if missed := [plugin.name for plugin in post if plugin.must_see]:
+            kv = {"method": call.method.name, "plugins": ", ".join(missed)}
+            _log.error("Hook servers under Fail will not get an event", extra={"kv": kv})
         if isinstance(error, RpcError | Unreadable):
             kv = {"method": call.method.name, "err": str(error)}
             _log.warning("Hooks could not be asked about a call", extra={"kv": kv})

@@ -14,9 +14,21 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
-from interpose.dispatcher.fields import Absence, Field, Key, Kind, Value, fields_of, split
+from interpose.dispatcher.fields import (
+    CONTAINER_FIELDS,
+    POD_FIELDS,
+    Absence,
+    Field,
+    Key,
+    Kind,
+    Value,
+    fields_of,
+    split,
+)
 
 _SHOWN = 80
+_MOST_PAGE_SIZES = 16  # no machine has half as many
+_MOST_NEW_KEYS = 256  # in one map; bounds the time of a merge
 
 
 class BadAnswerError(ValueError):
@@ -75,11 +87,15 @@ class _Row:
 
 def merge(sent: Any, answer: Any) -> Merged:
     """What the answer changes in what was sent. BadAnswerError if it makes no sense."""
+    if _says_nothing(sent, answer):
+        return _NOTHING
     rows = _rows(sent, answer)
     reading = _reading(rows)
     changes: list[Change] = []
     refused: list[str] = []
     for row in rows:
+        if row.before == row.after and not row.cleared:
+            continue
         for change, key in _changes(row, row.cleared | _gone(row, reading)):
             if row.field.reserved is not None and (key or "").startswith(row.field.reserved):
                 refused.append(f"{_printable(change.path)} belongs to the kubelet and stays as it is")
@@ -106,7 +122,7 @@ def read(message: Any, field: Field) -> dict[Key, Value]:
     if field.kind is Kind.PAGES:
         return {entry.page_size: entry.limit for entry in held}
     if field.kind.keyed:
-        return dict(held)
+        return _plain(held)
     return {None: held} if held else {}
 
 
@@ -140,8 +156,40 @@ def _write_page(held: Any, key: Key, value: Value | None) -> None:
 
 # ---- Comparing -------------------------------------------------------------------------------------------------------
 
+_NOTHING = Merged()
+
+
+def _parts(fields: Mapping[str, Field]) -> tuple[tuple[str, bool], ...]:
+    """The names of a message that the rows are about, submessages once; with each, whether it is a map."""
+    return tuple({field.owner or field.name: not field.owner and field.kind.keyed for field in fields.values()}.items())
+
+
+_POD_PARTS, _CONTAINER_PARTS = _parts(POD_FIELDS), _parts(CONTAINER_FIELDS)
+
+
+def _says_nothing(sent: Any, answer: Any) -> bool:
+    """Whether the answer is empty, or repeats all that was sent: what most say, and told without a look at each field.
+
+    Submessages are compared whole. One with a field we do not know may differ in that alone; the rows decide then.
+    """
+    if not answer.ListFields():
+        return True
+    if answer.clear:
+        return False
+    for name, is_map in _CONTAINER_PARTS if fields_of(answer) is CONTAINER_FIELDS else _POD_PARTS:
+        before, after = getattr(sent, name), getattr(answer, name)
+        if (_plain(before) != _plain(after)) if is_map else before != after:
+            return False
+    return True
+
+
+def _plain(held: Any) -> dict[Key, Value]:
+    # dict(held) would go through the views of a generic mapping, which is slower.
+    return {key: held[key] for key in held}
+
 
 def _rows(sent: Any, answer: Any) -> list[_Row]:
+    """The fields that have something on either side."""
     fields = fields_of(answer)
     cleared = _cleared(fields, answer.clear)
     rows = []
@@ -152,10 +200,13 @@ def _rows(sent: Any, answer: Any) -> list[_Row]:
             _check_pages(field, source, result)
         before = read(source, field)
         after = read(result, field)
+        if len(after) > len(before) + _MOST_NEW_KEYS:
+            raise BadAnswerError(f"{field.path} has {len(after)} keys where {len(before)} were sent")
         keys: Set[Key] = cleared.get(path, frozenset())
         if field.kind.keyed and None in keys:
             keys = before.keys() | after.keys()
-        rows.append(_Row(field=field, before=before, after=after, cleared=keys))
+        if before or after or keys:
+            rows.append(_Row(field=field, before=before, after=after, cleared=keys))
     return rows
 
 
@@ -175,14 +226,19 @@ def _cleared(fields: Mapping[str, Field], paths: Iterable[str]) -> dict[str, set
 
 def _check_pages(field: Field, source: Any, result: Any) -> None:
     """A list can hold a size twice. Repeated as sent that is the caller's business, otherwise nobody knows the wish."""
+    named, sent = _by_size(getattr(result, field.name)), _by_size(getattr(source, field.name))
+    if len(named) > len(sent) + _MOST_PAGE_SIZES:
+        raise BadAnswerError(f"{field.path} has {len(named)} page sizes")
+    for size, limits in sorted(named.items()):
+        if len(limits) > 1 and limits != sent.get(size):
+            raise BadAnswerError(f"{_printable(field.path_of(size))} is there {len(limits)} times")
 
-    def limits(message: Any, size: str) -> list[int]:
-        return [entry.limit for entry in getattr(message, field.name) if entry.page_size == size]
 
-    for size in sorted({entry.page_size for entry in getattr(result, field.name)}):
-        named = limits(result, size)
-        if len(named) > 1 and named != limits(source, size):
-            raise BadAnswerError(f"{_printable(field.path_of(size))} is there {len(named)} times")
+def _by_size(held: Any) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for entry in held:
+        found.setdefault(entry.page_size, []).append(entry.limit)
+    return found
 
 
 def _changes(row: _Row, gone: Set[Key]) -> Iterator[tuple[Change, Key]]:

@@ -18,7 +18,7 @@ def hook_collector(dispatcher: Dispatcher) -> Callable[[], Iterable[Family]]:
             (plugin, point, stats)
             for plugin in dispatcher.plugins.all
             for point, stats in plugin.stats.points.items()
-            if stats.results
+            if stats.results or stats.refusals
         ]
         yield Family(
             "interpose_hook_calls_total",

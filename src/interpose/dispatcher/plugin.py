@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
@@ -18,7 +19,11 @@ Metadata = tuple[tuple[bytes, bytes], ...]
 class HookCaller(Protocol):
     """What the dispatcher needs of a client."""
 
-    async def call(self, point: HookPoint, message: bytes, *, metadata: Metadata = (), timeout: float) -> bytes: ...
+    async def call(
+        self, point: HookPoint, message: bytes, *, metadata: Metadata = (), timeout: float, hurried: bool = False
+    ) -> bytes: ...
+
+    def hold(self) -> AbstractContextManager[None]: ...
 
     def note_garbage(self, why: str) -> None: ...
 

@@ -63,6 +63,10 @@ class Reading:
     stamp: Stamp | None = None  # None: to be read again whatever the next stamp is
 
 
+# Each hook server that is registered costs a connection or looking for one; nodes have a handful.
+MAX_FILES = 128
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
     """The directory as it was found, files by name. They are None if it cannot be read or trusted: see `problem`."""
@@ -84,6 +88,8 @@ def list_registrations(directory: str, before: Mapping[str, Reading], trust: Tru
             return Listing(problem=f"directory {directory}: {doubts}")
         # All files are reached through this descriptor: they are of one directory, even if it is being swapped.
         names = sorted(name for name in os.listdir(dir_fd) if is_registration(name))  # noqa: PTH208 - of a descriptor
+        if len(names) > MAX_FILES:
+            return Listing(problem=f"directory {directory}: has {len(names)} registration files, at most {MAX_FILES}")
         readings = {
             (label := _label(name)): read_registration(f"{directory}/{name}", trust, before.get(label), dir_fd=dir_fd)
             for name in names

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from interpose.config.values import show_duration
 from interpose.dispatcher.registration_files import Listing, Reading, Trust, list_registrations
+from interpose.errors import ConfigError
 from interpose.hookapi.hookpoint import HookPoint
-from interpose.hookapi.registration import HookServer
+from interpose.hookapi.registration import HookServer, parse_registration, render_registration
 from interpose.host.dirwatch import DirWatch
 from interpose.rpc.tasks import TaskBag
 
@@ -47,6 +48,22 @@ class Registrations:
         self._tasks = TaskBag()
         self._scanning = False
         self._again = False
+
+    def memory(self) -> dict[str, str]:
+        """For a successor: what is in force although its file cannot be used now."""
+        return {name: render_registration(server) for name, server in self._in_force.items() if name in self.problems}
+
+    def inherit(self, memory: object) -> None:
+        """From a predecessor, before `load`: last good versions of files that cannot be used now."""
+        if not isinstance(memory, dict):
+            return
+        found = {}
+        for name, text in memory.items():
+            try:
+                found[str(name)] = parse_registration(str(text), str(Path(self.directory, str(name)))).server
+            except ConfigError as error:
+                _log.warning("Inherited registration cannot be used", extra={"kv": {"problem": str(error)}})
+        self._in_force = found
 
     def load(self) -> bool:
         """Read everything here and now; whether `servers` changed. For the time before the loop has duties."""

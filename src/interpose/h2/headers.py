@@ -68,7 +68,8 @@ class Field:
             self.kind = BAD
         elif name_kind <= PLAIN:
             self.kind = name_kind
-        elif (name_kind == PATH and not value) or (name_kind == TE and value != b"trailers"):
+        elif (name_kind == PATH and value[:1] != b"/") or (name_kind == TE and value != b"trailers"):
+            # A path without its slash is more than untidy: servers take it as the same method, tables of ours do not.
             self.kind = BAD
         else:
             self.kind = PLAIN if name_kind == TE else name_kind

@@ -252,8 +252,10 @@ class Collected:
                 return
             headers, body, trailers = RESPONSE_HEADERS, frame(message), status_trailers(Code.OK, "")
         else:
-            changed = message is not None and message != _message_of(raw, self._owner.limit)
-            body = frame(message) if changed and message is not None else raw.body
+            body = raw.body
+            # Nearly always these are the bytes that came; only a compressed reply has to be opened again to know.
+            if message is not None and (framed := frame(message)) != body:
+                body = body if message == _message_of(raw, self._owner.limit) else framed
             headers, trailers = _blocks(raw, resized=len(body) != len(raw.body))
         if stats is not None:
             stats.bytes_sent += len(body)

@@ -1,8 +1,8 @@
 """Learning what happens without a call: containers that end, and whatever others do at the runtime's own socket.
 
 A kubelet lists everything once a second. A tap notes when such a request passes and keeps its reply; it is read when
-the heartbeat ticks, never while a frame is handled. One reply a second is enough: until the next tick the tap lets go of
-that method, so that lists are not slower for being looked at. Where nobody lists, we do, every few seconds.
+the heartbeat ticks, never while a frame is handled. One reply a second is enough: until the next tick the tap lets go
+of that method, so that lists are not slower for being looked at. Where nobody lists, we do, every few seconds.
 """
 
 import logging

@@ -23,6 +23,7 @@ PATH: Final = "/v1/take-over"
 READY: Final = b"ready\n"
 _VERSION: Final = 1
 _TIMEOUT: Final = 10.0
+_MOST: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +88,28 @@ def ask_predecessor(admin_path: str) -> Predecessor | None:
     try:
         sock.sendall(f"POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n".encode())
         answer, fds = receive_descriptors(sock, timeout=_TIMEOUT)
-        return Predecessor(sock, *_read_estate(admin_path, answer, fds))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Predecessor(sock, *_read_estate(admin_path, _read_on(sock, answer), fds))
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         sock.close()
         raise ConfigError(f"--take-over: the relay behind {admin_path} cannot hand over: {error}") from error
+
+
+def _read_on(sock: socket.socket, answer: bytes) -> bytes:
+    """The rest of the answer: what a predecessor remembers may be more than one read brings."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    length = next(
+        (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0
+    )
+    if length > _MOST:
+        raise ValueError(f"its answer has {length} bytes")
+    missing = length - len(body)
+    while missing > 0:
+        more = sock.recv(min(missing, 1 << 16))
+        if not more:
+            raise ValueError("its answer was cut short")
+        answer += more
+        missing -= len(more)
+    return answer
 
 
 def _read_estate(admin_path: str, answer: bytes, fds: list[int]) -> tuple[int, Estate]:

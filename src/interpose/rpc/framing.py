@@ -69,6 +69,9 @@ def decompress(encoding: bytes, data: bytes, limit: int) -> bytes:
         raise too_large(len(out), limit)
     if not worker.eof:
         raise RpcError(Code.INTERNAL, f"message is not valid {encoding.decode()}: cut short")
+    if worker.unused_data:
+        # Other readers take a second gzip member as more of the message: they would read something else than we do.
+        raise RpcError(Code.INTERNAL, f"message is not valid {encoding.decode()}: more follows its end")
     return out
 
 

@@ -29,6 +29,8 @@ Calls = Callable[[str, bytes], Awaitable[bytes]]
 _T = TypeVar("_T")
 
 _PARALLEL: Final = 8
+# When to look once more at a container about which there is doubt, each after the one before.
+_AGAIN: Final = (2.0, 10.0)
 # A look-up whose object changes all the time gives up; the next list starts it again.
 _TRIES: Final = 5
 
@@ -107,7 +109,9 @@ class Synchronizer:
         known = [one.id for one in containers if one.id in store.containers] if completely else []
         failed = await self._each([(Kind.POD, one) for one in new_pods])
         failed += await self._each([(Kind.CONTAINER, one) for one in new_containers])
-        failed += await self._each([(Kind.AGAIN, one) for one in known])
+        stale = await self._each([(Kind.AGAIN, one) for one in known])
+        failed += stale
+        self._completely |= stale > 0  # unlike what is new, the next list would not show that they are due
         added = sum(one in store.pods for one in new_pods) + sum(one in store.containers for one in new_containers)
         again = failed == self._failed and (failed > 0 or self.in_step)
         self._failed, self.in_step, self._trouble = failed, not failed, ""
@@ -172,8 +176,15 @@ class Synchronizer:
         self._look_soon(Kind.CONTAINER, (one for one in containers if one not in self.store.containers))
 
     def refresh_soon(self, ref: str) -> None:
-        """Look again at a container in the background: its resources may be others than recorded."""
+        """Look again at a container in the background: its resources may be others than recorded, or become so."""
         self._look_soon(Kind.AGAIN, (ref,))
+        self._tasks.spawn(self._refresh_again(ref), name=f"look again at {ref}")
+
+    async def _refresh_again(self, ref: str) -> None:
+        """The runtime may still be at work on what was asked of it."""
+        for pause in _AGAIN:
+            await asyncio.sleep(pause)
+            self._look_soon(Kind.AGAIN, (ref,))
 
     def _look_soon(self, kind: Kind, refs: Iterable[str]) -> None:
         self._wanted.update(((kind, ref), None) for ref in refs)
@@ -221,7 +232,8 @@ class Synchronizer:
                 pod_id = found.pod_id or await self._pod_id_of(found.record.id)
                 pod = await self.pod(pod_id) if pod_id else None
                 if pod is None:
-                    return None
+                    # It exists all the same, so nobody may take it for something the runtime does not know.
+                    raise RpcError(Code.NOT_FOUND, f"the runtime does not know the pod {pod_id} of container {ref}")
                 if not question.stale and pod.id in self.store.pods:
                     if (known := self.store.containers.get(found.record.id)) is None:
                         known = self._as_inherited(found.within(pod))
@@ -230,8 +242,8 @@ class Synchronizer:
         raise RpcError(Code.ABORTED, f"container {ref} changes faster than it can be looked up")
 
     def _as_inherited(self, container: Container) -> Container:
-        note = self._inherited.pop(container.id, "")
-        if not note:
+        note = self._inherited.pop(container.id, None)
+        if note is None:
             return container
         return replace(container, requested=requested_resources(note, container.resources, None))
 

@@ -1,7 +1,8 @@
 """Parts of the dispatcher without sockets: plugins made of functions, a look-up made of dictionaries."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from interpose.config.settings import HookSettings
@@ -32,15 +33,29 @@ class FakeCaller:
         self.asked: list[tuple[HookPoint, Any]] = []
         self.metadata: list[Metadata] = []
         self.timeouts: list[float] = []
+        self.hurried: list[bool] = []
+        self.holders = 0
         self.garbage: list[str] = []
         self.gate: asyncio.Event | None = None  # if set, answers wait for it
 
-    async def call(self, point: HookPoint, message: bytes, *, metadata: Metadata = (), timeout: float) -> bytes:
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Note who may still call."""
+        self.holders += 1
+        try:
+            yield
+        finally:
+            self.holders -= 1
+
+    async def call(
+        self, point: HookPoint, message: bytes, *, metadata: Metadata = (), timeout: float, hurried: bool = False
+    ) -> bytes:
         """Note the question and answer it."""
         request = request_class(point).FromString(message)
         self.asked.append((point, request))
         self.metadata.append(metadata)
         self.timeouts.append(timeout)
+        self.hurried.append(hurried)
         if self.gate is not None:
             await self.gate.wait()
         answer = self.answer(point, request)
@@ -109,6 +124,7 @@ class Bench:
         self.clock = 100.0
         self.forwarded: list[bytes] = []
         self.reply = Reply(code=0)
+        self.gate: asyncio.Event | None = None  # if set, the runtime's answer waits for it
         self.plugins = Plugins(lambda server: self.callers[server.name])
         self.dispatcher = Dispatcher(
             self.plugins,
@@ -135,6 +151,8 @@ class Bench:
 
         async def proceed() -> Reply:
             self.forwarded.append(call.body.data())
+            if self.gate is not None:
+                await self.gate.wait()
             return self.reply
 
         return await self.dispatcher.intercept(call, proceed)

@@ -97,8 +97,7 @@ async def hook_stack(
         grpc_channel(stack.socket) as channel,
     ):
         hooks = Hooks(settings, stack.relay, stack.listener, stack.hub, stack.runtime)
-        hooks.load()
-        hooks.inherit(memory or {})
+        hooks.load(memory)
         hooks.start()
         try:
             yield HookStack(folder, stack, hooks, runtime, CriCaller(channel))

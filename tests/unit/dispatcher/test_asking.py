@@ -90,3 +90,13 @@ async def test_repeated_failures_are_logged_once_a_minute(caplog: pytest.LogCapt
     bench.clock += 61.0
     await bench.call(CREATE)
     assert len([one for one in caplog.records if one.getMessage() == "Hook server failed"]) == 2
+
+
+async def test_answer_that_is_far_too_large_is_bad() -> None:
+    """It is not even parsed."""
+    bench = Bench()
+    bench.plugin(registration("a"), lambda *_: bytes(400_000))
+    await bench.call(CREATE)
+    stats = bench.plugins.all[0].stats
+    assert stats.points[POINT].results == {"bad-answer": 1}
+    assert "it has 400000 bytes" in stats.last_error

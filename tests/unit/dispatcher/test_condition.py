@@ -83,7 +83,7 @@ def test_last_error_and_its_age(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("between", "state"),
-    [("nothing", State.OPEN), ("another socket", State.HALF_OPEN), ("a dial in vain", State.HALF_OPEN)],
+    [("nothing", State.OPEN), ("another socket", State.CLOSED), ("a dial in vain", State.CLOSED)],
 )
 def test_who_came_back_is_tried_at_once(bench: Bench, between: str, state: State) -> None:
     """A connection that ends and is made again to the same listener is no reason for hope."""

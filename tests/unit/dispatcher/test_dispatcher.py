@@ -229,6 +229,17 @@ async def test_look_up_has_its_time_too(bench: Bench, monkeypatch: pytest.Monkey
     assert "in time" in reply.message
 
 
+async def test_fail_is_not_decided_by_a_pod_that_only_the_request_describes(bench: Bench) -> None:
+    """A selector might err about it: under Fail the call is refused, under Ignore the request has to do."""
+    bench.lookup.failure = RpcError(Code.UNAVAILABLE, "runtime is away")
+    soft = bench.plugin(registration("soft", selector=Selector(namespaces=frozenset({"shop"}))))
+    assert (await bench.call(CREATE)).code == 0
+    assert len(soft.asked) == 1
+    bench.plugin(registration("hard", fail=True, selector=Selector(runtime_handlers=frozenset({"runc"}))))
+    assert (await bench.call(CREATE)).code == Code.FAILED_PRECONDITION
+    assert bench.dispatcher.unknown == {"CreateContainer": 1}
+
+
 async def test_container_of_an_unknown_pod_is_hooked_by_what_its_request_says(bench: Bench) -> None:
     """The kubelet repeats the pod's configuration in each CreateContainer."""
     bench.lookup.pods.clear()
@@ -284,6 +295,19 @@ async def test_pods_with_the_skip_mark_pass_even_under_fail(where: str) -> None:
     assert bench.dispatcher.skipped == 2
 
 
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+async def test_plugin_cannot_take_a_pod_away_from_the_others(bench: Bench, where: str) -> None:
+    """The skip mark is the pod author's to set."""
+    mark = {"runtimeproxy.koordinator.sh/skip-hookserver": "true"}
+    answer = hook.PodSandboxHookResponse(**{where: {**mark, "other": "1"}})  # type: ignore[arg-type]
+    bench.plugin(registration("a"), lambda *_: answer)
+    await bench.call(RUN)
+    sent = cri.RunPodSandboxRequest.FromString(bench.forwarded[0])
+    assert getattr(sent.config, where)["other"] == "1"
+    assert not set(mark) & set(getattr(sent.config, where))
+    assert bench.dispatcher.asking.refused_changes == {"a": 1}
+
+
 async def test_skip_mark_can_be_another() -> None:
     """Key and value are settings."""
     bench = Bench(settings=HookSettings(skip_key="skip", skip_value="yes"))
@@ -311,6 +335,20 @@ async def test_plugins_share_the_budget_and_half_of_what_the_caller_has(bench: B
     await bench.call(CREATE, deadline=bench.clock + 3.0)
     assert first.timeouts == [0.5, 0.5]
     assert second.timeouts == [2.0, 1.5]
+
+
+async def test_all_hooks_of_a_call_share_one_budget(bench: Bench) -> None:
+    """Post hooks have what Pre hooks left, and the runtime's own time is not theirs."""
+
+    def slow(_point: HookPoint, _request: object) -> object:
+        bench.clock += 3.0
+        return hook.ContainerResourceHookResponse()
+
+    first = bench.plugin(registration("a"), slow)
+    await bench.call(START)
+    assert first.points == [HookPoint.PRE_START_CONTAINER, HookPoint.POST_START_CONTAINER]
+    assert first.timeouts == [2.0, 1.0]
+    assert first.hurried == [False, True]
 
 
 async def test_plugin_without_time_left_fails_without_being_asked(bench: Bench) -> None:
@@ -373,6 +411,33 @@ async def test_post_hook_survives_a_caller_that_leaves(bench: Bench) -> None:
     caller.gate.set()
     await eventually(lambda: len(bench.dispatcher.tasks) == 0, "the hooks to end")
     assert bench.plugins.all[0].stats.failures == 0
+
+
+async def test_post_hook_hears_of_a_caller_that_left_before_the_answer(bench: Bench) -> None:
+    """Nobody knows what the runtime did, and the plugin is told just that."""
+    caller = bench.plugin(registration("a", [HookPoint.POST_STOP_CONTAINER]))
+    gate = asyncio.Event()
+    bench.gate = gate
+    task = asyncio.get_running_loop().create_task(bench.call(STOP))
+    await eventually(lambda: len(bench.forwarded) == 1, "the runtime to be called")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await eventually(lambda: len(bench.dispatcher.tasks) == 0, "the hooks to end")
+    assert dict(caller.metadata[0])[b"interpose-runtime-code"] == b"1"
+
+
+async def test_clients_are_held_while_they_may_be_called(bench: Bench) -> None:
+    """A registration that goes while an earlier plugin is asked does not pull the client from under the call."""
+    first = bench.plugin(registration("a"))
+    second = bench.plugin(registration("b"))
+    first.gate = asyncio.Event()
+    task = asyncio.get_running_loop().create_task(bench.call(CREATE))
+    await eventually(lambda: len(first.asked) == 1, "the plugin to be asked")
+    assert second.holders == 1
+    first.gate.set()
+    await task
+    assert (len(second.asked), second.holders) == (1, 0)
 
 
 async def test_cancelled_caller_cancels_pre_hooks(bench: Bench) -> None:

@@ -397,3 +397,20 @@ def test_advance_makes_no_empty_resources() -> None:
     sent = hook.PodSandboxHookRequest()
     advance(sent, [Change("resources.cpu_quota", 1, None), Change("resources.unified[a]", "1", None)])
     assert not sent.HasField("resources")
+
+
+def test_answer_of_absurd_size_is_bad() -> None:
+    """The time of a merge is bounded by what was sent, not by what a hook server makes up."""
+    many = hook.ContainerResourceHookResponse(container_annotations={f"k{number}": "" for number in range(300)})
+    with pytest.raises(BadAnswerError, match=r"container_annotations has 300 keys where 2 were sent"):
+        merge(container(), many)
+    sizes = [hook.HugepageLimit(page_size=f"{number}MB", limit=1) for number in range(1, 40)]
+    with pytest.raises(BadAnswerError, match=r"hugepage_limits has 39 page sizes"):
+        merge(container(), partial(hugepage_limits=sizes))
+
+
+def test_answer_may_repeat_as_much_as_was_sent() -> None:
+    """However much that is."""
+    sent = container()
+    sent.container_envs.update({f"k{number}": "v" for number in range(1000)})
+    assert changed(merge(sent, echo(sent, cpu_shares=2))) == {"cpu_shares": 2}

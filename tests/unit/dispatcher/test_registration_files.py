@@ -231,3 +231,12 @@ def test_no_descriptor_is_left_open(hooks: Path) -> None:
     hooks.chmod(0o777)
     list_registrations(str(hooks), {}, TRUST)
     assert open_fds() == before
+
+
+def test_directory_with_absurdly_many_files_changes_nothing(hooks: Path) -> None:
+    """Each registration costs something for ever; this is a mistake, not a wish."""
+    for number in range(129):
+        (hooks / f"{number}.json").write_text(GOOD)
+    assert list_registrations(str(hooks), {}, TRUST) == Listing(
+        problem=f"directory {hooks}: has 129 registration files, at most 128"
+    )

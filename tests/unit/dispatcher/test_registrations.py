@@ -312,3 +312,35 @@ def test_it_costs_little_to_import() -> None:
     code = f"import sys, interpose.dispatcher.registrations; print([n for n in {heavy} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_successor_keeps_the_last_good_version_of_a_bad_file(hooks: Path) -> None:
+    """A take-over is no way to lose a plugin under Fail; what is gone or good again is read from the directory."""
+    for name in ("bad", "gone", "good"):
+        (hooks / f"{name}.json").write_text(text(failure_policy="Fail"))
+    first = Registrations(str(hooks))
+    first.load()
+    for name in ("bad", "gone", "good"):
+        (hooks / f"{name}.json").write_text("{")
+    first.load()
+    memory = json.loads(json.dumps(first.memory()))
+    assert sorted(memory) == ["bad.json", "gone.json", "good.json"]
+    (hooks / "gone.json").unlink()
+    (hooks / "good.json").write_text(text("/run/other.sock"))
+    second = Registrations(str(hooks))
+    second.inherit(memory)
+    second.load()
+    found = {server.name: (server.endpoint, server.failure_policy) for server in second.servers}
+    assert found == {
+        "bad": ("/run/a.sock", FailurePolicy.FAIL),
+        "good": ("/run/other.sock", FailurePolicy.IGNORE),
+    }
+
+
+@pytest.mark.parametrize("memory", [None, [], {"a.json": 3}, {"a.json": "{"}], ids=repr)
+def test_strange_memory_is_no_trouble(hooks: Path, memory: object) -> None:
+    """A predecessor of another version may say anything."""
+    registrations = Registrations(str(hooks))
+    registrations.inherit(memory)
+    registrations.load()
+    assert registrations.servers == ()

@@ -35,6 +35,8 @@ def headers(pairs: list[Pair]) -> Headers:
         ([METHOD, SCHEME, PATH, (b":status", b"200")], Shape.MALFORMED),
         ([METHOD, SCHEME, PATH, (b":protocol", b"websocket")], Shape.MALFORMED),
         ([METHOD, SCHEME, (b":path", b"")], Shape.MALFORMED),
+        ([METHOD, SCHEME, (b":path", b"runtime.v1.RuntimeService/RunPodSandbox")], Shape.MALFORMED),
+        ([METHOD, SCHEME, (b":path", b"*")], Shape.MALFORMED),
         (RESPONSE, Shape.RESPONSE),
         ([(b":status", b"404"), (b"grpc-status", b"5")], Shape.RESPONSE),
         ([(b":status", b"100")], Shape.INTERIM),

@@ -65,7 +65,11 @@ def test_unknown_encoding_is_a_lookup_error() -> None:
         decompress(b"snappy", b"", 10)
 
 
-@pytest.mark.parametrize("data", [b"no gzip", gzip.compress(b"text")[:-12], b""], ids=["garbage", "cut", "empty"])
+@pytest.mark.parametrize(
+    "data",
+    [b"no gzip", gzip.compress(b"text")[:-12], b"", gzip.compress(b"a") + gzip.compress(b"b")],
+    ids=["garbage", "cut", "empty", "two members"],
+)
 def test_broken_compression_is_internal(data: bytes) -> None:
     """Bytes that are no whole gzip stream are never taken for a message."""
     with pytest.raises(RpcError) as caught:

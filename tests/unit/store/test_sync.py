@@ -203,3 +203,42 @@ async def test_trouble_is_told_once(node: Node, caplog: pytest.LogCaptureFixture
     for _ in range(3):
         assert not await node.sync.resync()
     assert [record.levelname for record in caplog.records if record.levelname != "DEBUG"] == ["WARNING"]
+
+
+async def test_container_whose_pod_is_not_known_exists_all_the_same(node: Node) -> None:
+    """It must not pass for something the runtime does not have."""
+    (container_id,) = node.runtime.containers
+    node.runtime.fail("PodSandboxStatus", Code.NOT_FOUND, "no such sandbox")
+    with pytest.raises(RpcError, match="does not know the pod"):
+        await node.sync.container(container_id)
+
+
+async def test_failed_second_looks_are_due_again(node: Node) -> None:
+    """After a restart of the runtime: a record that could not be compared is compared at the next run."""
+    await node.sync.resync()
+    (container,) = node.runtime.containers.values()
+    container.resources.cpu_shares = 777
+    node.runtime.fail("ContainerStatus", Code.UNAVAILABLE, "busy", times=1)
+    assert not await node.sync.resync(completely=True)
+    assert await node.sync.resync()
+    assert node.store.containers[container.id].resources.cpu_shares == 777
+
+
+@pytest.mark.parametrize(
+    ("note", "requested"),
+    [('{"cpu_shares":400}', 400), ("{}", 102), ("no JSON", 102)],
+    ids=["other", "same", "damaged"],
+)
+async def test_what_a_predecessor_knew_counts_for_new_records(node: Node, note: str, requested: int) -> None:
+    """Once: from then on we see the calls ourselves."""
+    (container_id,) = node.runtime.containers
+    node.sync.inherit({container_id: note, "gone": "{}"})
+    await node.sync.resync()
+    assert node.store.containers[container_id].requested.cpu_shares == requested
+
+
+@pytest.mark.parametrize("notes", [None, [], {"c": 3}], ids=repr)
+async def test_strange_legacy_is_no_trouble(node: Node, notes: object) -> None:
+    """A predecessor of another version may say anything."""
+    node.sync.inherit(notes)
+    assert await node.sync.resync()

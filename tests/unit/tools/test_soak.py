@@ -19,3 +19,12 @@ def test_slope_of_too_few_points(tool: Callable[[str], Any]) -> None:
     slope = tool("soak").slope
 
     assert (slope([]), slope([(1, 5)])) == (0.0, 0.0)
+
+
+def test_growth_is_between_the_middle_and_the_last_third(tool: Callable[[str], Any]) -> None:
+    """What happened in the first third does not count, and single peaks do not either."""
+    growth = tool("soak").growth_of_thirds
+
+    assert growth([(n, value) for n, value in enumerate([1, 5, 9, 10, 10, 10, 10, 99, 10])]) == 0
+    assert growth([(n, float(n)) for n in range(9)]) == 3.0
+    assert growth([(0, 1.0), (1, 9.0)]) == 0.0

@@ -1,0 +1,71 @@
+"""What a predecessor leaves, over a real socket pair of descriptors; whole take-overs are in tests/integration."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from interpose.errors import ConfigError
+from interpose.host.sockets import bind_unix
+from interpose.relay.succession import ask_predecessor, bequeath
+
+
+def answered(folder: Path, memory: dict[str, object]) -> object:
+    """Ask a predecessor that remembers this; what arrived."""
+    listen, admin = bind_unix(str(folder / "l.sock")), bind_unix(str(folder / "a.sock"))
+    admin.sock.setblocking(True)
+
+    def serve() -> None:
+        sock, _ = admin.sock.accept()
+        with sock:
+            sock.recv(4096)
+            bequeath(sock, listen, admin, 3.0, memory)
+            sock.recv(64)
+
+    thread = threading.Thread(target=serve, name="predecessor")
+    thread.start()
+    try:
+        found = ask_predecessor(str(folder / "a.sock"))
+        assert found is not None
+        assert found.estate.watchdog_interval == 3.0
+        found.ready()
+        found.estate.listen.sock.close()
+        found.estate.admin.sock.close()
+        return found.estate.memory
+    finally:
+        thread.join(10)
+        listen.close()
+        admin.close()
+
+
+@pytest.mark.parametrize("size", [0, 100, 1_000_000])
+def test_memory_of_any_size_arrives(tmp_path: Path, size: int) -> None:
+    """It may be more than one read of the socket brings."""
+    memory: dict[str, object] = {"requested": {f"c{number}": "x" * 50 for number in range(size // 50)}}
+    assert answered(tmp_path, memory) == memory
+
+
+def test_answer_that_ends_early_is_refused(tmp_path: Path) -> None:
+    """A predecessor that dies while it answers."""
+    admin = bind_unix(str(tmp_path / "a.sock"))
+    admin.sock.setblocking(True)
+
+    def serve() -> None:
+        sock, _ = admin.sock.accept()
+        with sock:
+            sock.recv(4096)
+            sock.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{")
+
+    thread = threading.Thread(target=serve, name="predecessor")
+    thread.start()
+    try:
+        with pytest.raises(ConfigError, match="cut short"):
+            ask_predecessor(str(tmp_path / "a.sock"))
+    finally:
+        thread.join(10)
+        admin.close()
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    """The first start has no predecessor."""
+    assert ask_predecessor(str(tmp_path / "a.sock")) is None
