@@ -6,8 +6,7 @@ The breaker counts what shows that the hook server does not work; a status it an
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
@@ -118,17 +117,16 @@ class HookClient:
 
     # -- calls
 
-    @contextmanager
-    def hold(self) -> Iterator[None]:
-        """Somebody may still call: until then the client is not retired."""
+    def hold(self) -> None:
+        """Somebody may still call: until `release` the client is not retired."""
         self._holders += 1
         self._idle.clear()
-        try:
-            yield
-        finally:
-            self._holders -= 1
-            if not self._holders:
-                self._idle.set()
+
+    def release(self) -> None:
+        """The end of a `hold`."""
+        self._holders -= 1
+        if not self._holders:
+            self._idle.set()
 
     async def call(
         self, point: HookPoint, message: bytes, *, metadata: Metadata = (), timeout: float, hurried: bool = False
@@ -141,9 +139,9 @@ class HookClient:
         ticket = self.breaker.enter(self._now())
         if ticket is None:
             raise HookCallError(Code.UNAVAILABLE, self._why_not(), Reason.OPEN)
+        self.hold()
         try:
-            with self.hold():
-                answer = await self._ask(point, message, metadata, timeout)
+            answer = await self._ask(point, message, metadata, timeout)
         except HookCallError as error:
             if error.is_answer:
                 self.breaker.succeeded(ticket)
@@ -156,8 +154,9 @@ class HookClient:
         except BaseException:
             self.breaker.abandoned(ticket)
             raise
+        finally:
+            self.release()
         self.breaker.succeeded(ticket)
-        self._condition.state(self._upstream.up)
         return answer
 
     def note_garbage(self, why: str) -> None:
@@ -168,16 +167,24 @@ class HookClient:
     async def _ask(self, point: HookPoint, message: bytes, metadata: Metadata, timeout: float) -> bytes:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
+        exchange = _Answer(_ANSWER_LIMIT + PREFIX)
+        # A timer instead of asyncio.timeout: there is one thing to wait for, and this is on the way of every pod.
+        timer = loop.call_at(deadline, exchange.expire)
         try:
-            conn = await self._connection(deadline)
-            async with asyncio.timeout_at(deadline):
-                wire = request_headers(point.rpc, metadata, max(deadline - loop.time(), 0.0))
-                reply = await self._client.exchange_on(conn, wire, frame(message), _Answer(_ANSWER_LIMIT + PREFIX))
+            conn = self._ready() or await self._connection(deadline)
+            wire = request_headers(point.rpc, metadata, max(deadline - loop.time(), 0.0))
+            reply = await self._client.exchange_on(conn, wire, frame(message), exchange)
         except TimeoutError:
             silent = ", not even HTTP/2 settings" if self._upstream.greeting else ""
             text = f"no answer within {timeout:.3g} s{silent}"
             raise HookCallError(Code.DEADLINE_EXCEEDED, text, Reason.TIMEOUT) from None
+        finally:
+            timer.cancel()
         return _answer_in(reply)
+
+    def _ready(self) -> ClientConnection | None:
+        """A connection with room, if there is one at this moment."""
+        return None if self._closed else self._upstream.connection()
 
     async def _connection(self, deadline: float) -> ClientConnection:
         """A connection with room. One that is away is waited for a moment, one that is slow until the deadline."""
@@ -253,6 +260,6 @@ def _answer_in(reply: RawReply) -> bytes:
         reason = Reason.TIMEOUT if status.code is Code.DEADLINE_EXCEEDED else Reason.REFUSED
         raise HookCallError(status.code, status.message[:_TEXT_LIMIT], reason)
     try:
-        return reply.message(_ANSWER_LIMIT)
+        return reply.message_of_ok(_ANSWER_LIMIT)
     except RpcError as error:
         raise HookCallError(error.code, error.message, Reason.BROKEN) from None

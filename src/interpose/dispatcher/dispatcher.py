@@ -9,8 +9,7 @@ budget. Each plugin sees the result of the ones before it; the request is edited
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 from interpose.config.settings import HookSettings
@@ -55,28 +54,20 @@ class Allowance:
         self._deadline = deadline
         self._now = now
         self._left = self._bounded(budget)
+        self._began = 0.0
 
     def _bounded(self, seconds: float) -> float:
         """At most half of what the caller has left: the rest is the runtime's, and the way back."""
         return seconds if self._deadline is None else min(seconds, max(self._deadline - self._now(), 0.0) / 2)
 
-    @contextmanager
-    def spending(self) -> Iterator[float]:
-        """While hooks run; gives the time at which they have to be done."""
-        began = self._now()
-        try:
-            yield began + self._bounded(self._left)
-        finally:
-            self._left = max(self._left - (self._now() - began), 0.0)
+    def begin(self) -> float:
+        """Hooks run from now on; gives the time at which they have to be done."""
+        self._began = self._now()
+        return self._began + self._bounded(self._left)
 
-
-@contextmanager
-def _held(plugins: Sequence[Plugin]) -> Iterator[None]:
-    """A plugin whose registration goes meanwhile can still be asked."""
-    with ExitStack() as stack:
-        for plugin in plugins:
-            stack.enter_context(plugin.caller.hold())
-        yield
+    def end(self) -> None:
+        """Hooks do not run any more."""
+        self._left = max(self._left - (self._now() - self._began), 0.0)
 
 
 class Dispatcher:
@@ -116,8 +107,15 @@ class Dispatcher:
         pre, post = self.plugins.at(row.pre), self.plugins.at(row.post)
         if not pre and not post and call.method.name != "CreateContainer":
             return await proceed()
-        with _held((*pre, *post)):
+        # A plugin whose registration goes meanwhile can still be asked.
+        callers = [plugin.caller for plugin in (*pre, *post)]
+        for caller in callers:
+            caller.hold()
+        try:
             return await self._hooked(call, proceed, row, pre, post)
+        finally:
+            for caller in callers:
+                caller.release()
 
     async def _hooked(
         self, call: Call, proceed: Proceed, row: HookedMethod, pre: Sequence[Plugin], post: Sequence[Plugin]
@@ -126,13 +124,13 @@ class Dispatcher:
         entered_with = call.body.data()
         subject: Subject | None = None
         try:
-            with time.spending() as until:
-                subject = await self._subject_in_time(call, pre, until)
-                if subject is not None and subject.carries(self._settings.skip_key, self._settings.skip_value):
-                    self.skipped += 1
-                    subject = None
-                elif subject is not None and row.pre is not None and pre:
-                    await self._before(call, row.pre, pre, subject, until)
+            until = time.begin()
+            subject = await self._subject_in_time(call, pre, until)
+            if subject is not None and subject.carries(self._settings.skip_key, self._settings.skip_value):
+                self.skipped += 1
+                subject = None
+            elif subject is not None and row.pre is not None and pre:
+                await self._before(call, row.pre, pre, subject, until)
         except HookFailure as failure:
             return self._refused(failure)
         except Exception as error:
@@ -140,6 +138,7 @@ class Dispatcher:
             if missed := self._first_that_must_see(row.pre, pre, error):
                 return self._refused(missed)
             call.body.restore(entered_with)
+        time.end()
         if subject is None or row.post is None or not post:
             return await proceed()
         try:
@@ -149,9 +148,8 @@ class Dispatcher:
             left = Reply(code=Code.CANCELLED, message="the caller left before the runtime answered")
             self._tell(row.post, post, subject, left, self._now() + self._settings.budget)
             raise
-        with time.spending() as until:
-            # They run to their end even if the caller leaves now.
-            await asyncio.shield(self._tell(row.post, post, subject, reply, until))
+        # They run to their end even if the caller leaves now.
+        await asyncio.shield(self._tell(row.post, post, subject, reply, time.begin()))
         return reply
 
     # -- who the call is about
@@ -226,18 +224,22 @@ class Dispatcher:
         metadata: Metadata = ((b"interpose-runtime-code", b"%d" % reply.code),)
         if reply.message:
             metadata += ((b"interpose-runtime-message", quote_message(reply.message)),)
+        for plugin in plugins:
+            plugin.caller.hold()
         work = self._tell_all(point, plugins, subject, metadata, until)
         return self.tasks.spawn(work, name=f"{point} of {subject.names}")
 
     async def _tell_all(
         self, point: HookPoint, plugins: Sequence[Plugin], subject: Subject, metadata: Metadata, until: float
     ) -> None:
-        with _held(plugins):
-            for plugin in plugins:
+        for plugin in plugins:
+            try:
                 failure = await self.asking.tell(point, plugin, subject, metadata, until)
-                if failure is not None and plugin.must_see:
-                    work = self._tell_again(point, plugin, subject, metadata)
-                    self.tasks.spawn(work, name=f"repeat {point} for {plugin.name}")
+            finally:
+                plugin.caller.release()
+            if failure is not None and plugin.must_see:
+                work = self._tell_again(point, plugin, subject, metadata)
+                self.tasks.spawn(work, name=f"repeat {point} for {plugin.name}")
 
     async def _tell_again(self, point: HookPoint, plugin: Plugin, subject: Subject, metadata: Metadata) -> None:
         """Off the path: the reply is long gone. A plugin that was replaced or removed meanwhile is told no more."""

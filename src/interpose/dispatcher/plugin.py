@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
@@ -23,7 +22,9 @@ class HookCaller(Protocol):
         self, point: HookPoint, message: bytes, *, metadata: Metadata = (), timeout: float, hurried: bool = False
     ) -> bytes: ...
 
-    def hold(self) -> AbstractContextManager[None]: ...
+    def hold(self) -> None: ...
+
+    def release(self) -> None: ...
 
     def note_garbage(self, why: str) -> None: ...
 

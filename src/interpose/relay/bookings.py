@@ -6,7 +6,6 @@ outcome is unknown is pending until the runtime is asked. None of it waits for a
 
 import logging
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,11 +24,10 @@ _ALIVE: Final = frozenset((ContainerState.RUNNING, ContainerState.UNKNOWN))
 class Step:
     """What one call does to the store. A subclass says what success means, and what the other outcomes do."""
 
-    def __init__(self, store: Store, sync: Synchronizer, call: Call, held: ExitStack) -> None:
+    def __init__(self, store: Store, sync: Synchronizer, call: Call) -> None:
         self.store = store
         self.sync = sync
         self.call = call
-        self.held = held  # what is closed when the call is over
         self.prepare(call.request)
 
     def prepare(self, request: Any) -> None:
@@ -43,6 +41,9 @@ class Step:
 
     def doubtful(self) -> None:
         """Nobody knows whether the runtime did it."""
+
+    def close(self) -> None:
+        """The call is over, and what it meant is written down."""
 
     @property
     def asked(self) -> Any:
@@ -58,13 +59,13 @@ class RunPod(Step):
         asked = self.asked
         parents = (request.config.linux.cgroup_parent, asked.config.linux.cgroup_parent)
         _annotate(request.config.annotations, parent_note(*parents))
-        self._pod = convert.pod_of_request(request, asked)
+        self._sent, self._asked = request, asked
 
     def done(self, response: Any) -> None:
-        self.store.put_pod(replace(self._pod, id=response.pod_sandbox_id))
+        self.store.put_pod(convert.pod_of_request(self._sent, self._asked, response.pod_sandbox_id))
 
     def doubtful(self) -> None:
-        _pend(self, self._pod)
+        _pend(self, convert.pod_of_request(self._sent, self._asked))
 
 
 class CreateContainer(Step):
@@ -80,7 +81,10 @@ class CreateContainer(Step):
         self._pod_known = pod is not None
         self._placed = pod is not None and container.cgroup_parent != pod.cgroup_parent
         self._uid = pod.uid if pod is not None else request.sandbox_config.metadata.uid
-        self._question = self.held.enter_context(self.store.asking(container.pod_id))
+        self._question = self.store.ask(container.pod_id)
+
+    def close(self) -> None:
+        self.store.answered(self._question)
 
     def done(self, response: Any) -> None:
         if self._pod_known and not self._question.stale:

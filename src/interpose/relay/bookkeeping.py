@@ -1,12 +1,12 @@
 """Records of what passes: the last interceptor of the chain, which sees each call as the runtime gets it.
 
-Nothing here delays a call or changes its outcome. The one thing it writes is the annotation that keeps what was
+Nothing here delays a call or changes its outcome: records are written when the reply is out, and before anything else
+is read. The one thing it writes is the annotation that keeps what was
 requested (see `store.requested`). What a call means for the records is said in `bookings`.
 """
 
 import logging
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Final
 
 from interpose.relay.bookings import STEPS, Step
@@ -33,19 +33,25 @@ class Bookkeeper:
 
     async def intercept(self, call: Call, proceed: Proceed) -> Reply:
         """Let the call pass and note what became of it."""
-        with ExitStack() as held:
-            try:
-                step = STEPS[call.method.name](self._store, self._sync, call, held)
-            except Unreadable:
-                return await proceed()
-            try:
-                reply = await proceed()
-            except BaseException:
-                # The caller left, or we are going down: what was sent was sent.
-                _safely(step.doubtful)
-                raise
-            _safely(lambda: _conclude(step, reply))
-            return reply
+        try:
+            step = STEPS[call.method.name](self._store, self._sync, call)
+        except Unreadable:
+            return await proceed()
+        try:
+            reply = await proceed()
+        except BaseException:
+            # The caller left, or we are going down: what was sent was sent.
+            _safely(step.doubtful)
+            _safely(step.close)
+            raise
+        # Nobody asks before the next call is read, and the caller need not wait for it.
+        call.afterwards(lambda: _settle(step, reply))
+        return reply
+
+
+def _settle(step: Step, reply: Reply) -> None:
+    _safely(lambda: _conclude(step, reply))
+    _safely(step.close)
 
 
 def _conclude(step: Step, reply: Reply) -> None:

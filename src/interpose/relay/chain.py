@@ -24,6 +24,11 @@ class Chain:
     def __init__(self, interceptors: Sequence[Interceptor]) -> None:
         self.interceptors = tuple(interceptors)
         self.errors: Counter[tuple[str, str, str]] = Counter()  # (interceptor, method, before|after)
+        self._of: dict[str, list[Interceptor]] = {}  # who has which method, from one `arrange` to the next
+
+    def arrange(self) -> None:
+        """Ask the interceptors again which methods they have."""
+        self._of.clear()
 
     @property
     def methods(self) -> frozenset[str]:
@@ -32,8 +37,13 @@ class Chain:
 
     async def run(self, call: Call, last: Last, *, below: Interceptor | None = None) -> Reply:
         """Pass the call through the interceptors of its method (those below one of them) and then to `last`."""
-        start = self.interceptors.index(below) + 1 if below is not None else 0
-        chain = [one for one in self.interceptors[start:] if call.method.name in one.methods]
+        name = call.method.name
+        chain = self._of.get(name)
+        if chain is None:
+            chain = self._of[name] = [one for one in self.interceptors if name in one.methods]
+        if below is not None:
+            start = self.interceptors.index(below) + 1
+            chain = [one for one in chain if self.interceptors.index(one) >= start]
         return await self._step(call, chain, 0, last)
 
     async def _step(self, call: Call, chain: list[Interceptor], index: int, last: Last) -> Reply:

@@ -8,7 +8,7 @@ to interceptors like one in an unknown encoding: they may refuse it, otherwise i
 import asyncio
 from collections.abc import Callable
 
-from interpose.h2.headers import Headers, encode
+from interpose.h2.headers import Headers
 from interpose.h2.stream import NOWHERE, Stream
 from interpose.relay.chain import Chain
 from interpose.relay.interceptor import Body, Call, Direction, Interceptor, Reply
@@ -24,11 +24,11 @@ from interpose.rpc.framing import (
     PREFIX,
     RESPONSE_HEADERS,
     Messages,
-    format_timeout,
     frame,
     parse_timeout,
     request_headers,
     status_trailers,
+    timeout_field,
     too_large,
 )
 from interpose.rpc.status import Code, RpcError
@@ -103,7 +103,7 @@ class Collector:
         if error is not None:
             return Reply(code=error.code, message=error.message, raw=raw)
         try:
-            message = raw.message(self.limit)
+            message = raw.message_of_ok(self.limit)
         except RpcError as unreadable:
             return Reply(code=0, body=Body(b"", CriParser(method.response), unreadable=str(unreadable)), raw=raw)
         return Reply(code=0, body=Body(message, CriParser(method.response)), raw=raw)
@@ -126,6 +126,7 @@ class Collected:
         seconds = parse_timeout(timeout) if timeout is not None else None
         self._deadline = None if seconds is None else owner.now() + seconds
         self._sent_body = b""
+        self._afterwards: list[Callable[[], None]] = []
         stream.sink = self
 
     # -- collecting
@@ -185,6 +186,8 @@ class Collected:
             raise
         finally:
             owner.hub.flush()
+            for act in self._afterwards:
+                act()
 
     async def _through_chain(self) -> Reply:
         owner = self._owner
@@ -193,9 +196,10 @@ class Collected:
             method=self._method,
             path=self._headers.path,
             body=Body(message, CriParser(self._method.request), unreadable=unreadable),
-            metadata=[item for item in self._headers.items() if not item[0].startswith(b":")],
+            metadata=lambda: [item for item in self._headers.items() if not item[0].startswith(b":")],
             peer=self._peer,
             deadline=self._deadline,
+            afterwards=self._afterwards,
         )
         if not unreadable:
             self._show(Direction.REQUEST, message)
@@ -231,9 +235,9 @@ class Collected:
             left = self._deadline - owner.now()
             if left <= 0:
                 return Reply(code=Code.DEADLINE_EXCEEDED, message="deadline passed before the call was sent on")
-            wire = _rewritten(self._headers, {b"grpc-timeout": format_timeout(left)}, len(body) != len(self._sent_body))
+            wire = _rewritten(self._headers, timeout_field(left), len(body) != len(self._sent_body))
         elif len(body) != len(self._sent_body):
-            wire = _rewritten(self._headers, {}, True)
+            wire = _rewritten(self._headers, b"", True)
         client = Client(self._route.upstream, owner.hub, limit=owner.limit + PREFIX)
         return owner.reply(await client.exchange(wire, body), self._method)
 
@@ -243,7 +247,7 @@ class Collected:
         stream, raw, stats = self._stream, reply.raw, self._stream.call
         code = Code(reply.code)
         message = reply.body.data() if reply.body is not None and reply.body.readable else None
-        if message is not None:
+        if message is not None and self._number:
             self._show(Direction.REPLY, message)
         self._end(code)
         if raw is None or raw.failure is not None:
@@ -254,7 +258,8 @@ class Collected:
         else:
             body = raw.body
             # Nearly always these are the bytes that came; only a compressed reply has to be opened again to know.
-            if message is not None and (framed := frame(message)) != body:
+            looked_at = reply.body is not None and not reply.body.untouched
+            if looked_at and message is not None and (framed := frame(message)) != body:
                 body = body if message == _message_of(raw, self._owner.limit) else framed
             headers, trailers = _blocks(raw, resized=len(body) != len(raw.body))
         if stats is not None:
@@ -278,7 +283,7 @@ class Collected:
 
 def _blocks(raw: RawReply, *, resized: bool) -> tuple[bytes, bytes]:
     """The header blocks of a reply as they came; empty where there was none."""
-    headers = b"" if raw.headers is None else _rewritten(raw.headers, {}, True) if resized else raw.headers.wire
+    headers = b"" if raw.headers is None else _rewritten(raw.headers, b"", True) if resized else raw.headers.wire
     # A body that ends by itself has no trailers: HTTP, not gRPC, but it passes.
     trailers = b"" if raw.trailers is None or raw.trailers is raw.headers else raw.trailers.wire
     return headers, trailers
@@ -297,12 +302,12 @@ def _method_of(route: Route) -> Method:
     return route.method
 
 
-def _rewritten(headers: Headers, values: dict[bytes, bytes], resized: bool) -> bytes:
-    """The block with some values replaced, and without a content-length that no longer holds."""
+def _rewritten(headers: Headers, timeout: bytes, resized: bool) -> bytes:
+    """The block with another grpc-timeout, if there is one, and without a content-length that no longer holds."""
     parts = []
     for field in headers.fields:
-        if field.name in values:
-            parts.append(encode([(field.name, values[field.name])]))
+        if timeout and field.name == b"grpc-timeout":
+            parts.append(timeout)
         elif not (resized and field.name == b"content-length"):
             parts.append(field.wire)
     return b"".join(parts)

@@ -63,6 +63,11 @@ class Body:
         """Whether the plain bytes are known; not so behind an encoding nobody knows."""
         return not self._unreadable
 
+    @property
+    def untouched(self) -> bool:
+        """Whether nobody has as much as looked into it, so that it is as it came."""
+        return self._message is None and self._raw is self.received
+
     def original(self) -> Any:
         """A parsed copy of the message as it came; for whoever has to know what was asked for. Raises Unreadable."""
         if self._unreadable:
@@ -85,7 +90,7 @@ class Body:
 class Call:
     """A call on its way to the runtime."""
 
-    __slots__ = ("body", "deadline", "metadata", "method", "origin", "path", "peer")
+    __slots__ = ("_afterwards", "_metadata", "body", "deadline", "method", "origin", "path", "peer")
 
     def __init__(
         self,
@@ -93,18 +98,32 @@ class Call:
         method: Method,
         path: bytes,
         body: Body,
-        metadata: Sequence[tuple[bytes, bytes]] = (),
+        metadata: Callable[[], Sequence[tuple[bytes, bytes]]] = tuple,
         peer: Any = None,
         deadline: float | None = None,
         origin: str = CLIENT,
+        afterwards: list[Callable[[], None]] | None = None,
     ) -> None:
         self.method = method
         self.path = path
         self.body = body
-        self.metadata = metadata
+        self._metadata = metadata
         self.peer = peer
         self.deadline = deadline  # on the loop's clock; None: the caller waits for ever
         self.origin = origin  # CLIENT, or the name of the part of ours that made the call
+        self._afterwards = afterwards
+
+    @property
+    def metadata(self) -> Sequence[tuple[bytes, bytes]]:
+        """All fields of the request but the pseudo-header ones."""
+        return self._metadata()
+
+    def afterwards(self, act: Callable[[], None]) -> None:
+        """Do this when the reply has been written, and before anything else is read. It must not raise."""
+        if self._afterwards is None:
+            act()
+        else:
+            self._afterwards.append(act)
 
     @property
     def request(self) -> Any:

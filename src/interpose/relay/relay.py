@@ -60,6 +60,7 @@ class Relay:
     def refresh(self) -> None:
         """Ask the subscribers again which methods they want. Calls in flight go on as they began."""
         chain = self.collector.chain
+        chain.arrange()
         subscribers: list[Interceptor | StreamEditor | Tap] = [
             *chain.interceptors,
             *self.editors.editors,

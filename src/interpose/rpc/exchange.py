@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from interpose.h2.errors import ErrorCode
 from interpose.h2.headers import Headers
 from interpose.h2.stream import NOWHERE, Stream
-from interpose.rpc.framing import Messages, decompress, too_large
+from interpose.rpc.framing import PREFIX, Messages, decompress, too_large
 from interpose.rpc.status import Code, RpcError, code_of_http, code_of_reset, parse_code, unquote_message
 
 
@@ -24,13 +24,22 @@ class RawReply:
         """The error this reply means, or None for OK."""
         if self.failure is not None:
             return self.failure
+        if self.trailers is not None and self.trailers.grpc_code == 0:
+            return None
         return status_of(self.trailers)
 
     def message(self, limit: int) -> bytes:
         """The one message of a unary reply. Raises RpcError if it carries another status than OK."""
         if (error := self.status) is not None:
             raise error
-        messages = Messages(limit).feed(self.body)
+        return self.message_of_ok(limit)
+
+    def message_of_ok(self, limit: int) -> bytes:
+        """The same for a reply whose status is known to be OK."""
+        body = self.body
+        if body[:1] == b"\x00" and int.from_bytes(body[1:PREFIX], "big") == len(body) - PREFIX <= limit:
+            return body[PREFIX:]  # one message, whole and plain: what all but a few are
+        messages = Messages(limit).feed(body)
         if len(messages) != 1:
             raise RpcError(Code.INTERNAL, f"unary reply has {len(messages)} messages")
         compressed, message = messages[0]
@@ -78,6 +87,11 @@ class Exchange:
     def _finish(self, trailers: Headers | None, failure: RpcError | None = None) -> None:
         if not self.reply.done():
             self.reply.set_result(RawReply(self._headers, bytes(self._body), trailers, failure))
+
+    def expire(self) -> None:
+        """Time is up: whoever waits for the reply gets a TimeoutError."""
+        if not self.reply.done():
+            self.reply.set_exception(TimeoutError())
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
         if end:

@@ -1,9 +1,10 @@
 """gRPC inside HTTP/2: length-prefixed messages, their compression, timeouts, and the few header blocks we write."""
 
 import zlib
+from functools import lru_cache
 from typing import Final
 
-from interpose.h2.headers import encode, make_field
+from interpose.h2.headers import encode, make_field, name_prefix
 from interpose.rpc.status import Code, RpcError, quote_message
 
 PREFIX: Final = 5
@@ -107,10 +108,22 @@ def request_headers(
     timeout: float | None = None,
 ) -> bytes:
     """The headers of a call of our own."""
-    fields = [_METHOD, _SCHEME, make_field(b":path", path).wire, _AUTHORITY, _CONTENT_TYPE, _TE]
+    wire = _beginning(path)
     if timeout is not None:
-        fields.append(make_field(b"grpc-timeout", format_timeout(timeout)).wire)
-    return b"".join(fields) + encode(list(metadata))
+        wire += timeout_field(timeout)
+    return wire + encode(list(metadata)) if metadata else wire
+
+
+def timeout_field(seconds: float) -> bytes:
+    """A grpc-timeout on the wire. Every call has its own, so it is put together by hand."""
+    value = format_timeout(seconds)
+    return _TIMEOUT_NAME + bytes((len(value),)) + value
+
+
+@lru_cache(maxsize=128)
+def _beginning(path: bytes) -> bytes:
+    """All that calls of one method have in common; methods are few."""
+    return b"".join((_METHOD, _SCHEME, make_field(b":path", path).wire, _AUTHORITY, _CONTENT_TYPE, _TE))
 
 
 _METHOD: Final = make_field(b":method", b"POST").wire
@@ -118,3 +131,4 @@ _SCHEME: Final = make_field(b":scheme", b"http").wire
 _AUTHORITY: Final = make_field(b":authority", b"localhost").wire
 _CONTENT_TYPE: Final = make_field(b"content-type", b"application/grpc").wire
 _TE: Final = make_field(b"te", b"trailers").wire
+_TIMEOUT_NAME: Final = name_prefix(b"grpc-timeout")

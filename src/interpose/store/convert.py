@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 
 from interpose.api import cri_pb2 as cri
 from interpose.model.pod import Container, ContainerState, Pod
-from interpose.model.resources import SCALARS, LinuxResources, nothing
+from interpose.model.resources import NO_RESOURCES, SCALARS, LinuxResources, nothing
 from interpose.store.info import Info, read_info, without_defaults
 from interpose.store.pending import UID_LABEL
 from interpose.store.requested import ANNOTATION, requested_parent, requested_resources
@@ -68,6 +68,8 @@ class FoundContainer:
 
 def to_resources(message: cri.LinuxContainerResources) -> LinuxResources:
     """The value of a message."""
+    if not message.ByteSize():
+        return NO_RESOURCES
     values: dict[str, Any] = {name: getattr(message, name) for name in SCALARS}
     values["hugepage_limits"] = tuple((one.page_size, one.limit) for one in message.hugepage_limits)
     values["unified"] = _plain(message.unified)
@@ -77,11 +79,11 @@ def to_resources(message: cri.LinuxContainerResources) -> LinuxResources:
 # -- requests: the record that what is sent on will have; its id is not known yet
 
 
-def pod_of_request(sent: cri.RunPodSandboxRequest, asked: cri.RunPodSandboxRequest) -> Pod:
-    """The pod of a request as it goes to the runtime, and as it came."""
+def pod_of_request(sent: cri.RunPodSandboxRequest, asked: cri.RunPodSandboxRequest, pod_id: str = "") -> Pod:
+    """The pod of a request as it goes to the runtime, and as it came; the id if the runtime gave it one."""
     config, meta = sent.config, sent.config.metadata
     return Pod(
-        id="",
+        id=pod_id,
         name=meta.name,
         uid=meta.uid,
         namespace=meta.namespace,

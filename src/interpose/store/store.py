@@ -141,15 +141,24 @@ class Store:
                 self.remove_container(one)
         return before - len(self._pods) - len(self._containers)
 
-    @contextmanager
-    def asking(self, ref: str) -> Iterator[Question]:
-        """While the runtime is asked about this pod or container: the question says whether the answer still holds."""
+    def ask(self, ref: str) -> Question:
+        """The runtime is asked about this pod or container: the question says whether its answer still holds."""
         question = Question(ref)
         self._questions.add(question)
+        return question
+
+    def answered(self, question: Question) -> None:
+        """The runtime has answered; the question is forgotten."""
+        self._questions.discard(question)
+
+    @contextmanager
+    def asking(self, ref: str) -> Iterator[Question]:
+        """`ask` and `answered` around a block."""
+        question = self.ask(ref)
         try:
             yield question
         finally:
-            self._questions.discard(question)
+            self.answered(question)
 
     def disturb(self, ref: str) -> None:
         """Something happened to an object, known or not: answers about it that are on their way are stale."""

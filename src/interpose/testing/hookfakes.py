@@ -1,8 +1,7 @@
 """Parts of the dispatcher without sockets: plugins made of functions, a look-up made of dictionaries."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from interpose.config.settings import HookSettings
@@ -38,14 +37,13 @@ class FakeCaller:
         self.garbage: list[str] = []
         self.gate: asyncio.Event | None = None  # if set, answers wait for it
 
-    @contextmanager
-    def hold(self) -> Iterator[None]:
+    def hold(self) -> None:
         """Note who may still call."""
         self.holders += 1
-        try:
-            yield
-        finally:
-            self.holders -= 1
+
+    def release(self) -> None:
+        """Note who will not."""
+        self.holders -= 1
 
     async def call(
         self, point: HookPoint, message: bytes, *, metadata: Metadata = (), timeout: float, hurried: bool = False

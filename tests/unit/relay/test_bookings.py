@@ -1,6 +1,5 @@
 """What single calls mean for the records, where the whole path does not show it."""
 
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -45,8 +44,7 @@ def step_of(store: Store, request: Any, *, asked: Any = None, origin: str = CLIE
     body.message.CopyFrom(request)
     call = Call(method=METHODS[name], path=b"", body=body, origin=origin)
     sync: Any = Asked()
-    with ExitStack() as held:
-        return STEPS[name](store, sync, call, held), sync
+    return STEPS[name](store, sync, call), sync
 
 
 def store_with(state: ContainerState = ContainerState.CREATED) -> Store:

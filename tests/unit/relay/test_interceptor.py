@@ -1,10 +1,12 @@
 """Bodies: parsed when asked for, sent as they came unless changed."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from interpose.relay.interceptor import Body, Reply, Unreadable, refusal
+from interpose.relay.interceptor import Body, Call, Reply, Unreadable, refusal
+from interpose.relay.methods import METHODS
 
 
 class Words:
@@ -81,3 +83,24 @@ def test_failed_reply_has_no_message() -> None:
     with pytest.raises(Unreadable):
         reply.response  # noqa: B018
     assert Reply(code=0, body=Body(b"x y", Words())).response == [b"x", b"y"]
+
+
+def test_body_is_untouched_until_somebody_looks() -> None:
+    """Looking is enough: what is in the parsed message may have been changed."""
+    body = Body(b"raw", Words())
+    assert body.untouched
+    assert body.message is not None
+    assert not body.untouched
+
+
+def test_what_is_done_afterwards_waits_for_the_reply() -> None:
+    """Without anybody who sends one it is done at once."""
+    done: list[str] = []
+    later: list[Callable[[], None]] = []
+    method, body = METHODS["Version"], Body(b"", Words())
+    Call(method=method, path=b"", body=body, afterwards=later).afterwards(lambda: done.append("late"))
+    assert done == []
+    Call(method=method, path=b"", body=body).afterwards(lambda: done.append("now"))
+    for act in later:
+        act()
+    assert done == ["now", "late"]
