@@ -45,19 +45,23 @@ class Asking:
         self, point: HookPoint, plugins: Sequence[Plugin], subject: Subject, until: float
     ) -> tuple[Change, ...]:
         """Every change that all plugins together make, in order. Raises HookFailure for one under Fail."""
-        asked = subject.copy()
+        asked = subject.asked
         made: list[Change] = []
         owners: dict[str, Plugin] = {}
         for plugin in plugins:
-            if not _wants(plugin, subject):
+            if not subject.selected_by(plugin.server.selector):
                 continue
             answered = await self._ask(point, plugin, asked, (), until)
             if isinstance(answered, str):
                 if plugin.must_see:
                     raise HookFailure(plugin, point, answered)
                 continue
+            if not answered.changes and not answered.refused:
+                continue
             answered = self._without_skip_key(answered)
             self._account(point, plugin, subject, answered, owners)
+            if not made:
+                asked = subject.copy()  # what Post hooks are told stays as it was
             advance(asked, answered.changes)
             made += answered.changes
         return tuple(made)
@@ -77,7 +81,7 @@ class Asking:
         self, point: HookPoint, plugin: Plugin, subject: Subject, metadata: Metadata, until: float
     ) -> str | None:
         """Tell a plugin what has happened; what it answers does not matter. Returns what went wrong."""
-        if not _wants(plugin, subject):
+        if not subject.selected_by(plugin.server.selector):
             return None
         answered = await self._ask(point, plugin, subject.asked, metadata, until)
         return answered if isinstance(answered, str) else None
@@ -98,7 +102,10 @@ class Asking:
             )
             if len(answer) > _ANSWER_LIMIT + 2 * len(message):
                 raise BadAnswerError(f"it has {len(answer)} bytes, for a question of {len(message)}")
-            merged = _NOTHING if point.is_post else merge(asked, response_class(point).FromString(answer))
+            if not answer or point.is_post:
+                merged = _NOTHING
+            else:
+                merged = merge(asked, response_class(point).FromString(answer))
         except HookCallError as error:
             return self._failed(point, plugin, error.reason, f"{error.code.name}: {error.message}", began)
         except BadAnswerError as error:
@@ -162,11 +169,6 @@ class Asking:
 
 
 _NOTHING: Final = Merged(changes=(), refused=())
-
-
-def _wants(plugin: Plugin, subject: Subject) -> bool:
-    pod = subject.pod
-    return plugin.server.selector.matches(pod.namespace, pod.labels, pod.runtime_handler)
 
 
 def _some(texts: Sequence[str], between: str) -> str:

@@ -172,7 +172,7 @@ def _says_nothing(sent: Any, answer: Any) -> bool:
 
     Submessages are compared whole. One with a field we do not know may differ in that alone; the rows decide then.
     """
-    if not answer.ListFields():
+    if not answer.ByteSize():
         return True
     if answer.clear:
         return False

@@ -6,25 +6,41 @@ keeps its bytes in the request.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from interpose.hookapi.messages import ContainerResourceHookRequest, LinuxContainerResources, PodSandboxHookRequest
+from interpose.hookapi.messages import (
+    ContainerResourceHookRequest,
+    LinuxContainerResources,
+    PodSandboxHookRequest,
+    PodSandboxMetadata,
+)
+from interpose.hookapi.registration import EVERY_POD, Selector
 from interpose.model.pod import Container, Pod
 from interpose.model.resources import SCALARS, LinuxResources
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """A pod, or a container of it. `asked` is the message for hook servers; everything else is for choosing them."""
 
-    asked: Any
-    pod: Pod
-    container: str = ""  # its name; empty for a pod
+    __slots__ = ("_annotations", "_labels", "asked", "container", "runtime_handler")
+
+    def __init__(self, asked: Any, runtime_handler: str, container: str | None = None) -> None:
+        self.asked = asked
+        self.runtime_handler = runtime_handler
+        self.container = container  # its name; None for a pod
+        about_pod = container is None
+        self._labels = asked.labels if about_pod else asked.pod_labels
+        self._annotations = asked.annotations if about_pod else asked.pod_annotations
 
     def carries(self, key: str, value: str) -> bool:
         """Whether the pod has this label or annotation."""
-        return bool(key) and value in (self.pod.labels.get(key), self.pod.annotations.get(key))
+        return bool(key) and value in (self._labels.get(key), self._annotations.get(key))
+
+    def selected_by(self, selector: Selector) -> bool:
+        """Whether a hook server with this selector is asked about it."""
+        return selector is EVERY_POD or selector.matches(
+            self.asked.pod_meta.namespace, self._labels, self.runtime_handler
+        )
 
     def copy(self) -> Any:
         """A message of its own for whoever changes it."""
@@ -35,20 +51,27 @@ class Subject:
     @property
     def names(self) -> dict[str, str]:
         """For log lines."""
-        pod = f"{self.pod.namespace}/{self.pod.name}"
-        return {"pod": pod, "container": self.container} if self.container else {"pod": pod}
+        meta = self.asked.pod_meta
+        pod = f"{meta.namespace}/{meta.name}"
+        return {"pod": pod} if self.container is None else {"pod": pod, "container": self.container}
 
 
 def pod_to_run(request: Any) -> Subject:
-    """The pod of a RunPodSandbox."""
+    """The pod of a RunPodSandbox. Values go from message to message, without records in between."""
     config = request.config
-    pod = pod_of_config("", config, request.runtime_handler)
-    message = _pod_message(pod)
-    if config.linux.HasField("overhead"):
-        _copy(config.linux.overhead, message.overhead)
-    if config.linux.HasField("resources"):
-        _copy(config.linux.resources, message.resources)
-    return Subject(asked=message, pod=pod)
+    meta, linux = config.metadata, config.linux
+    message = PodSandboxHookRequest(
+        pod_meta=PodSandboxMetadata(name=meta.name, uid=meta.uid, namespace=meta.namespace, attempt=meta.attempt),
+        runtime_handler=request.runtime_handler,
+        labels=config.labels,
+        annotations=config.annotations,
+        cgroup_parent=linux.cgroup_parent,
+    )
+    if linux.HasField("overhead"):
+        _copy(linux.overhead, message.overhead)
+    if linux.HasField("resources"):
+        _copy(linux.resources, message.resources)
+    return Subject(message, request.runtime_handler)
 
 
 def known_pod(pod: Pod) -> Subject:
@@ -56,7 +79,7 @@ def known_pod(pod: Pod) -> Subject:
     message = _pod_message(pod)
     write_resources(pod.overhead, message.overhead)
     write_resources(pod.resources, message.resources)
-    return Subject(asked=message, pod=pod)
+    return Subject(message, pod.runtime_handler)
 
 
 def container_to_create(request: Any, pod: Pod) -> Subject:
@@ -72,7 +95,7 @@ def container_to_create(request: Any, pod: Pod) -> Subject:
     if config.linux.HasField("resources"):
         _copy(config.linux.resources, message.container_resources)
     message.container_envs.update(text_envs((env.key, env.value) for env in config.envs))
-    return Subject(asked=message, pod=pod, container=config.metadata.name)
+    return Subject(message, pod.runtime_handler, config.metadata.name)
 
 
 def known_container(container: Container, pod: Pod) -> Subject:
@@ -86,7 +109,7 @@ def known_container(container: Container, pod: Pod) -> Subject:
     message.container_resources.SetInParent()
     write_resources(container.resources, message.container_resources)
     message.container_envs.update(text_envs(container.envs))
-    return Subject(asked=message, pod=pod, container=container.name)
+    return Subject(message, pod.runtime_handler, container.name)
 
 
 def container_to_update(request: Any, container: Container, pod: Pod) -> Subject:

@@ -10,6 +10,7 @@ PodSandboxHookResponse = hook_pb2.PodSandboxHookResponse
 ContainerResourceHookRequest = hook_pb2.ContainerResourceHookRequest
 ContainerResourceHookResponse = hook_pb2.ContainerResourceHookResponse
 LinuxContainerResources = hook_pb2.LinuxContainerResources
+PodSandboxMetadata = hook_pb2.PodSandboxMetadata
 
 
 def request_class(point: HookPoint) -> Any:

@@ -102,8 +102,8 @@ class FakeHookServer:
 
     async def _handle(self, point: HookPoint, message: bytes, context: ServerContext) -> bytes:
         request = request_class(point).FromString(message)
-        metadata = tuple(context.metadata)
         if self._keep:
+            metadata = tuple(context.metadata)
             timeout = dict(metadata).get(b"grpc-timeout")
             left = parse_timeout(timeout) if timeout is not None else None
             self.calls.append(Asked(point=point, request=request, metadata=metadata, timeout=left))
@@ -137,18 +137,19 @@ def _wire(point: HookPoint, given: Given) -> bytes:
 
 def echo(request: Any) -> Any:
     """The answer of a koordlet that changes nothing: every field that an answer has, as it was asked."""
-    response = response_to(request)
-    known = response.DESCRIPTOR.fields_by_name
-    for field, value in request.ListFields():
-        if field.name not in known:
-            continue
-        if field.message_type is None:
-            setattr(response, field.name, value)
-        elif field.message_type.GetOptions().map_entry:
-            getattr(response, field.name).update(value)
-        else:
-            getattr(response, field.name).CopyFrom(value)
-    return response
+    if isinstance(request, PodSandboxHookRequest):
+        return PodSandboxHookResponse(
+            labels=request.labels,
+            annotations=request.annotations,
+            cgroup_parent=request.cgroup_parent,
+            resources=request.resources if request.HasField("resources") else None,
+        )
+    return ContainerResourceHookResponse(
+        container_annotations=request.container_annotations,
+        container_resources=request.container_resources if request.HasField("container_resources") else None,
+        pod_cgroup_parent=request.pod_cgroup_parent,
+        container_envs=request.container_envs,
+    )
 
 
 def response_to(request: Any) -> Any:
