@@ -186,8 +186,12 @@ class Collected:
             raise
         finally:
             owner.hub.flush()
-            for act in self._afterwards:
+            afterwards, self._afterwards[:] = tuple(self._afterwards), ()
+            for act in afterwards:
                 act()
+            # Stream, task and call hold each other; without this each call would wait for the collector of cycles.
+            stream.sink = NOWHERE
+            self._task = None
 
     async def _through_chain(self) -> Reply:
         owner = self._owner

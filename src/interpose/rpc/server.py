@@ -78,6 +78,9 @@ class ServerCall:
             if timer is not None:
                 timer.cancel()
             self._hub.flush()
+            # Stream, task and call hold each other; without this each call would wait for the collector of cycles.
+            stream.sink = NOWHERE
+            self._task = None
 
     def _expire(self) -> None:
         self._expired = True
