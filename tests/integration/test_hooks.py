@@ -381,6 +381,29 @@ async def test_kubelet_sees_what_it_asked_for(hooked: HookStack, plugin: FakeHoo
     assert hooked.runtime.state.container(container).resources.cpu_shares == 3
 
 
+async def test_kubelet_sees_what_it_asked_for_before_the_store_is_in_step(
+    scratch: Path, plugin: FakeHookServer
+) -> None:
+    """A relay that has just been restarted reads it from the annotation in the runtime's answer."""
+    runtime = FakeRuntime()
+    plugin.answers[HookPoint.PRE_CREATE_CONTAINER] = set_shares(2)
+    (scratch / "hookserver.d").mkdir()
+    register(scratch / "hookserver.d", "plugin", scratch / "plugin.sock")
+    async with hook_stack(scratch, runtime=runtime) as first:
+        container = await create(first, await run(first))
+    stall = runtime.stall("ListPodSandbox")
+    async with hook_stack(scratch, runtime=runtime) as second:
+        status = (await second.call(cri.ContainerStatusRequest(container_id=container))).status
+        assert status.resources.linux.cpu_shares == 102
+        assert not second.built.store.containers
+        stall.release()
+        await eventually(lambda: second.built.sync.in_step, "the store to be in step")
+        second.hooks.tick()
+        assert second.built.settled
+        status = (await second.call(cri.ContainerStatusRequest(container_id=container))).status
+        assert status.resources.linux.cpu_shares == 102
+
+
 async def test_event_streams_from_before_hooks_begin_anew(node: HookStack, plugin: FakeHookServer) -> None:
     """A stream that began as a pass-through cannot be corrected, so its client is asked to subscribe again."""
     plugin.answers[HookPoint.PRE_CREATE_CONTAINER] = set_shares(2)

@@ -51,6 +51,7 @@ class Interceptors:
         self._runtime = runtime
         self._tasks = TaskBag()
         self._started = False
+        self.settled = False  # whether the store was in step once
         self.store = Store()
         self._calls = OwnCalls(relay, "store")
         self.sync = Synchronizer(self.store, self._calls)
@@ -63,7 +64,9 @@ class Interceptors:
         reports = not settings.report_real_resources
         relay.subscribe(
             [
-                *([Reporting(self._diverging)] if reports else []),  # first: the others see what the runtime says
+                *(
+                    [Reporting(self._diverging, self._looked_up)] if reports else []
+                ),  # first: the others see what the runtime says
                 self.dispatcher,
                 *policies,  # they see what hook servers asked for
                 self._bookkeeper,  # last: it sees what the runtime gets
@@ -78,6 +81,9 @@ class Interceptors:
 
     def _diverging(self) -> Mapping[str, Container]:
         return self.store.diverging
+
+    def _looked_up(self) -> Mapping[str, Container] | None:
+        return None if self.settled else self.store.containers
 
     def _connect(self, server: HookServer) -> HookCaller:
         client = HookClient(server.endpoint, name=server.name, hub=self._hub)
@@ -122,6 +128,9 @@ class Interceptors:
 
     def tick(self) -> None:
         """A second has passed."""
+        if not self.settled and self.sync.in_step:
+            self.settled = True
+            self._relay.refresh()
         self._exits.tick()
         for client in self._clients():
             client.tick()

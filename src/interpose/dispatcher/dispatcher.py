@@ -74,6 +74,7 @@ class Dispatcher:
     """Runs hooks. `allowed` tells the CPUs and memory nodes below a cgroup parent."""
 
     name = "hooks"
+    tidy = True  # whatever goes wrong, it restores the request itself
 
     def __init__(
         self,

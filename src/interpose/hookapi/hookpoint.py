@@ -7,6 +7,7 @@ plugin authors know it: `Pre` before the runtime is called, `Post` after its ans
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from types import MappingProxyType
 
 SERVICE = "runtime.v1alpha1.RuntimeHookService"
@@ -23,17 +24,17 @@ class HookPoint(StrEnum):
     PRE_UPDATE_CONTAINER_RESOURCES = "PreUpdateContainerResources"
     POST_STOP_CONTAINER = "PostStopContainer"
 
-    @property
+    @cached_property
     def rpc(self) -> bytes:
         """The `:path` of the hook server's method."""
         return f"/{SERVICE}/{self.value}Hook".encode()
 
-    @property
+    @cached_property
     def is_post(self) -> bool:
         """Whether it comes after the runtime's answer."""
         return self.value.startswith("Post")
 
-    @property
+    @cached_property
     def about_pod(self) -> bool:
         """Whether its messages are those of pods; all others are about a container."""
         return self.value.endswith("PodSandbox")

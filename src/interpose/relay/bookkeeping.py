@@ -26,6 +26,7 @@ class Bookkeeper:
 
     name = "bookkeeper"
     methods = tuple(STEPS)
+    tidy = True  # all it writes is one annotation, in one go
 
     def __init__(self, store: Store, sync: Synchronizer) -> None:
         self._store = store

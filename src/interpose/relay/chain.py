@@ -50,7 +50,7 @@ class Chain:
         if index == len(chain):
             return await last(call)
         interceptor = chain[index]
-        entered_with = call.body.data()
+        entered_with = None if getattr(interceptor, "tidy", False) else call.body.data()
         answers: list[Reply] = []
         proceeded = False
 
@@ -74,7 +74,8 @@ class Chain:
             if proceeded:
                 # The rest of the chain itself failed, which it never does: let the server answer INTERNAL.
                 raise
-            call.body.restore(entered_with)
+            if entered_with is not None:
+                call.body.restore(entered_with)
             return await self._step(call, chain, index + 1, last)
 
     def _note(self, interceptor: Interceptor, call: Call, when: str, error: Exception) -> None:

@@ -164,8 +164,7 @@ class Collected:
 
     def complete(self) -> None:
         """The request is there."""
-        name = f"call {self._headers.path.decode('latin-1')}"
-        self._task = self._owner.tasks.spawn(self._run(), name=name)
+        self._task = self._owner.tasks.spawn(self._run(), name=f"call {self._method.name}")
 
     # -- running
 

@@ -169,7 +169,11 @@ class Interceptor(Protocol):
         """Names of unary CRI methods. May change at run time; whoever changes it calls `Relay.refresh`."""
 
     async def intercept(self, call: Call, proceed: Proceed) -> Reply:
-        """Let the call pass with `await proceed()`, at most once, or answer it."""
+        """Let the call pass with `await proceed()`, at most once, or answer it.
+
+        One that never raises after it has begun to edit may say so with an attribute `tidy = True`; the bytes the call
+        entered with are then not kept for it.
+        """
 
 
 class StreamEditor(Protocol):

@@ -16,11 +16,20 @@ from interpose.model.resources import LinuxResources
 from interpose.relay.interceptor import CLIENT, Call, Proceed, Reply
 from interpose.relay.messages import CriParser
 from interpose.relay.methods import Method
+from interpose.store.convert import to_resources
+from interpose.store.requested import ANNOTATION, requested_resources
 
 Diverging = Callable[[], Mapping[str, Container]]
 """The containers that have something else than their caller asked for, by id. Asked for every call: a look-up."""
 
+Unknown = Callable[[], Collection[str] | None]
+"""The ids of the containers that were looked up, as long as there may be others; None when all of them were."""
+
 _EVENTS: Final = "GetContainerEvents"
+
+
+def _all_known() -> None:
+    return None
 
 
 # -- the correction of one status: pure
@@ -96,6 +105,14 @@ def correct_all(statuses: Iterable[Any], diverging: Mapping[str, Container]) -> 
     return changed
 
 
+def correct_by_note(status: Any) -> None:
+    """The same for a container nobody has looked up yet, by the annotation it was created with."""
+    note = status.annotations.get(ANNOTATION, "")
+    if note and status.resources.HasField("linux"):
+        has = to_resources(status.resources.linux)
+        corrected(status, Container(id=status.id, resources=has, requested=requested_resources(note, has, None)))
+
+
 # -- which calls concern a container that diverges, and where their replies have statuses
 
 
@@ -127,18 +144,20 @@ _CALLS: Final[Mapping[str, tuple[Callable[[Any, Mapping[str, Container]], bool],
 class Reporting:
     """The interceptor for statuses. First in the chain: whoever comes after it sees what the runtime says.
 
-    Subscribed only while something diverges; whoever keeps the containers calls `Relay.refresh` when that changes.
-    Calls of our own want to know what the containers have, and pass.
+    Subscribed only while something diverges, or as long as `unknown` says that there may be containers nobody has
+    looked up since the start; whoever keeps the containers calls `Relay.refresh` when that changes. Calls of our own
+    want to know what the containers have, and pass.
     """
 
     name = "reporting"
 
-    def __init__(self, diverging: Diverging) -> None:
+    def __init__(self, diverging: Diverging, unknown: Unknown = _all_known) -> None:
         self._diverging = diverging
+        self._unknown = unknown
 
     @property
     def methods(self) -> Collection[str]:
-        return tuple(_CALLS) if self._diverging() else ()
+        return tuple(_CALLS) if self._diverging() or self._unknown() is not None else ()
 
     async def intercept(self, call: Call, proceed: Proceed) -> Reply:
         reply = await proceed()
@@ -149,6 +168,11 @@ class Reporting:
         # Asked after the answer: an update that passed meanwhile is what the caller remembers as its last.
         diverging = self._diverging()
         concerns, statuses = _CALLS[call.method.name]
+        known = self._unknown()
+        if known is not None:
+            for status in statuses(reply.response):
+                if status.id not in known:
+                    correct_by_note(status)
         if concerns(call.request, diverging):
             correct_all(statuses(reply.response), diverging)
         return reply

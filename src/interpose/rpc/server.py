@@ -40,7 +40,7 @@ class ServerCall:
         self._messages = Messages(limit)
         self._received: list[tuple[bool, bytes]] = []
         self._task: asyncio.Task[None] | None = None
-        self._drained = asyncio.Event()
+        self._drained: asyncio.Event | None = None  # only streams wait
         self._expired = False
         stream.sink = self
         timeout = headers.get(b"grpc-timeout")
@@ -102,12 +102,13 @@ class ServerCall:
             return
         stream.send_headers(RESPONSE_HEADERS, False)
         self._hub.flush()
+        drained = self._drained = asyncio.Event()
         async for reply in self._handler.handle(message, self):
             stream.send_body(frame(reply), False)
             self._hub.flush()
             while stream.queued > _QUEUE_LIMIT:
-                self._drained.clear()
-                await self._drained.wait()
+                drained.clear()
+                await drained.wait()
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
         self.start()
@@ -124,7 +125,8 @@ class ServerCall:
             stream.credit(len(data))
 
     def on_sent(self, stream: Stream, count: int) -> None:
-        self._drained.set()
+        if self._drained is not None:
+            self._drained.set()
 
     def on_reset(self, stream: Stream, code: int) -> None:
         self.on_lost(stream)

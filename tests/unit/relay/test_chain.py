@@ -95,3 +95,20 @@ async def test_failures_are_logged_once_and_counted_always(caplog: pytest.LogCap
             await chain.run(version(), echo)
     assert len(caplog.records) == 1
     assert chain.errors == {("b", "Version", "before"): 5}
+
+
+async def test_nothing_is_kept_for_a_tidy_one() -> None:
+    """It says that it leaves no half edit behind, and is believed."""
+    tidy = One("b", "before")
+    tidy.tidy = True  # type: ignore[attr-defined]
+    assert (await Chain([One("a"), tidy]).run(version(), echo)).response == b">ab<a"
+
+
+async def test_methods_may_change() -> None:
+    """After `arrange` the chain asks again."""
+    one = One("a")
+    chain = Chain([one, One("b")])
+    await chain.run(version(), echo)
+    one.methods = ()
+    chain.arrange()
+    assert (await chain.run(version(), echo)).response == b">b<b"

@@ -291,6 +291,27 @@ async def test_update_that_passed_meanwhile_counts() -> None:
     assert reply.response.status == shown(C1.requested)
 
 
+async def test_container_nobody_has_looked_up_is_corrected_by_its_annotation() -> None:
+    """Between the start of a relay and the end of its first look at the runtime."""
+    status = shown(LinuxResources(cpu_shares=2, cpu_period=100_000))
+    status.annotations["interpose/requested"] = '{"cpu_shares":512}'
+    other = shown(LinuxResources(cpu_shares=3), OTHER)
+    other.annotations["interpose/requested"] = '{"cpu_shares":777}'
+    response = cri.PodSandboxStatusResponse(containers_statuses=[status, other, cri.ContainerStatus(id="c3")])
+    body = Body(b"", CriParser("PodSandboxStatusRequest"))
+    call = Call(method=METHODS["PodSandboxStatus"], path=b"", body=body)
+
+    async def proceed() -> Reply:
+        return Reply(code=0, body=Body(response.SerializeToString(), CriParser("PodSandboxStatusResponse")))
+
+    reporting = Reporting(dict, lambda: {OTHER})
+    reply = await reporting.intercept(call, proceed)
+    shares = [one.resources.linux.cpu_shares for one in reply.response.containers_statuses]
+    assert shares == [512, 3, 0]
+    assert reply.response.containers_statuses[0].resources.linux.cpu_period == 100_000
+    assert reporting.methods == ("ContainerStatus", "PodSandboxStatus")
+
+
 def test_methods_while_something_diverges() -> None:
     """Status calls are the most frequent of all: they stay in the frame loop while there is nothing to correct."""
     containers: dict[str, Container] = {}
