@@ -27,7 +27,7 @@ test: $(STAMP) ## all tests; as root also those with a real containerd, whose pr
 lint: $(STAMP) ## format, style, types, layers, generated files, mirror of the tests, paths and hosts
 	@tools/lint.sh $(BIN)
 
-bench: $(STAMP) ## the relay against no proxy, socat, HAProxy and grpc.aio
+bench: $(STAMP) ## the relay against no proxy, socat, HAProxy and grpc.aio, and what hook servers add
 	@tools/e2e_programs.sh
 	@$(BIN)/python bench/run.py $(ARGS)
 
@@ -35,7 +35,7 @@ fuzz: $(STAMP) ## broken bytes for the HTTP/2 parser and broken registration fil
 	@$(BIN)/python tests/fuzz/fuzz_h2.py --seconds $(FUZZ_SECONDS) $(ARGS)
 	@$(BIN)/python tests/fuzz/fuzz_registration.py --seconds $(FUZZ_SECONDS)
 
-soak: $(STAMP) ## calls through a relay for SOAK_MINUTES, with the slope of its memory
+soak: $(STAMP) ## calls, then 100 000 pods with a hook server, for SOAK_MINUTES each, with the slope of the relay's memory
 	@$(BIN)/python tools/soak.py --minutes $(SOAK_MINUTES) $(ARGS)
 
 proto: $(STAMP) ## regenerate the message classes from proto/
