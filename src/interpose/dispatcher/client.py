@@ -167,11 +167,12 @@ class HookClient:
     async def _ask(self, point: HookPoint, message: bytes, metadata: Metadata, timeout: float) -> bytes:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        exchange = _Answer(_ANSWER_LIMIT + PREFIX)
-        # A timer instead of asyncio.timeout: there is one thing to wait for, and this is on the way of every pod.
-        timer = loop.call_at(deadline, exchange.expire)
+        timer: asyncio.TimerHandle | None = None
         try:
             conn = self._ready() or await self._connection(deadline)
+            exchange = _Answer(_ANSWER_LIMIT + PREFIX)
+            # Not asyncio.timeout: there is one thing to wait for, and this is on the way of every pod.
+            timer = loop.call_at(deadline, exchange.expire)
             wire = request_headers(point.rpc, metadata, max(deadline - loop.time(), 0.0))
             reply = await self._client.exchange_on(conn, wire, frame(message), exchange)
         except TimeoutError:
@@ -179,7 +180,8 @@ class HookClient:
             text = f"no answer within {timeout:.3g} s{silent}"
             raise HookCallError(Code.DEADLINE_EXCEEDED, text, Reason.TIMEOUT) from None
         finally:
-            timer.cancel()
+            if timer is not None:
+                timer.cancel()
         return _answer_in(reply)
 
     def _ready(self) -> ClientConnection | None:

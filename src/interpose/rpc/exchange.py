@@ -92,6 +92,7 @@ class Exchange:
         """Time is up: whoever waits for the reply gets a TimeoutError."""
         if not self.reply.done():
             self.reply.set_exception(TimeoutError())
+            self.reply.exception()  # seen: whoever waited may have left in the same moment
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
         if end:
