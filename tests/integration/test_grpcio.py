@@ -183,11 +183,14 @@ async def test_many_calls_at_once(channel: Any, stack: Stack) -> None:
 
 
 async def test_large_headers_pass_and_too_large_ones_are_refused(stack: Stack, service: EchoService) -> None:
-    """8 KiB of metadata is fine; above the limit the call is refused with both sizes, and the connection lives on."""
+    """7 KiB of metadata is fine; above the limit the call is refused with both sizes, and the connection lives on.
+
+    Not 8: from there on the grpcio server behind refuses at random.
+    """
     async with grpc_channel(stack.socket, options=[("grpc.max_metadata_size", MIB)]) as channel:
         call = channel.unary_unary("/test.Echo/Unary")
-        await call(b"", metadata=(("x-large", "v" * 8192),))
-        assert ("x-large", "v" * 8192) in service.metadata
+        await call(b"", metadata=(("x-large", "v" * 7168),))
+        assert ("x-large", "v" * 7168) in service.metadata
         error = await failed(call(b"", metadata=(("x-large", "v" * 80_000),)))
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert "over the limit of 65536" in error.details()
