@@ -15,7 +15,7 @@ from interpose.dispatcher.metrics import hook_collector, plugin_view
 from interpose.dispatcher.plugin import HookCaller, Plugins
 from interpose.hookapi.registration import HookServer
 from interpose.host.cpusets import allowed_sets
-from interpose.instrumentation.metrics import Family, Sample
+from interpose.instrumentation.metrics import Family
 from interpose.model.pod import Container
 from interpose.relay.bookkeeping import Bookkeeper
 from interpose.relay.exits import Exits
@@ -26,6 +26,7 @@ from interpose.relay.reporting import Reporting, ReportingEvents
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
+from interpose.store.metrics import store_collector
 from interpose.store.requested import ANNOTATION, resources_note
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
@@ -61,6 +62,7 @@ class Interceptors:
         self.plugins = Plugins(self._connect)
         self.dispatcher = Dispatcher(self.plugins, self.sync, settings.hooks, now=time.monotonic, allowed=allowed_sets)
         self._collect_hooks = hook_collector(self.dispatcher)
+        self._collect_store = store_collector(self.sync)
         reports = not settings.report_real_resources
         relay.subscribe(
             [
@@ -153,27 +155,7 @@ class Interceptors:
     def collect(self) -> Iterable[Family]:
         """Metrics of hooks and of the store."""
         yield from self._collect_hooks()
-        store = self.store
-        yield Family("interpose_store_pods", "gauge", "Pods in the store.", [Sample(len(store.pods))])
-        yield Family("interpose_store_containers", "gauge", "Containers in the store.", [Sample(len(store.containers))])
-        yield Family(
-            "interpose_store_pending",
-            "gauge",
-            "Creates whose outcome is not known yet.",
-            [Sample(len(store.pending))],
-        )
-        yield Family(
-            "interpose_store_diverging_containers",
-            "gauge",
-            "Containers that have other resources than their caller asked for.",
-            [Sample(len(store.diverging))],
-        )
-        yield Family(
-            "interpose_store_in_step",
-            "gauge",
-            "1 if the last comparison of the store with the runtime worked.",
-            [Sample(self.sync.in_step)],
-        )
+        yield from self._collect_store()
 
     def view(self) -> dict[str, object]:
         """What `interpose hooks list` shows besides the directory."""

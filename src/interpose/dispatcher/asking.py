@@ -38,6 +38,8 @@ class Asking:
         self.conflicts: Counter[tuple[str, str, str]] = Counter()  # (earlier plugin, later plugin, hook point)
         self.refused_changes: Counter[str] = Counter()  # by plugin
         self._settings = settings
+        # No plugin may take a pod away from the others.
+        self._protected = frozenset(f"{name}[{settings.skip_key}]" for name in ("labels", "annotations"))
         self._now = now
         self._remarks = RateLimited(_log, clock=now)
 
@@ -58,24 +60,12 @@ class Asking:
                 continue
             if not answered.changes and not answered.refused:
                 continue
-            answered = self._without_skip_key(answered)
             self._account(point, plugin, subject, answered, owners)
             if not made:
                 asked = subject.copy()  # what Post hooks are told stays as it was
             advance(asked, answered.changes)
             made += answered.changes
         return tuple(made)
-
-    def _without_skip_key(self, merged: Merged) -> Merged:
-        """No plugin may take a pod away from the others."""
-        key = self._settings.skip_key
-        protected = {f"{name}[{key}]" for name in ("labels", "annotations")}
-        if not key or not any(change.path in protected for change in merged.changes):
-            return merged
-        return Merged(
-            tuple(change for change in merged.changes if change.path not in protected),
-            (*merged.refused, f"{key} decides who sees the pod and stays as it is"),
-        )
 
     async def tell(
         self, point: HookPoint, plugin: Plugin, subject: Subject, metadata: Metadata, until: float
@@ -105,7 +95,7 @@ class Asking:
             if not answer or point.is_post:
                 merged = _NOTHING
             else:
-                merged = merge(asked, response_class(point).FromString(answer))
+                merged = merge(asked, response_class(point).FromString(answer), self._protected)
         except HookCallError as error:
             return self._failed(point, plugin, error.reason, f"{error.code.name}: {error.message}", began)
         except BadAnswerError as error:
@@ -168,7 +158,7 @@ class Asking:
         self._remarks.log(level, text, key=key, plugin=plugin.name, hook=point.value, **kv)
 
 
-_NOTHING: Final = Merged(changes=(), refused=())
+_NOTHING: Final = Merged()
 
 
 def _some(texts: Sequence[str], between: str) -> str:

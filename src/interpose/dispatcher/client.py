@@ -107,8 +107,10 @@ class HookClient:
 
     async def retire(self) -> None:
         """Nobody new will call: who holds the client, which takes no longer than their time-outs, ends first."""
-        await self._idle.wait()
-        await self.close()
+        try:
+            await self._idle.wait()
+        finally:  # also when we are going down ourselves
+            await self.close()
 
     async def close(self) -> None:
         """Drop the connection; calls in flight fail."""

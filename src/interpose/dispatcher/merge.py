@@ -85,8 +85,8 @@ class _Row:
         return self.before.keys() - self.after.keys() - self.cleared
 
 
-def merge(sent: Any, answer: Any) -> Merged:
-    """What the answer changes in what was sent. BadAnswerError if it makes no sense."""
+def merge(sent: Any, answer: Any, protected: Set[str] = frozenset()) -> Merged:
+    """What the answer changes in what was sent, but for protected paths. BadAnswerError if it makes no sense."""
     if _says_nothing(sent, answer):
         return _NOTHING
     rows = _rows(sent, answer)
@@ -99,6 +99,8 @@ def merge(sent: Any, answer: Any) -> Merged:
         for change, key in _changes(row, row.cleared | _gone(row, reading)):
             if row.field.reserved is not None and (key or "").startswith(row.field.reserved):
                 refused.append(f"{_printable(change.path)} belongs to the kubelet and stays as it is")
+            elif change.path in protected:
+                refused.append(f"{_printable(change.path)} belongs to the pod's author and stays as it is")
             else:
                 changes.append(change)
     return Merged(tuple(changes), tuple(refused))
