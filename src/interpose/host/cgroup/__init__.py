@@ -1,0 +1,1 @@
+"""Cgroups: one table of parameters, two versions of the kernel's files, two ways to name directories."""

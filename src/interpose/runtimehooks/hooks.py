@@ -1,0 +1,120 @@
+"""Running plugin functions over one subject: in the order of the list, each for itself, one merged verdict at the end.
+
+A plugin that fails contributes nothing and takes nobody down. What it sets beyond its own lists is dropped and counts
+as its mistake. Where two plugins want different values the later one has it, and the conflict is part of the verdict.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from interpose.model.cgroup import Level, Parameter
+from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Response, Wish
+from interpose.runtimehooks.plugin import AnyPlugin
+from interpose.runtimehooks.rules import Rules
+
+C = TypeVar("C", GroupContext, PodContext, ContainerContext)
+
+
+class Watch(Protocol):
+    """Who keeps an eye on plugins while they run."""
+
+    def enter(self, plugin: str) -> bool:
+        """A plugin is about to run; False if it shall not."""
+
+    def leave(self, plugin: str, failure: str) -> None:
+        """It is done; `failure` is empty if nothing went wrong."""
+
+
+class Unwatched:
+    """Nobody does."""
+
+    def enter(self, plugin: str) -> bool:
+        """Let it run."""
+        return True
+
+    def leave(self, plugin: str, failure: str) -> None:
+        """Whatever came of it."""
+
+
+class Failure(NamedTuple):
+    """What went wrong with a plugin."""
+
+    plugin: str
+    text: str
+
+
+class Quarrel(NamedTuple):
+    """Two plugins that want different values of one parameter."""
+
+    parameter: Parameter
+    loser: str
+    winner: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What all plugins together want of one subject."""
+
+    wishes: dict[Parameter, tuple[str, Wish]] = field(default_factory=dict)  # with the plugin that wants it
+    envs: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # variable -> (plugin, value, why)
+    failures: list[Failure] = field(default_factory=list)
+    quarrels: list[Quarrel] = field(default_factory=list)
+
+
+class Hooks:
+    """The plugins that are on, in their order, and the rules in force."""
+
+    def __init__(self, plugins: Sequence[AnyPlugin], rules: Rules, watch: Watch | None = None) -> None:
+        self._plugins = tuple(plugins)
+        self._rules = rules
+        self._watch: Watch = watch if watch is not None else Unwatched()
+
+    def group(self, context: GroupContext) -> Verdict:
+        """What plugins want of the node, a QoS directory or a host application."""
+        return self._ask(context, context.level, lambda plugin, rule, one: plugin.group(rule, one))
+
+    def pod(self, context: PodContext) -> Verdict:
+        """What plugins want of a pod."""
+        return self._ask(context, Level.POD, lambda plugin, rule, one: plugin.pod(rule, one))
+
+    def container(self, context: ContainerContext) -> Verdict:
+        """What plugins want of a container, or of the sandbox container of a pod."""
+        return self._ask(context, context.level, lambda plugin, rule, one: plugin.container(rule, one))
+
+    def _ask(self, context: C, level: Level, run: Callable[[AnyPlugin, Any, C], None]) -> Verdict:
+        verdict = Verdict()
+        for plugin in self._plugins:
+            allowed = plugin.serves.get(level, frozenset())
+            if (not allowed and not plugin.envs) or plugin.name not in self._rules.by_plugin:
+                continue
+            if not self._watch.enter(plugin.name):
+                verdict.failures.append(Failure(plugin.name, "left out, it did not return in time before"))
+                continue
+            own = replace(context, response=Response())
+            failure = ""
+            try:
+                run(plugin, self._rules.by_plugin[plugin.name], own)
+                _merge(verdict, plugin, allowed, own.response)
+            except Exception as error:  # whatever it is, it is this plugin's alone
+                failure = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+                verdict.failures.append(Failure(plugin.name, failure))
+            finally:
+                self._watch.leave(plugin.name, failure)
+        return verdict
+
+
+def _merge(verdict: Verdict, plugin: AnyPlugin, allowed: frozenset[Parameter], response: Response) -> None:
+    for parameter, wish in response.wishes.items():
+        if parameter not in allowed:
+            verdict.failures.append(Failure(plugin.name, f"sets {parameter}, which it does not serve there"))
+            continue
+        before = verdict.wishes.get(parameter)
+        if before is not None and before[1].value != wish.value:
+            verdict.quarrels.append(Quarrel(parameter, before[0], plugin.name))
+        verdict.wishes[parameter] = (plugin.name, wish)
+    if response.envs and not plugin.envs:
+        verdict.failures.append(Failure(plugin.name, "sets environment variables, which it does not serve"))
+        return
+    for name, (value, why) in response.envs.items():
+        verdict.envs[name] = (plugin.name, value, why)

@@ -1,0 +1,111 @@
+"""What a plugin is: a name, explicit lists of what it serves, a rule made of node inputs, and pure functions.
+
+A plugin holds no state and does no IO. Its rule is made once per change of its inputs, then handed to every function.
+A function reads the request of its context and fills the response; whatever carries a value to the kernel is not its
+business. What a plugin does not list it must not set: the runner drops it and counts it as the plugin's mistake.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, TypeVar
+
+from interpose.hookapi.hookpoint import HookPoint
+from interpose.model.cgroup import Level, Parameter
+from interpose.model.resources import nothing
+from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext
+from interpose.runtimehooks.nodeslo import NodeSLO
+
+R = TypeVar("R")
+
+
+class Input(StrEnum):
+    """What rules are made of. A rule is made again when one of its inputs changes."""
+
+    NODE_SLO = "NodeSLO"
+    NODE_METADATA = "labels and annotations of the node"
+    CPU_POOLS = "CPU pools"
+    KERNEL = "features of the kernel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuPool:
+    """The CPUs of one NUMA node that pods may share, as a kernel list; empty if all of them are taken."""
+
+    socket: int
+    node: int
+    cpus: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuPools:
+    """Share pools by NUMA node, in the order of (socket, node), and how the kubelet hands out CPUs."""
+
+    ls: tuple[CpuPool, ...] = ()
+    be: tuple[CpuPool, ...] = ()
+    cpu_manager_policy: str = ""  # of the kubelet: none, static, or empty if nobody knows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resctrl:
+    """What the processor can partition."""
+
+    cbm_mask: int
+    l3_ids: tuple[int, ...] = ()
+    mb_ids: tuple[int, ...] = ()
+    vendor: str = ""  # as /proc/cpuinfo names it: GenuineIntel, AuthenticAMD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """What this kernel offers, looked at again before each round."""
+
+    parameters: frozenset[Parameter] = frozenset()  # of cgroups, found where pods live
+    group_identity: int | None = None  # the sysctl; None if there is none
+    sched_core: int | None = None  # the sysctl; None if there is none
+    core_sched: bool = False  # whether processes can have cookies
+    resctrl: Resctrl | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeInputs:
+    """Everything that rules are made of, at one moment. `slo` is None until a NodeSLO was seen."""
+
+    slo: NodeSLO | None = None
+    labels: Mapping[str, str] = field(default_factory=nothing)
+    annotations: Mapping[str, str] = field(default_factory=nothing)
+    pools: CpuPools = CpuPools()
+    kernel: Kernel = Kernel()
+
+
+class Plugin(Generic[R]):
+    """The base of every plugin: a subclass overrides what it serves."""
+
+    name: ClassVar[str]  # as known from koordlet; shown in logs, metrics and reasons
+    switch: ClassVar[str]  # the flag that turns it on or off
+    default: ClassVar[bool] = False  # whether it is on unless somebody says otherwise
+    summary: ClassVar[str]  # one sentence for --help and the reference
+    inputs: ClassVar[frozenset[Input]] = frozenset()
+    stages: ClassVar[frozenset[HookPoint]] = frozenset()
+    serves: ClassVar[Mapping[Level, frozenset[Parameter]]] = MappingProxyType({})
+    envs: ClassVar[bool] = False  # whether it sets environment variables
+
+    def rule(self, node: NodeInputs, previous: R | None) -> R:
+        """The rule for these inputs; ValueError that names key and value if they cannot be used.
+
+        `previous` is the rule in force, for those who ignore small changes. Rules are frozen and compared with ==.
+        """
+        raise NotImplementedError
+
+    def group(self, rule: R, context: GroupContext) -> None:
+        """The node, a QoS directory or a host application."""
+
+    def pod(self, rule: R, context: PodContext) -> None:
+        """A pod. ValueError that names annotation and value if the pod's own words cannot be used."""
+
+    def container(self, rule: R, context: ContainerContext) -> None:
+        """A container or, where `serves` has the level, the sandbox container of a pod."""
+
+
+AnyPlugin = Plugin[Any]

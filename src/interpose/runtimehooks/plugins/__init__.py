@@ -1,0 +1,1 @@
+"""The plugins. Each is pure and knows none of the others."""
