@@ -12,6 +12,7 @@ from typing import NamedTuple
 from interpose import __version__
 from interpose.cli.go_flags import parse_go_flags
 from interpose.config.load import Given, Loaded, load
+from interpose.config.table import RELAY
 from interpose.errors import ConfigError, SocketInUseError
 
 PROGRAM = "koord-runtime-proxy"
@@ -81,7 +82,7 @@ def load_flags(values: Mapping[str, str], env: Mapping[str, str]) -> Loaded:
         if mode.text not in _MODES:
             raise ConfigError(f"{mode.origin}: {mode.text!r} is not one of {', '.join(_MODES)}")
         flags["backend"] = Given(_MODES[mode.text], mode.origin)
-    return load(flags=flags, env=env, presets=presets)
+    return load(RELAY, flags=flags, env=env, presets=presets)
 
 
 def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:

@@ -1,33 +1,43 @@
-"""Command-line options made from the table of settings.
+"""Command-line options made from a schema of settings.
 
 Options carry text: parsing belongs to `config`, which reports the mistakes of all sources together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from interpose.config.load import Given
-from interpose.config.reference import SECTION_TITLES, shown_default
-from interpose.config.table import RELAY_SETTINGS, Setting
+from interpose.config.schema import Schema, Setting
 
 
 class SettingOption(click.Option):
     """The option of one setting; unset means None, so that other sources can speak."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, schema: Schema) -> None:
         self.setting = setting
         name = setting.flag.removeprefix("--")
         flags = f"--{name}/--no-{name}" if setting.is_switch else setting.flag
-        default = shown_default(setting)
-        text = f"{setting.help} [default: {default or 'empty'}; env: {setting.env}]"
+        text = f"{setting.help} [default: {schema.default(setting) or 'empty'}; env: {setting.env}]"
         metavar = None if setting.is_switch else "TEXT"
         super().__init__([flags, parameter_name(setting)], default=None, help=text, metavar=metavar)
 
 
 class SettingsCommand(click.Command):
-    """A command whose help lists options by section."""
+    """A command with one option per setting, whose help lists them by section."""
+
+    def __init__(self, name: str, schema: Schema, *, params: list[click.Parameter], **attrs: Any) -> None:
+        self.schema = schema
+        config = click.Option(
+            ["--config"], metavar="FILE", default=None, help=f"Settings file, YAML or JSON. [env: {schema.config_env}]"
+        )
+        show = click.Option(
+            ["--print-config"], is_flag=True, help="Print every setting with its value and origin, then exit."
+        )
+        options = [SettingOption(setting, schema) for setting in schema.table]
+        epilog = "A flag beats the environment, the environment beats the file, the file beats the default."
+        super().__init__(name, params=[*params, config, show, *options], epilog=epilog, **attrs)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Options of this command first, then one block per section of the settings."""
@@ -36,7 +46,7 @@ class SettingsCommand(click.Command):
             record = parameter.get_help_record(ctx)
             if record is not None:
                 section = parameter.setting.section if isinstance(parameter, SettingOption) else None
-                title = "Options" if section is None else SECTION_TITLES[section]
+                title = "Options" if section is None else self.schema.titles[section]
                 sections.setdefault(title, []).append(record)
         for title, rows in sections.items():
             with formatter.section(title):
@@ -48,15 +58,10 @@ def parameter_name(setting: Setting) -> str:
     return setting.key.replace(".", "__")
 
 
-def setting_options(table: Sequence[Setting] = RELAY_SETTINGS) -> list[click.Parameter]:
-    """One option per setting."""
-    return [SettingOption(setting) for setting in table]
-
-
-def given_flags(parameters: Mapping[str, Any], table: Sequence[Setting] = RELAY_SETTINGS) -> dict[str, Given]:
+def given_flags(parameters: Mapping[str, Any], schema: Schema) -> dict[str, Given]:
     """The settings that were given as flags, by key."""
     given = {}
-    for setting in table:
+    for setting in schema.table:
         value = parameters.get(parameter_name(setting))
         if value is None:
             continue

@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
-from interpose.cli.options import SettingsCommand, given_flags, setting_options
-from interpose.config.load import CONFIG_ENV, Loaded, load
+from interpose.cli.options import SettingsCommand, given_flags
+from interpose.config.load import Loaded, load
+from interpose.config.table import RELAY
 
 
 def run_loaded(loaded: Loaded, *, print_config: bool = False) -> int:
@@ -24,22 +25,14 @@ def run_loaded(loaded: Loaded, *, print_config: bool = False) -> int:
 
 
 def _relay(config: str | None, print_config: bool, **parameters: Any) -> int:
-    loaded = load(flags=given_flags(parameters), env=os.environ, path=config)
+    loaded = load(RELAY, flags=given_flags(parameters, RELAY), env=os.environ, path=config)
     return run_loaded(loaded, print_config=print_config)
 
 
 relay = SettingsCommand(
     "relay",
+    RELAY,
     callback=_relay,
     help="Stand between the kubelet and the container runtime: pass every CRI call on, see it, shape it.",
-    epilog="A flag beats the environment, the environment beats the file, the file beats the default.",
-    params=[
-        click.Option(
-            ["--config"], metavar="FILE", default=None, help=f"Settings file, YAML or JSON. [env: {CONFIG_ENV}]"
-        ),
-        click.Option(
-            ["--print-config"], is_flag=True, help="Print every setting with its value and origin, then exit."
-        ),
-        *setting_options(),
-    ],
+    params=[],
 )

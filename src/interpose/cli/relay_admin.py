@@ -12,8 +12,9 @@ from interpose.admin.metrics import metrics_route
 from interpose.admin.routes import BadRequestError, Handler, Hijack, Request, Response, RouteTable, error_response
 from interpose.admin.routes import json_response as json
 from interpose.cli.relay_hooks import Hooks
+from interpose.config.schema import value_of
 from interpose.config.settings import RelaySettings
-from interpose.config.table import RELAY_SETTINGS, value_of
+from interpose.config.table import RELAY_SETTINGS
 from interpose.host.sockets import BoundSocket
 from interpose.instrumentation.logging import LogControl
 from interpose.instrumentation.metrics import Collector

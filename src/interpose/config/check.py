@@ -3,16 +3,15 @@
 Pure: nodes in, values and problems out. Each problem names the file, the line, the key and the offending value.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from interpose.config.document import Node
-from interpose.config.table import Setting
+from interpose.config.schema import Schema, Setting
 from interpose.errors import ConfigError
 
 API_VERSION = "interpose/v1"
-KIND = "RelayConfig"
 
 _TAG_NAMES = {
     "map": "a group of keys",
@@ -34,21 +33,21 @@ class Checked:
     problems: list[str] = field(default_factory=list)
 
 
-def check_document(root: Node, path: str, table: Sequence[Setting]) -> Checked:
+def check_document(root: Node, path: str, schema: Schema) -> Checked:
     """Walk the whole document; the result is usable only when `problems` is empty."""
     checked = Checked()
-    by_key = {setting.key: setting for setting in table}
+    by_key = {setting.key: setting for setting in schema.table}
     if root.tag != "map":
         checked.problems.append(f"{_place(path, root)}: the file must hold keys and values, not {_TAG_NAMES[root.tag]}")
         return checked
-    checked.problems += _header_problems(root, path)
+    checked.problems += _header_problems(root, path, schema.file_kind)
     _walk(root, "", path, by_key, checked)
     return checked
 
 
-def _header_problems(root: Node, path: str) -> Iterator[str]:
+def _header_problems(root: Node, path: str, kind: str) -> Iterator[str]:
     present = dict(root.entries)
-    for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
+    for key, expected in (("apiVersion", API_VERSION), ("kind", kind)):
         node = present.get(key)
         if node is None:
             yield f"file {path}: {key} is missing, the file must say {key}: {expected}"

@@ -4,15 +4,12 @@ The caller hands over the environment and the flags; nothing is read from the pr
 of all sources are reported together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
 
-from interpose.config.settings import RelaySettings
-from interpose.config.table import ENV_PREFIX, RELAY_SETTINGS, Setting, value_of
+from interpose.config.schema import Schema
 from interpose.errors import ConfigError
-
-CONFIG_ENV = ENV_PREFIX + "CONFIG"
 
 
 class Given(NamedTuple):
@@ -26,23 +23,25 @@ class Given(NamedTuple):
 class Loaded:
     """Settings, the origin of each value by key, and remarks that are worth a warning."""
 
-    settings: RelaySettings
+    settings: Any
+    schema: Schema
     origins: Mapping[str, str]
     warnings: tuple[str, ...] = ()
 
 
 def load(
+    schema: Schema,
     *,
     flags: Mapping[str, Given],
     env: Mapping[str, str],
     path: str | None = None,
     presets: Mapping[str, Given] | None = None,
-    table: Sequence[Setting] = RELAY_SETTINGS,
 ) -> Loaded:
     """Merge all sources. `flags` and `presets` are by key; presets are another program's defaults.
 
     An empty environment variable counts as not set, since unit files cannot unset one.
     """
+    table = schema.table
     problems: list[str] = []
     values: dict[str, Any] = {}
     origins = {setting.key: "default" for setting in table}
@@ -58,57 +57,28 @@ def load(
                     problems.extend(error.problems)
 
     take(presets or {})
-    if chosen := path or env.get(CONFIG_ENV):
+    if chosen := path or env.get(schema.config_env):
         try:
-            _take_file(chosen, table, values, origins, problems)
+            _take_file(chosen, schema, values, origins, problems)
         except ConfigError as error:
             problems += error.problems
     take({s.key: Given(env[s.env], f"environment {s.env}") for s in table if env.get(s.env)})
     take(flags)
 
-    settings = _build(RelaySettings, "", values)
+    settings = _build(schema.settings, "", values)
     if not problems:  # a wrong value would only cause a second message
-        problems += contradictions(settings, origins)
+        problems += schema.contradictions(settings, origins)
     if problems:
         raise ConfigError(problems)
-    return Loaded(settings=settings, origins=origins, warnings=tuple(_unknown_variables(env, table)))
+    return Loaded(settings=settings, schema=schema, origins=origins, warnings=tuple(_unknown_variables(env, schema)))
 
 
-def contradictions(settings: RelaySettings, origins: Mapping[str, str]) -> list[str]:
-    """What no single value shows: settings that exclude each other or are not available yet."""
-    problems = []
-    if settings.backend == "docker":
-        problems.append(f"{origins['backend']}: the backend docker is not yet available, only cri is")
-    if settings.embedded:
-        problems.append(f"{origins['embedded']}: the embedded runtime is not yet available")
-    problems += [
-        f"{origins[key]}: {key} is the socket we listen on ourselves: {settings.listen!r}"
-        for key in ("runtime_endpoint", "image_endpoint", "admin.listen")
-        if value_of(settings, key) == settings.listen
-    ]
-    if settings.socket.like_backend:
-        problems += [
-            f"{origins[key]}: {key} contradicts socket.like_backend ({origins['socket.like_backend']}), drop one"
-            for key in ("socket.mode", "socket.owner")
-            if origins[key] != "default"
-        ]
-    limits = settings.limits
-    if limits.max_total_streams < limits.max_streams:
-        problems.append(
-            f"{origins['limits.max_total_streams']}: limits.max_total_streams {limits.max_total_streams} is below "
-            f"limits.max_streams {limits.max_streams} ({origins['limits.max_streams']})"
-        )
-    return problems
-
-
-def _take_file(
-    path: str, table: Sequence[Setting], values: dict[str, Any], origins: dict[str, str], problems: list[str]
-) -> None:
+def _take_file(path: str, schema: Schema, values: dict[str, Any], origins: dict[str, str], problems: list[str]) -> None:
     # Only a relay with a settings file pays for the checker and the parsers behind it.
     from interpose.config.check import check_document
     from interpose.config.document import read_document
 
-    checked = check_document(read_document(path), path, table)
+    checked = check_document(read_document(path), path, schema)
     values.update(checked.values)
     origins.update(checked.origins)
     problems += checked.problems
@@ -126,10 +96,10 @@ def _build(cls: Any, section: str, values: Mapping[str, Any]) -> Any:
     return cls(**given)
 
 
-def _unknown_variables(env: Mapping[str, str], table: Sequence[Setting]) -> list[str]:
-    known = {setting.env for setting in table} | {CONFIG_ENV}
+def _unknown_variables(env: Mapping[str, str], schema: Schema) -> list[str]:
+    known = {setting.env for setting in schema.table} | {schema.config_env}
     return [
         f"environment {name}: is not a known setting and has no effect"
         for name in sorted(env)
-        if name.startswith(ENV_PREFIX) and name not in known
+        if name.startswith(schema.prefix) and name not in known and not name.startswith(schema.foreign)
     ]

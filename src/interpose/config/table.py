@@ -1,15 +1,11 @@
-"""The one table of relay settings. Flags, environment, file keys, --print-config and the reference page follow it.
+"""The one table of relay settings, and what no single row of it can say."""
 
-`key` is the path inside `RelaySettings` and inside a settings file. `help` says what it does, its unit and what
-empty means; `why` gives the reason for the default. The name in the environment follows from the flag.
-"""
+from collections.abc import Mapping
+from types import MappingProxyType
 
-from dataclasses import dataclass
-from typing import Any
-
+from interpose.config.schema import Schema, Setting, value_of
 from interpose.config.settings import RelaySettings
 from interpose.config.values import (
-    Kind,
     choice,
     directory,
     duration,
@@ -23,43 +19,6 @@ from interpose.config.values import (
     text,
     uids,
 )
-
-ENV_PREFIX = "INTERPOSE_"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One row: a value and all its names."""
-
-    key: str
-    flag: str
-    kind: Kind
-    help: str
-    why: str
-
-    @property
-    def env(self) -> str:
-        """The environment variable: --max-streams is INTERPOSE_MAX_STREAMS."""
-        return ENV_PREFIX + self.flag.removeprefix("--").replace("-", "_").upper()
-
-    @property
-    def section(self) -> str:
-        """The group it belongs to; empty at the top."""
-        return self.key.rpartition(".")[0]
-
-    @property
-    def is_switch(self) -> bool:
-        """Whether the flag stands alone, without a value."""
-        return self.kind.accepts == {"bool"}
-
-
-def value_of(settings: RelaySettings, key: str) -> Any:
-    """The value at a key such as `limits.message`."""
-    value: Any = settings
-    for name in key.split("."):
-        value = getattr(value, name)
-    return value
-
 
 RELAY_SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -300,4 +259,52 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         help="Form of the log: text as klog writes it, or one JSON object per line.",
         why="The same form as the kubelet's log beside it.",
     ),
+)
+
+
+def contradictions(settings: RelaySettings, origins: Mapping[str, str]) -> list[str]:
+    """What no single value shows: settings that exclude each other or are not available yet."""
+    problems = []
+    if settings.backend == "docker":
+        problems.append(f"{origins['backend']}: the backend docker is not yet available, only cri is")
+    if settings.embedded:
+        problems.append(f"{origins['embedded']}: the embedded runtime is not yet available")
+    problems += [
+        f"{origins[key]}: {key} is the socket we listen on ourselves: {settings.listen!r}"
+        for key in ("runtime_endpoint", "image_endpoint", "admin.listen")
+        if value_of(settings, key) == settings.listen
+    ]
+    if settings.socket.like_backend:
+        problems += [
+            f"{origins[key]}: {key} contradicts socket.like_backend ({origins['socket.like_backend']}), drop one"
+            for key in ("socket.mode", "socket.owner")
+            if origins[key] != "default"
+        ]
+    limits = settings.limits
+    if limits.max_total_streams < limits.max_streams:
+        problems.append(
+            f"{origins['limits.max_total_streams']}: limits.max_total_streams {limits.max_total_streams} is below "
+            f"limits.max_streams {limits.max_streams} ({origins['limits.max_streams']})"
+        )
+    return problems
+
+
+RELAY = Schema(
+    program="interpose relay",
+    file_kind="RelayConfig",
+    settings=RelaySettings,
+    table=RELAY_SETTINGS,
+    titles=MappingProxyType(
+        {
+            "": "General",
+            "socket": "CRI socket",
+            "admin": "Admin socket",
+            "hooks": "Hooks",
+            "limits": "Limits",
+            "process": "Process",
+            "logging": "Logging",
+        }
+    ),
+    contradictions=contradictions,
+    foreign=("INTERPOSE_HOOKSERVER_",),
 )

@@ -154,15 +154,29 @@ def endpoint(*, optional: bool) -> Kind:
     return Kind(name="socket path or unix:///path", accepts=frozenset({"str"}), parse=parse)
 
 
-def directory() -> Kind:
-    """An absolute path of a directory, which need not exist yet."""
+def directory(*, optional: bool = False) -> Kind:
+    """An absolute path of a file or directory, which need not exist yet."""
 
     def parse(text: str, where: str) -> str:
+        if optional and not text:
+            return ""
         if not text.startswith("/") or not text.isprintable():
             raise refuse(where, text, "is not an absolute path")
         return text.rstrip("/") or "/"
 
     return Kind(name="absolute path", accepts=frozenset({"str"}), parse=parse)
+
+
+def words() -> Kind:
+    """Words with commas between them."""
+
+    def parse(text: str, where: str) -> tuple[str, ...]:
+        found = tuple(word.strip() for word in text.split(",") if word.strip())
+        if strange := [word for word in found if not word.isprintable() or " " in word]:
+            raise refuse(where, strange[0], "is not a word")
+        return found
+
+    return Kind(name="words with commas between", accepts=frozenset({"str", "list"}), parse=parse, show=",".join)
 
 
 def text() -> Kind:

@@ -68,7 +68,8 @@ def test_a_relay_command_line_loads_nothing_heavy() -> None:
         "import sys, interpose.cli.main, interpose.cli.relay, interpose.config.load, interpose.instrumentation.logging;"
         "from interpose.cli.koord_runtime_proxy import load_flags;"
         "from interpose.config.load import load;"
-        "load(flags={}, env={}); load_flags({}, {});"
+        "from interpose.config.table import RELAY;"
+        "load(RELAY, flags={}, env={}); load_flags({}, {});"
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,25 +1,23 @@
 """Options follow the table of settings."""
 
-import click
 from click.testing import CliRunner
 
-from interpose.cli.options import SettingOption, SettingsCommand, given_flags, parameter_name, setting_options
+from interpose.cli.options import SettingOption, SettingsCommand, given_flags, parameter_name
 from interpose.config.load import Given
-from interpose.config.reference import SECTION_TITLES
-from interpose.config.table import RELAY_SETTINGS
+from interpose.config.table import RELAY, RELAY_SETTINGS
 
 
 def test_there_is_one_option_per_setting() -> None:
     """No setting lacks its flag, and none is left over."""
-    options = setting_options()
-    assert [option.setting for option in options if isinstance(option, SettingOption)] == list(RELAY_SETTINGS)
+    command = SettingsCommand("x", RELAY, params=[])
+    assert [option.setting for option in command.params if isinstance(option, SettingOption)] == list(RELAY_SETTINGS)
 
 
 def test_help_shows_section_default_and_variable() -> None:
     """A reader of --help learns everything needed to set a value."""
-    command = SettingsCommand("x", params=setting_options(), callback=lambda **_: None)
+    command = SettingsCommand("x", RELAY, params=[], callback=lambda **_: None)
     text = CliRunner().invoke(command, ["--help"], terminal_width=400).output
-    for title in SECTION_TITLES.values():
+    for title in RELAY.titles.values():
         assert f"\n{title}:\n" in text
     assert "[default: 64KiB; env: INTERPOSE_MAX_HEADER_LIST]" in text
     for setting in RELAY_SETTINGS:
@@ -32,9 +30,9 @@ def test_only_given_flags_count() -> None:
     seen: dict[str, Given] = {}
 
     def callback(**parameters: object) -> None:
-        seen.update(given_flags(parameters))
+        seen.update(given_flags(parameters, RELAY))
 
-    command = click.Command("x", params=setting_options(), callback=callback)
+    command = SettingsCommand("x", RELAY, params=[], callback=callback)
     CliRunner().invoke(
         command, ["--max-streams", "5", "--no-take-over", "--socket-like-backend"], catch_exceptions=False
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from interpose.config.check import Checked, check_document
 from interpose.config.document import read_document
-from interpose.config.table import RELAY_SETTINGS
+from interpose.config.table import RELAY
 
 HEADER = "apiVersion: interpose/v1\nkind: RelayConfig\n"
 
@@ -12,7 +12,7 @@ HEADER = "apiVersion: interpose/v1\nkind: RelayConfig\n"
 def _check(tmp_path: Path, text: str, name: str = "c.yaml") -> Checked:
     path = tmp_path / name
     path.write_text(text)
-    return check_document(read_document(str(path)), name, RELAY_SETTINGS)
+    return check_document(read_document(str(path)), name, RELAY)
 
 
 def test_a_good_document_gives_values_with_their_lines(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from interpose.config.load import Given, load
 from interpose.config.settings import RelaySettings
+from interpose.config.table import RELAY
 from interpose.errors import ConfigError
 
 HEADER = "apiVersion: interpose/v1\nkind: RelayConfig\n"
@@ -19,7 +20,7 @@ def _file(tmp_path: Path, text: str) -> str:
 
 def test_nothing_given_means_defaults() -> None:
     """Without any source every value is the default and says so."""
-    loaded = load(flags={}, env={})
+    loaded = load(RELAY, flags={}, env={})
     assert loaded.settings == RelaySettings()
     assert set(loaded.origins.values()) == {"default"}
     assert loaded.warnings == ()
@@ -31,11 +32,11 @@ def test_flag_beats_environment_beats_file_beats_preset_beats_default(tmp_path: 
     path = _file(tmp_path, "process:\n  grace: 3s\nlimits:\n  max_streams: 33\n")
     env = {"INTERPOSE_GRACE": "2s", "INTERPOSE_LISTEN": "/run/env.sock"}
     steps = [
-        (load(flags={}, env={}, presets=preset), 4.0, "default of old"),
-        (load(flags={}, env={}, presets=preset, path=path), 3.0, f"file {path}:4"),
-        (load(flags={}, env=env, presets=preset, path=path), 2.0, "environment INTERPOSE_GRACE"),
+        (load(RELAY, flags={}, env={}, presets=preset), 4.0, "default of old"),
+        (load(RELAY, flags={}, env={}, presets=preset, path=path), 3.0, f"file {path}:4"),
+        (load(RELAY, flags={}, env=env, presets=preset, path=path), 2.0, "environment INTERPOSE_GRACE"),
         (
-            load(flags={"process.grace": Given("1s", "flag --grace")}, env=env, presets=preset, path=path),
+            load(RELAY, flags={"process.grace": Given("1s", "flag --grace")}, env=env, presets=preset, path=path),
             1.0,
             "flag --grace",
         ),
@@ -50,19 +51,19 @@ def test_flag_beats_environment_beats_file_beats_preset_beats_default(tmp_path: 
 def test_the_file_may_be_named_in_the_environment_and_the_flag_wins(tmp_path: Path) -> None:
     """INTERPOSE_CONFIG works like --config."""
     path = _file(tmp_path, "process:\n  grace: 3s\n")
-    assert load(flags={}, env={"INTERPOSE_CONFIG": path}).settings.process.grace == 3.0
-    assert load(flags={}, env={"INTERPOSE_CONFIG": "/nonexistent.yaml"}, path=path).settings.process.grace == 3.0
+    assert load(RELAY, flags={}, env={"INTERPOSE_CONFIG": path}).settings.process.grace == 3.0
+    assert load(RELAY, flags={}, env={"INTERPOSE_CONFIG": "/nonexistent.yaml"}, path=path).settings.process.grace == 3.0
 
 
 def test_an_empty_variable_counts_as_not_set() -> None:
     """A unit file can only empty a variable, not unset it."""
-    loaded = load(flags={}, env={"INTERPOSE_GRACE": ""})
+    loaded = load(RELAY, flags={}, env={"INTERPOSE_GRACE": ""})
     assert loaded.origins["process.grace"] == "default"
 
 
 def test_unknown_variables_are_reported_and_foreign_ones_are_not() -> None:
     """A misspelt INTERPOSE_ variable is a warning, not an error."""
-    loaded = load(flags={}, env={"INTERPOSE_GRASE": "1s", "HOME": "/root"})
+    loaded = load(RELAY, flags={}, env={"INTERPOSE_GRASE": "1s", "HOME": "/root"})
     assert loaded.warnings == ("environment INTERPOSE_GRASE: is not a known setting and has no effect",)
 
 
@@ -70,7 +71,7 @@ def test_mistakes_of_all_sources_come_together(tmp_path: Path) -> None:
     """Nobody has to start the relay three times to find three mistakes."""
     path = _file(tmp_path, "limits:\n  message: big\n")
     with pytest.raises(ConfigError) as caught:
-        load(flags={"process.grace": Given("x", "flag --grace")}, env={"INTERPOSE_LOG_LEVEL": "loud"}, path=path)
+        load(RELAY, flags={"process.grace": Given("x", "flag --grace")}, env={"INTERPOSE_LOG_LEVEL": "loud"}, path=path)
     places = [problem.split(": ")[0] for problem in caught.value.problems]
     assert places == [f"file {path} line 4", "environment INTERPOSE_LOG_LEVEL", "flag --grace"]
 
@@ -78,7 +79,7 @@ def test_mistakes_of_all_sources_come_together(tmp_path: Path) -> None:
 def test_an_unreadable_file_does_not_hide_other_mistakes() -> None:
     """The missing file and the bad flag are both named."""
     with pytest.raises(ConfigError) as caught:
-        load(flags={"process.grace": Given("x", "flag --grace")}, env={}, path="/nonexistent.yaml")
+        load(RELAY, flags={"process.grace": Given("x", "flag --grace")}, env={}, path="/nonexistent.yaml")
     assert len(caught.value.problems) == 2
 
 
@@ -98,6 +99,6 @@ def test_settings_that_exclude_each_other_are_refused(flags: dict[str, str], mes
     """Contradictions and things that do not exist yet are named with their origin."""
     given = {key: Given(text, f"flag {key}") for key, text in flags.items()}
     with pytest.raises(ConfigError) as caught:
-        load(flags=given, env={})
+        load(RELAY, flags=given, env={})
     assert len(caught.value.problems) == 1
     assert message in caught.value.problems[0]

@@ -1,0 +1,62 @@
+"""Tables and settings structs describe the same things, for every program."""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+
+from interpose.config.hookserver import HOOKSERVER
+from interpose.config.schema import Schema, value_of
+from interpose.config.table import RELAY
+
+every_schema = pytest.mark.parametrize("schema", [RELAY, HOOKSERVER], ids=lambda schema: schema.file_kind)
+
+
+def _keys(cls: Any, section: str = "") -> Iterator[str]:
+    for item in fields(cls):
+        key = f"{section}.{item.name}" if section else item.name
+        if is_dataclass(item.type):
+            yield from _keys(item.type, key)
+        else:
+            yield key
+
+
+@every_schema
+def test_every_field_has_one_row_and_every_row_a_field(schema: Schema) -> None:
+    """A new field without flag, environment and documentation cannot exist."""
+    assert sorted(setting.key for setting in schema.table) == sorted(_keys(schema.settings))
+
+
+@every_schema
+def test_flags_are_unique_and_regular(schema: Schema) -> None:
+    """No two settings share a name, and names follow one pattern."""
+    flags = [setting.flag for setting in schema.table]
+    assert len(set(flags)) == len(flags)
+    assert all(flag.startswith("--") and flag == flag.lower() and "_" not in flag for flag in flags)
+    assert all(setting.env.startswith(schema.prefix) for setting in schema.table)
+
+
+@every_schema
+def test_every_default_is_a_legal_value(schema: Schema) -> None:
+    """Writing down a default changes nothing: it parses to itself."""
+    for setting in schema.table:
+        default = value_of(schema.settings(), setting.key)
+        assert setting.kind.parse(schema.default(setting), setting.flag) == default, setting.key
+
+
+@every_schema
+def test_every_row_explains_itself_and_has_a_section(schema: Schema) -> None:
+    """Meaning and reason are whole sentences; help and reference have a title for each group."""
+    for setting in schema.table:
+        assert setting.help.endswith("."), setting.key
+        assert setting.why.endswith("."), setting.key
+        assert setting.section in schema.titles, setting.key
+
+
+def test_programs_do_not_share_variables() -> None:
+    """What one program is told by the environment is not another one's business."""
+    names = [{setting.env for setting in schema.table} for schema in (RELAY, HOOKSERVER)]
+    assert not names[0] & names[1]
+    assert "INTERPOSE_MAX_HEADER_LIST" in names[0]
+    assert "INTERPOSE_HOOKSERVER_LISTEN" in names[1]
