@@ -171,6 +171,26 @@ async def test_update_goes_through_the_hook(hooked: HookStack, plugin: FakeHookS
     assert [one.linux for one in sent] == [expected]  # type: ignore[attr-defined]
 
 
+async def test_repeated_updates_do_not_compound(hooked: HookStack, plugin: FakeHookServer) -> None:
+    """A plugin that halves a quota is shown what was asked for, not its own result, however often it is asked."""
+
+    def halve(asked: Any) -> Any:
+        quota = asked.container_resources.cpu_quota // 2
+        return hook.ContainerResourceHookResponse(container_resources=hook.LinuxContainerResources(cpu_quota=quota))
+
+    plugin.answers[HookPoint.PRE_CREATE_CONTAINER] = halve
+    plugin.answers[HookPoint.PRE_UPDATE_CONTAINER_RESOURCES] = halve
+    asked = cri.LinuxContainerResources(cpu_quota=80_000)
+    container = await create(hooked, await run(hooked), resources=asked)
+    for shares in (100, 200, 300):
+        patch = cri.LinuxContainerResources(cpu_shares=shares)
+        await hooked.call(cri.UpdateContainerResourcesRequest(container_id=container, linux=patch))
+        assert hooked.runtime.state.container(container).resources.cpu_quota == 40_000
+    patch = cri.LinuxContainerResources(cpu_quota=60_000)
+    await hooked.call(cri.UpdateContainerResourcesRequest(container_id=container, linux=patch))
+    assert hooked.runtime.state.container(container).resources.cpu_quota == 30_000
+
+
 # -- several
 
 

@@ -2,11 +2,13 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from interpose.config.settings import HookSettings
 from interpose.dispatcher.client import HookCallError
+from interpose.dispatcher.fields import Value
 from interpose.dispatcher.merge import BadAnswerError, Change, Merged, advance, merge
 from interpose.dispatcher.plugin import OK, Metadata, Plugin
 from interpose.dispatcher.subjects import Subject
@@ -53,7 +55,7 @@ class Asking:
         for plugin in plugins:
             if not subject.selected_by(plugin.server.selector):
                 continue
-            answered = await self._ask(point, plugin, asked, (), until)
+            answered = await self._ask(point, plugin, asked, (), until, subject.held)
             if isinstance(answered, str):
                 if plugin.must_see:
                     raise HookFailure(plugin, point, answered)
@@ -77,7 +79,13 @@ class Asking:
         return answered if isinstance(answered, str) else None
 
     async def _ask(
-        self, point: HookPoint, plugin: Plugin, asked: object, metadata: Metadata, until: float
+        self,
+        point: HookPoint,
+        plugin: Plugin,
+        asked: object,
+        metadata: Metadata,
+        until: float,
+        held: Mapping[str, Value | None] = MappingProxyType({}),
     ) -> Merged | str:
         """One call of one plugin: what it changes, or in words what went wrong."""
         began = self._now()
@@ -95,7 +103,7 @@ class Asking:
             if not answer or point.is_post:
                 merged = _NOTHING
             else:
-                merged = merge(asked, response_class(point).FromString(answer), self._protected)
+                merged = merge(asked, response_class(point).FromString(answer), self._protected, held)
         except HookCallError as error:
             return self._failed(point, plugin, error.reason, f"{error.code.name}: {error.message}", began)
         except BadAnswerError as error:

@@ -26,6 +26,7 @@ from interpose.dispatcher.fields import (
     split,
 )
 
+_NOTHING_HELD: Mapping[str, Value | None] = MappingProxyType({})
 _SHOWN = 80
 _MOST_PAGE_SIZES = 16  # no machine has half as many
 _MOST_NEW_KEYS = 256  # in one map; bounds the time of a merge
@@ -85,8 +86,14 @@ class _Row:
         return self.before.keys() - self.after.keys() - self.cleared
 
 
-def merge(sent: Any, answer: Any, protected: Set[str] = frozenset()) -> Merged:
-    """What the answer changes in what was sent, but for protected paths. BadAnswerError if it makes no sense."""
+def merge(
+    sent: Any, answer: Any, protected: Set[str] = frozenset(), held: Mapping[str, Value | None] = _NOTHING_HELD
+) -> Merged:
+    """What the answer changes in what was sent, but for protected paths. BadAnswerError if it makes no sense.
+
+    `held` are values in force by path where they differ from what was sent: an answer that says outright to clear such
+    a value, or to have it as it was sent, changes it. An echo does not say so: it repeats everything.
+    """
     if _says_nothing(sent, answer):
         return _NOTHING
     rows = _rows(sent, answer)
@@ -94,7 +101,10 @@ def merge(sent: Any, answer: Any, protected: Set[str] = frozenset()) -> Merged:
     changes: list[Change] = []
     refused: list[str] = []
     for row in rows:
-        if row.before == row.after and not row.cleared:
+        if row.before == row.after and not row.cleared and row.field.path not in held:
+            continue
+        if (said := _said_of_held(row, reading, held)) is not None:
+            changes.append(said)
             continue
         for change, key in _changes(row, row.cleared | _gone(row, reading)):
             if row.field.reserved is not None and (key or "").startswith(row.field.reserved):
@@ -255,6 +265,16 @@ def _changes(row: _Row, gone: Set[Key]) -> Iterator[tuple[Change, Key]]:
         if after is not None:
             _check(row, path, key, after)
         yield Change(path, before, after), key
+
+
+def _said_of_held(row: _Row, reading: _Reading, held: Mapping[str, Value | None]) -> Change | None:
+    """What an answer says outright of a value in force that was not sent; None if it says nothing, or something new."""
+    path = row.field.path
+    if path not in held or row.field.kind.keyed or (row.after and row.after != row.before):
+        return None
+    if row.cleared:
+        return Change(path, held[path], None)
+    return Change(path, held[path], row.after[None]) if row.after and reading is _Reading.PARTIAL else None
 
 
 def _check(row: _Row, path: str, key: Key, value: Value) -> None:

@@ -6,6 +6,8 @@ keeps its bytes in the request.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from interpose.hookapi.messages import (
@@ -18,16 +20,21 @@ from interpose.hookapi.registration import EVERY_POD, Selector
 from interpose.model.pod import Container, Pod
 from interpose.model.resources import SCALARS, LinuxResources
 
+_NOTHING_HELD: Mapping[str, int | str | None] = MappingProxyType({})
+
 
 class Subject:
     """A pod, or a container of it. `asked` is the message for hook servers; everything else is for choosing them."""
 
-    __slots__ = ("_annotations", "_labels", "asked", "container", "runtime_handler")
+    __slots__ = ("_annotations", "_labels", "asked", "container", "held", "runtime_handler")
 
     def __init__(self, asked: Any, runtime_handler: str, container: str | None = None) -> None:
         self.asked = asked
         self.runtime_handler = runtime_handler
         self.container = container  # its name; None for a pod
+        self.held: Mapping[str, int | str | None] = (
+            _NOTHING_HELD  # values in force by path that are not those in `asked`
+        )
         about_pod = container is None
         self._labels = asked.labels if about_pod else asked.pod_labels
         self._annotations = asked.annotations if about_pod else asked.pod_annotations
@@ -113,8 +120,11 @@ def known_container(container: Container, pod: Pod) -> Subject:
 
 
 def container_to_update(request: Any, container: Container, pod: Pod) -> Subject:
-    """A container as it will be after an UpdateContainerResources: what it has, and the patch laid over it."""
-    subject = known_container(container, pod)
+    """A container as its caller wants it after an UpdateContainerResources: what was asked for, and the patch over it.
+
+    Not what it has: a plugin that scales a value would scale its own result again with every update.
+    """
+    subject = known_container(replace(container, resources=container.requested), pod)
     patch = LinuxContainerResources.FromString(request.linux.SerializeToString())
     resources = subject.asked.container_resources
     for field, value in patch.ListFields():
@@ -126,6 +136,12 @@ def container_to_update(request: Any, container: Container, pod: Pod) -> Subject
         else:
             setattr(resources, field.name, value)
     subject.asked.container_annotations.update(request.annotations)
+    if container.diverges:
+        subject.held = {
+            f"container_resources.{name}": getattr(container.resources, name) or None
+            for name in SCALARS
+            if not getattr(patch, name) and getattr(container.resources, name) != getattr(container.requested, name)
+        }
     return subject
 
 

@@ -414,3 +414,41 @@ def test_answer_may_repeat_as_much_as_was_sent() -> None:
     sent = container()
     sent.container_envs.update({f"k{number}": "v" for number in range(1000)})
     assert changed(merge(sent, echo(sent, cpu_shares=2))) == {"cpu_shares": 2}
+
+
+# ---- Values in force that were not sent ------------------------------------------------------------------------------
+
+HELD: dict[str, int | str | None] = {"container_resources.cpu_shares": 2, "container_resources.cpuset_cpus": "0-1"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (partial(cpu_shares=102), [Change("container_resources.cpu_shares", 2, 102)]),
+        (partial(cpu_shares=7), [Change("container_resources.cpu_shares", 102, 7)]),
+        (partial(("container_resources.cpuset_cpus",)), [Change("container_resources.cpuset_cpus", "0-1", None)]),
+        (partial(("container_resources.cpu_shares",)), [Change("container_resources.cpu_shares", 2, None)]),
+        (
+            partial(("container_resources.cpu_shares",), cpu_shares=102),
+            [Change("container_resources.cpu_shares", 2, None)],
+        ),
+        (partial(memory_limit_in_bytes=1 << 28), []),
+        (echo(container(**BURSTABLE)), []),
+    ],
+)
+def test_what_is_said_outright_of_a_value_in_force_counts(answer: Any, expected: list[Change]) -> None:
+    """To have it as it was asked for, or not at all; an echo repeats everything and says nothing of it."""
+    assert list(merge(container(**BURSTABLE), answer, held=HELD).changes) == expected
+
+
+def test_a_value_in_force_does_not_excuse_nonsense() -> None:
+    """Set to something new and cleared in one answer."""
+    with pytest.raises(BadAnswerError, match="cleared in one answer"):
+        merge(container(**BURSTABLE), partial(("container_resources.cpu_shares",), cpu_shares=9), held=HELD)
+
+
+def test_an_echo_next_to_values_in_force_still_clears_by_leaving_out() -> None:
+    """A koordlet clears a CPU set that way."""
+    sent = container(**BURSTABLE, cpuset_cpus="0-3")
+    held: dict[str, int | str | None] = {"container_resources.cpuset_cpus": "0-1"}
+    assert changed(merge(sent, echo(sent, cpuset_cpus=None), held=held)) == {"cpuset_cpus": None}

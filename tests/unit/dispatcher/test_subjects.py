@@ -114,12 +114,16 @@ def test_container_placed_elsewhere_tells_its_own_cgroup_parent() -> None:
     assert asked.pod_cgroup_parent == "/batch"
 
 
-def test_update_is_laid_over_what_the_container_has() -> None:
-    """Plugins see the whole of what will be, not only the patch."""
+def test_update_is_laid_over_what_was_asked_for() -> None:
+    """Plugins see the whole of what is wanted, not only the patch, and never their own earlier result."""
     patch = cri.LinuxContainerResources(cpu_shares=100, unified={"memory.low": "2"})
     patch.hugepage_limits.add(page_size="2MB", limit=8)
     request = cri.UpdateContainerResourcesRequest(container_id="c1", linux=patch, annotations={"x": "y"})
-    asked = subjects.container_to_update(request, CONTAINER, POD).asked
+    scaled = replace(CONTAINER, requested=CONTAINER.resources, resources=LinuxResources(cpu_quota=7, cpuset_cpus="1"))
+    subject = subjects.container_to_update(request, scaled, POD)
+    asked = subject.asked
+    assert subject.held == {"container_resources.cpu_quota": 7, "container_resources.cpuset_cpus": "1"}
+    assert asked.container_resources.cpuset_cpus == ""
     assert asked.container_resources.cpu_shares == 100
     assert asked.container_resources.cpu_quota == -1
     assert dict(asked.container_resources.unified) == {"memory.high": "1", "memory.low": "2"}
