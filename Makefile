@@ -31,9 +31,10 @@ bench: $(STAMP) ## the relay against no proxy, socat, HAProxy and grpc.aio, and 
 	@tools/e2e_programs.sh
 	@$(BIN)/python bench/run.py $(ARGS)
 
-fuzz: $(STAMP) ## broken bytes for the HTTP/2 parser and broken registration files, for FUZZ_SECONDS each
+fuzz: $(STAMP) ## broken bytes for the HTTP/2 parser, broken registration files and node documents, for FUZZ_SECONDS each
 	@$(BIN)/python tests/fuzz/fuzz_h2.py --seconds $(FUZZ_SECONDS) $(ARGS)
 	@$(BIN)/python tests/fuzz/fuzz_registration.py --seconds $(FUZZ_SECONDS)
+	@$(BIN)/python tests/fuzz/fuzz_nodeslo.py --seconds $(FUZZ_SECONDS)
 
 soak: $(STAMP) ## calls, then 100 000 pods with a hook server, for SOAK_MINUTES each, with the slope of the relay's memory
 	@$(BIN)/python tools/soak.py --minutes $(SOAK_MINUTES) $(ARGS)

@@ -8,6 +8,7 @@ import io
 import logging
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import click
@@ -16,8 +17,10 @@ from outputs import settle, wants_check
 from interpose.cli.koord_runtime_proxy import PROGRAM, help_text
 from interpose.cli.main import SUBCOMMANDS, cli
 from interpose.cli.relay_interceptors import Interceptors
+from interpose.config.hookserver import HOOKSERVER
 from interpose.config.reference import settings_page
 from interpose.config.settings import RelaySettings
+from interpose.config.table import RELAY
 from interpose.dispatcher.apply import TARGETS  # where a field of an answer goes
 from interpose.dispatcher.fields import CONTAINER_FIELDS, POD_FIELDS, Absence, Allowed, Field
 from interpose.dispatcher.registration_metrics import registration_collector
@@ -257,7 +260,8 @@ PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("docs/reference/flags.md", flags),
     ("docs/reference/hook-points.md", hook_points),
     ("docs/reference/metrics.md", metrics),
-    ("docs/reference/settings.md", settings_page),
+    ("docs/reference/hookserver-settings.md", partial(settings_page, HOOKSERVER)),
+    ("docs/reference/settings.md", partial(settings_page, RELAY)),
 )
 
 

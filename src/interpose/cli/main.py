@@ -26,6 +26,9 @@ class Subcommand(NamedTuple):
 
 SUBCOMMANDS = {
     "relay": Subcommand("interpose.cli.relay", "relay", "Stand between the kubelet and the container runtime."),
+    "hookserver": Subcommand(
+        "interpose.cli.hookserver", "hookserver", "Give pods what their QoS class and the node's rules say."
+    ),
     "status": Subcommand("interpose.cli.status", "status", "Show what a running relay is doing."),
     "hooks": Subcommand("interpose.cli.hooks", "hooks", "Check registration files, list hook servers."),
     "log-level": Subcommand("interpose.cli.log_level", "log_level", "Change the log level of a running relay."),

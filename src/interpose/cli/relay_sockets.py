@@ -7,6 +7,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from interpose.cli.admin_socket import bind_admin
 from interpose.config.endpoint import WELL_KNOWN_RUNTIMES, TcpListen, parse_endpoint, parse_listen
 from interpose.config.settings import RelaySettings
 from interpose.errors import ConfigError
@@ -95,7 +96,7 @@ def acquire(settings: RelaySettings, endpoints: Endpoints, environ: MutableMappi
         if admin_given is not None:
             admin = adopt(admin_given, None, admin_given.getsockname(), owned=False)
             return Sockets(listen, admin, matched=matched)
-        return Sockets(listen, _bind_admin(settings.admin.listen), matched=matched)
+        return Sockets(listen, bind_admin(settings.admin.listen), matched=matched)
     except BaseException:
         listen.close()
         raise
@@ -129,22 +130,3 @@ def copy_owner(listen: BoundSocket, backend: str) -> bool:
     except (OSError, ConfigError) as error:
         _log.error("Mode and owner of the backend's socket could not be copied", extra={"kv": {"err": str(error)}})
     return True
-
-
-def _bind_admin(where: str) -> BoundSocket | socket.socket | None:
-    if where == "none":
-        return None
-    address = parse_listen(where, "--admin-listen")
-    if not isinstance(address, TcpListen):
-        return bind_unix(address.path, mode=0o600)
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((address.host, address.port))
-        sock.listen(64)
-        sock.setblocking(False)
-    except OSError as error:
-        sock.close()
-        raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from error
-    return sock

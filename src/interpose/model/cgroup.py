@@ -112,12 +112,18 @@ CRI_FIELDS: Final[Mapping[Parameter, str]] = MappingProxyType(
         Parameter.MEMORY_LIMIT: "memory_limit_in_bytes",
     }
 )
+# What CreateContainer carries besides.
+CREATE_FIELDS: Final[Mapping[Parameter, str]] = MappingProxyType(
+    {**CRI_FIELDS, Parameter.OOM_SCORE_ADJ: "oom_score_adj"}
+)
 _WITH_UNLIMITED: Final = frozenset((Parameter.CPU_QUOTA, Parameter.MEMORY_LIMIT))
 
 
 def cri_value(resources: LinuxResources, parameter: Parameter) -> Value | None:
     """The value of a parameter in CRI's resources; None if they do not set it."""
-    raw: int | str = getattr(resources, CRI_FIELDS[parameter])
+    raw: int | str = getattr(resources, CREATE_FIELDS[parameter])
+    if parameter is Parameter.OOM_SCORE_ADJ:
+        return raw  # zero is a score
     if parameter in _WITH_UNLIMITED and isinstance(raw, int) and raw < 0:
         return UNLIMITED
     return raw or None

@@ -4,14 +4,11 @@ They enter the chain below their originator and pass every tap, as all calls of 
 the runtime has is found out by the first call and remembered until somebody says that the runtime may be another one.
 """
 
-from typing import Final
-
 from interpose.relay.interceptor import Interceptor
 from interpose.relay.methods import METHODS
 from interpose.relay.relay import Relay
 from interpose.rpc.status import Code, RpcError
-
-_TIMEOUT: Final = 10.0
+from interpose.store.calls import TIMEOUT, EitherVersion
 
 
 class OwnCalls:
@@ -21,25 +18,15 @@ class OwnCalls:
         self._relay = relay
         self._origin = origin
         self.below = below
-        self._version = 0  # of those in the table of methods; v1 comes first
+        self._versions = EitherVersion(self._call)
 
-    async def __call__(self, method: str, message: bytes, timeout: float = _TIMEOUT) -> bytes:
+    async def __call__(self, method: str, message: bytes, timeout: float = TIMEOUT) -> bytes:
         """The reply message. Raises RpcError for every other outcome."""
-        paths = METHODS[method].paths
-        first = self._version
-        try:
-            return await self._call(paths[first], message, timeout)
-        except RpcError as error:
-            if error.code is not Code.UNIMPLEMENTED:
-                raise
-        other = 1 - first
-        answer = await self._call(paths[other], message, timeout)
-        self._version = other
-        return answer
+        return await self._versions.call(METHODS[method].paths, message, timeout)
 
     def forget_version(self) -> None:
         """The runtime may be another one now."""
-        self._version = 0
+        self._versions.forget()
 
     async def _call(self, path: str, message: bytes, timeout: float) -> bytes:
         reply = await self._relay.call(path.encode(), message, origin=self._origin, below=self.below, timeout=timeout)

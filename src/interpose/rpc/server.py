@@ -140,12 +140,20 @@ class ServerCall:
 class LocalServer:
     """A gRPC server on a unix socket, made of handlers. `close` ends its connections."""
 
-    def __init__(self, handlers: Handlers, *, limit: int = 64 * 1024 * 1024, hub: Hub | None = None) -> None:
+    def __init__(
+        self,
+        handlers: Handlers,
+        *,
+        limit: int = 64 * 1024 * 1024,
+        hub: Hub | None = None,
+        admission: Admission | None = None,
+    ) -> None:
+        """Without `admission` everyone may connect whom the socket's mode lets in."""
         self._handlers = handlers
         self._limit = limit
         self._hub = hub if hub is not None else Hub()
         self._tasks = TaskBag()
-        self.listener = Listener(hub=self._hub, limits=Limits(), admission=Admission(), accept=self.accept)
+        self.listener = Listener(hub=self._hub, limits=Limits(), admission=admission or Admission(), accept=self.accept)
 
     def accept(self, _link: ClientLink) -> Callable[[Stream, Headers, bool], None]:
         """How streams of a connection are answered."""

@@ -186,7 +186,7 @@ def listed_containers(data: bytes) -> list[ListedContainer]:
     ]
 
 
-# -- questions
+# -- questions and orders
 
 
 def list_pods(*, uid: str = "") -> bytes:
@@ -210,6 +210,16 @@ def pod_status(ref: str) -> bytes:
 def container_status(ref: str) -> bytes:
     """A verbose ContainerStatus."""
     return cri.ContainerStatusRequest(container_id=ref, verbose=True).SerializeToString()
+
+
+def update_resources(container_id: str, resources: LinuxResources) -> bytes:
+    """UpdateContainerResources: runtimes leave alone what is not set here."""
+    linux = cri.LinuxContainerResources(
+        **{name: value for name in SCALARS if (value := getattr(resources, name))},
+        unified=resources.unified,
+        hugepage_limits=[cri.HugepageLimit(page_size=size, limit=limit) for size, limit in resources.hugepage_limits],
+    )
+    return cri.UpdateContainerResourcesRequest(container_id=container_id, linux=linux).SerializeToString()
 
 
 def asks_for_all(method: str, data: bytes) -> bool:

@@ -180,6 +180,10 @@ class Synchronizer:
         self._look_soon(Kind.AGAIN, (ref,))
         self._tasks.spawn(self._refresh_again(ref), name=f"look again at {ref}")
 
+    async def refresh(self, ref: str) -> None:
+        """Look again at a container now. A runtime that does not tell leaves the record as it is."""
+        await self._each([(Kind.AGAIN, ref)])
+
     async def _refresh_again(self, ref: str) -> None:
         """The runtime may still be at work on what was asked of it."""
         for pause in _AGAIN:

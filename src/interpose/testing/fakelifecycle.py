@@ -15,6 +15,7 @@ from interpose.testing.fakestate import (
     EXIT_TERMINATED,
     Container,
     NodeState,
+    Observer,
     Sandbox,
     patch_resources,
     state_name,
@@ -32,8 +33,16 @@ class Health:
 class Lifecycle:
     """Methods that change sandboxes and containers."""
 
-    def __init__(self, state: NodeState, images: ImageStore, health: Health, runtime_handlers: Collection[str]) -> None:
+    def __init__(
+        self,
+        state: NodeState,
+        images: ImageStore,
+        health: Health,
+        runtime_handlers: Collection[str],
+        observer: Observer | None = None,
+    ) -> None:
         self._state = state
+        self._observer = observer
         self._images = images
         self._health = health
         self._runtime_handlers = frozenset(("", *runtime_handlers))
@@ -100,7 +109,10 @@ class Lifecycle:
     def update_container_resources(
         self, request: cri.UpdateContainerResourcesRequest
     ) -> cri.UpdateContainerResourcesResponse:
-        patch_resources(self._state.container(request.container_id).resources, request.linux)
+        container = self._state.container(request.container_id)
+        if self._observer is not None:
+            self._observer.updating(container, request.linux)
+        patch_resources(container.resources, request.linux)
         return cri.UpdateContainerResourcesResponse()
 
     def update_pod_sandbox_resources(

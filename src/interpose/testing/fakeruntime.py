@@ -28,7 +28,7 @@ from interpose.testing.fakeimageservice import ImageService
 from interpose.testing.fakelifecycle import Health, Lifecycle
 from interpose.testing.fakemethods import Methods, StreamMethod, UnaryMethod
 from interpose.testing.fakequeries import Identity, Queries
-from interpose.testing.fakestate import Container, NodeState, Sandbox
+from interpose.testing.fakestate import Container, NodeState, Observer, Sandbox
 from interpose.testing.pods import BUSYBOX, container_config, pod_config
 
 PAUSE = "registry.k8s.io/pause:3.10"
@@ -49,16 +49,18 @@ class FakeRuntime:
         stream_batch: int = 100,
         record_limit: int = 10_000,
         event_backlog: int = 10_000,
+        observer: Observer | None = None,
     ) -> None:
         """`clock` gives nanoseconds; `credentials` are asked for by registry host; `shell` answers ExecSync."""
         identity = identity or Identity()
         rng = random.Random(seed)
         self._clock = clock
+        self._observer = observer
         self.health = Health()
         self.events = EventHub(event_backlog)
         self.images = ImageStore(images, credentials)
         self.state = NodeState(rng, clock, self._publish)
-        lifecycle = Lifecycle(self.state, self.images, self.health, identity.runtime_handlers)
+        lifecycle = Lifecycle(self.state, self.images, self.health, identity.runtime_handlers, observer)
         queries = Queries(self.state, self.health, identity, self.events, clock, stream_batch)
         execution = Execution(self.state, rng, shell)
         self._services: Mapping[str, Methods] = {
@@ -200,6 +202,8 @@ class FakeRuntime:
         self._arrivals.notify()
 
     def _publish(self, kind: "cri.ContainerEventType", object_id: str, sandbox: Sandbox | None) -> None:
+        if self._observer is not None:
+            self._observer.changed(kind, object_id, sandbox)
         # An event shows the whole pod: not worth building for nobody.
         if self.events.subscribers:
             self.events.publish(fakeviews.event(self.state, kind, object_id, sandbox, self._clock()))

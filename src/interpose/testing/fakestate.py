@@ -10,7 +10,7 @@ import ipaddress
 import random
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from interpose.api import cri_pb2 as cri
 from interpose.rpc.status import Code, RpcError
@@ -18,6 +18,7 @@ from interpose.rpc.status import Code, RpcError
 # What the shell shows for a process ended by a signal: 128 + number.
 EXIT_KILLED = 137
 EXIT_TERMINATED = 143
+EXIT_NOT_STARTED = 128
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,6 +70,19 @@ Record = TypeVar("Record", Sandbox, Container)
 
 def ignore_event(_kind: "cri.ContainerEventType", _object_id: str, _sandbox: Sandbox | None) -> None:
     """The sink of a state nobody watches."""
+
+
+class Observer(Protocol):
+    """Lives through what happens on a node, before anybody else hears of it.
+
+    An RpcError from a start or an update is the answer of that call: it is how a kernel's refusal gets there.
+    """
+
+    def changed(self, kind: "cri.ContainerEventType", object_id: str, sandbox: Sandbox | None) -> None:
+        """As an EventSink; the change is made."""
+
+    def updating(self, container: Container, patch: cri.LinuxContainerResources) -> None:
+        """Resources of a container are about to change."""
 
 
 def patch_resources(target: cri.LinuxContainerResources, patch: cri.LinuxContainerResources) -> None:
@@ -205,7 +219,18 @@ class NodeState:
         container.state = cri.CONTAINER_RUNNING
         container.started_at = self._clock()
         container.pid = self._next_pid()
-        self._sink(cri.CONTAINER_STARTED_EVENT, container.id, sandbox)
+        try:
+            self._sink(cri.CONTAINER_STARTED_EVENT, container.id, sandbox)
+        except RpcError as error:
+            self._failed_start(container, error.message)
+            raise
+
+    def _failed_start(self, container: Container, message: str) -> None:
+        """It never ran, and cannot be started again."""
+        container.state = cri.CONTAINER_EXITED
+        container.started_at, container.finished_at = 0, self._clock()
+        container.exit_code, container.reason, container.message = EXIT_NOT_STARTED, "StartError", message
+        container.pid = 0
 
     def exit_container(self, container: Container, code: int, reason: str = "", message: str = "") -> None:
         """RUNNING -> EXITED; nothing happens to a container that does not run, as with a real stop."""

@@ -148,3 +148,17 @@ def test_filters_are_told_from_no_filter() -> None:
     assert not any(convert.asks_for_all("ListContainers", one) for one in [*some, running.SerializeToString()])
     assert convert.asks_for_all("ListPodSandbox", convert.list_pods())
     assert not convert.asks_for_all("ListPodSandbox", convert.list_pods(uid="u"))
+
+
+def test_update_carries_every_field_that_is_set() -> None:
+    """Those with keys as well."""
+    request = cri.UpdateContainerResourcesRequest.FromString(convert.update_resources("c1", FULL))
+    assert (request.container_id, convert.to_resources(request.linux)) == ("c1", FULL)
+
+
+def test_update_says_nothing_about_the_others() -> None:
+    """A runtime must not take a zero for a wish."""
+    request = cri.UpdateContainerResourcesRequest.FromString(
+        convert.update_resources("c1", LinuxResources(cpu_quota=-1, cpuset_cpus="2-3"))
+    )
+    assert [field.name for field, _ in request.linux.ListFields()] == ["cpu_quota", "cpuset_cpus"]

@@ -10,7 +10,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from interpose.api import cri_pb2 as cri
 from interpose.rpc.status import Code, RpcError
 from interpose.testing.clock import ManualClock
-from interpose.testing.fakestate import EXIT_KILLED, Container, NodeState, Sandbox, patch_resources
+from interpose.testing.fakestate import EXIT_KILLED, EXIT_NOT_STARTED, Container, NodeState, Sandbox, patch_resources
 from interpose.testing.fakeviews import container_status, list_containers, list_sandboxes, sandbox_status
 from interpose.testing.pods import container_config, pod_config
 
@@ -148,6 +148,24 @@ def test_addresses_come_from_the_pod_network() -> None:
     assert state.run_sandbox(pod_config("host", host_network=True)).ip == ""
     state.stop_sandbox(first)
     assert first.ip == ""
+
+
+def test_start_that_an_observer_refuses() -> None:
+    """The container has ended without having run, and says why."""
+
+    def sink(kind: cri.ContainerEventType, object_id: str, sandbox: Sandbox | None) -> None:
+        if kind == cri.CONTAINER_STARTED_EVENT and sandbox is not None and object_id != sandbox.id:
+            raise RpcError(Code.UNKNOWN, "no room")
+
+    clock = ManualClock()
+    state = NodeState(random.Random(1), clock, sink)
+    pod = pod_config("web")
+    container = state.create_container(state.run_sandbox(pod), container_config(pod), IMAGE)
+    with pytest.raises(RpcError, match="no room"):
+        state.start_container(container)
+    assert (container.state, container.pid, container.started_at) == (cri.CONTAINER_EXITED, 0, 0)
+    assert (container.exit_code, container.reason, container.message) == (EXIT_NOT_STARTED, "StartError", "no room")
+    assert container.finished_at == clock()
 
 
 @pytest.mark.parametrize("cidr", ["10.1.2.0/33", "10.1.2.3/32"])

@@ -4,10 +4,14 @@ A seam, so that tests can put a kernel with its rules behind it. Paths are absol
 OSError: a file that is gone is normal, EINVAL and EBUSY are the kernel's opinion of a value.
 """
 
+import errno
 import os
 from typing import Protocol
 
 _READ_BYTES = 1 << 16
+# A first read that gives less is the whole file. Lists (of processes, say) come in pieces of about a page.
+_WHOLE = 512
+_DELETED = " (deleted)"
 
 
 class Files(Protocol):
@@ -37,16 +41,25 @@ class KernelFiles:
             chunks = []
             while chunk := os.read(descriptor, _READ_BYTES):
                 chunks.append(chunk)
-                if len(chunk) < _READ_BYTES // 2 and len(chunks) == 1:
-                    break  # the kernel gives small files whole
+                if len(chunk) < _WHOLE and len(chunks) == 1:
+                    break
             return b"".join(chunks).decode("utf-8", "replace")
         finally:
             os.close(descriptor)
 
     def write(self, path: str, text: str) -> None:
-        """Replace what is in a file that exists, in one system call as the kernel's files want it."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW)
+        """Replace what is in a file that exists, in one system call as the kernel's files want it.
+
+        A path that leads through a link is refused with ELOOP before anything is changed: what is written is where the
+        path says.
+        """
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
+            opened = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - the same calls everywhere here
+            if opened != os.path.normpath(path):
+                gone = opened.endswith(_DELETED)
+                raise OSError(code := errno.ENOENT if gone else errno.ELOOP, os.strerror(code), path)
+            os.ftruncate(descriptor, 0)
             os.write(descriptor, text.encode())
         finally:
             os.close(descriptor)

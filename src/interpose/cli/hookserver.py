@@ -1,0 +1,69 @@
+"""`interpose hookserver`: gather settings, then serve hooks and reconcile, or do one round and tell about it."""
+
+import os
+from typing import Any
+
+import click
+
+from interpose.cli.options import SettingsCommand, given_flags
+from interpose.config.hookserver import HOOKSERVER
+from interpose.config.load import load
+
+_FORMATS = ("text", "json")
+
+
+def _hookserver(
+    config: str | None,
+    print_config: bool,
+    once: bool,
+    dry_run: bool,
+    restore: bool,
+    deregister: bool,
+    output: str,
+    **parameters: Any,
+) -> int:
+    loaded = load(HOOKSERVER, flags=given_flags(parameters, HOOKSERVER), env=os.environ, path=config)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if print_config:
+        from interpose.config.reference import values_table
+
+        click.echo(values_table(loaded))
+        return 0
+    if dry_run and not (once or restore):
+        raise click.UsageError("--dry-run goes with --once or --restore")
+    if deregister:
+        from interpose.cli.hookserver_process import deregister_only
+
+        return deregister_only(loaded.settings)
+    if once or restore:
+        from interpose.cli.hookserver_once import run_once
+
+        return run_once(loaded.settings, restore=restore, dry_run=dry_run, as_json=output == "json")
+    from interpose.cli.hookserver_process import run
+
+    return run(loaded.settings)
+
+
+hookserver = SettingsCommand(
+    "hookserver",
+    HOOKSERVER,
+    callback=_hookserver,
+    help=(
+        "Give pods what their QoS class and the node's rules say: as a hook server of a relay, by watching the "
+        "runtime, or both."
+    ),
+    params=[
+        click.Option(["--once"], is_flag=True, help="Do one round, tell what was done, and exit."),
+        click.Option(["--dry-run"], is_flag=True, help="With --once: change nothing, tell what would be done and why."),
+        click.Option(["--restore"], is_flag=True, help="Put back every value that was changed, and exit."),
+        click.Option(["--deregister"], is_flag=True, help="Remove the registration file, whatever it says, and exit."),
+        click.Option(
+            ["--output"],
+            type=click.Choice(_FORMATS),
+            default="text",
+            show_default=True,
+            help="Form of what --once tells.",
+        ),
+    ],
+)

@@ -1,0 +1,188 @@
+"""The admin socket of the hook server: health, metrics, and JSON for views and tools."""
+
+import os
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from interpose import __version__
+from interpose.admin.health import Check, health_routes
+from interpose.admin.metrics import metrics_route
+from interpose.admin.routes import BadRequestError, Request, Response, RouteTable
+from interpose.admin.routes import json_response as json
+from interpose.admin.server import AdminServer
+from interpose.config.hookserver import HOOKSERVER
+from interpose.config.hookserver_settings import HookServerSettings
+from interpose.config.schema import value_of
+from interpose.host.sockets import BoundSocket
+from interpose.instrumentation.logging import LogControl
+from interpose.instrumentation.metrics import Collector, build_info, log_collector
+from interpose.instrumentation.process_metrics import process_collector
+from interpose.model.qos import qos_of
+from interpose.runtimehooks.metrics import hook_collector, plugin_collector, value_collector
+from interpose.runtimehooks.report import as_json
+
+if TYPE_CHECKING:
+    from interpose.cli.hookserver_process import Daemon
+
+
+class HookServerViews:
+    """Handlers over the parts of a running hook server."""
+
+    def __init__(self, settings: HookServerSettings, daemon: "Daemon", log: LogControl) -> None:
+        self._settings = settings
+        self._daemon = daemon
+        self._log = log
+        self._started = time.time()
+        self._server: AdminServer | None = None
+
+    def start(self, admin: "BoundSocket | socket.socket") -> None:
+        """Serve a listening socket; its file stays with whoever bound it."""
+        listener = (admin.sock if isinstance(admin, BoundSocket) else admin).dup()
+        self._server = AdminServer(listener, self.routes())
+        self._server.start()
+
+    async def close(self) -> None:
+        """Serve no more."""
+        if self._server is not None:
+            await self._server.close()
+
+    def collectors(self) -> list[Collector]:
+        """All metrics."""
+        parts = self._daemon.parts
+        return [
+            build_info,
+            plugin_collector(parts.plugins, parts.runner, parts.reconciler),
+            hook_collector(self._daemon.proxy),
+            value_collector(parts.applier, parts.updates, parts.journal, parts.reconciler),
+            log_collector(self._log),
+            process_collector(),
+        ]
+
+    def routes(self) -> RouteTable:
+        """Everything the admin socket answers."""
+        return {
+            **health_routes([Check("loop", lambda: None)], self._ready()),
+            **metrics_route(self.collectors()),
+            ("GET", "/v1/status"): self._status,
+            ("GET", "/v1/rules"): self._rules,
+            ("GET", "/v1/values"): self._values,
+            ("GET", "/v1/config"): self._config,
+            ("GET", "/v1/log-level"): self._get_level,
+            ("PUT", "/v1/log-level"): self._set_level,
+        }
+
+    def _ready(self) -> list[Check]:
+        parts, checks = self._daemon.parts, []
+        checks.append(Check("runtime", lambda: None if parts.upstream.up else parts.upstream.last_error))
+        if self._settings.serves_hooks:
+            checks.append(Check("registration", lambda: self._daemon.registrar.problem or None))
+        if parts.node_file is not None:
+            checks.append(Check("nodeslo", self._document_problem))
+        return checks
+
+    def _document_problem(self) -> str | None:
+        file = self._daemon.parts.node_file
+        return "; ".join(file.problems) or None if file is not None else None
+
+    async def _status(self, _request: Request) -> Response:
+        daemon, parts = self._daemon, self._daemon.parts
+        last = parts.reconciler.last
+        return json(
+            {
+                "version": __version__,
+                "pid": os.getpid(),
+                "uptime_seconds": round(time.time() - self._started, 1),
+                "mode": self._settings.mode,
+                "listen": self._settings.listen if self._settings.serves_hooks else None,
+                "registration": {
+                    "file": str(daemon.registrar.path),
+                    "registered": daemon.registrar.registered,
+                    "problem": daemon.registrar.problem,
+                },
+                "runtime": {
+                    "endpoint": parts.upstream.path,
+                    "up": parts.upstream.up,
+                    "error": parts.upstream.last_error,
+                },
+                "cgroup_version": parts.tree.version,
+                "plugins": [self._plugin(plugin.name) for plugin in parts.plugins],
+                "nodeslo": {
+                    "file": self._settings.nodeslo,
+                    "seen": parts.document().slo is not None,
+                    "problems": list(parts.node_file.problems) if parts.node_file is not None else [],
+                },
+                "node_problems": list(parts.gatherer.problems),
+                "round": None
+                if last is None
+                else {
+                    "reason": last.reason,
+                    "seconds": round(last.seconds, 4),
+                    "cpu_seconds": round(last.cpu_seconds, 4),
+                    "in_step": last.listed,
+                    "pods": len(last.subjects),
+                    "wanted": last.wanted,
+                    "as_wanted": last.kept,
+                    "written": last.written,
+                    "errors": last.errors[:20],
+                },
+                "held": parts.applier.held,
+                "refused_lately": [
+                    {
+                        "target": one.target,
+                        "parameter": one.parameter.value,
+                        "value": str(one.value),
+                        "plugin": one.plugin,
+                        "error": one.error,
+                    }
+                    for one in parts.applier.last_errors[-20:]
+                ],
+                "journal_entries": len(parts.journal),
+                "log_level": self._log.level,
+            }
+        )
+
+    def _plugin(self, name: str) -> dict[str, Any]:
+        parts = self._daemon.parts
+        rules = parts.reconciler.rules
+        return {
+            "name": name,
+            "rule": name in rules.by_plugin,
+            "problem": rules.problems.get(name, ""),
+            "left_out": name in parts.runner.left_out,
+        }
+
+    async def _rules(self, _request: Request) -> Response:
+        reconciler = self._daemon.parts.reconciler
+        inputs = reconciler.surroundings.inputs
+        return json(
+            {
+                "rules": {name: str(rule) for name, rule in reconciler.rules.by_plugin.items()},
+                "problems": dict(reconciler.rules.problems),
+                "slo": str(inputs.slo) if inputs.slo is not None else None,
+                "pools": str(inputs.pools),
+                "kernel": sorted(one.value for one in inputs.kernel.parameters),
+            }
+        )
+
+    async def _values(self, _request: Request) -> Response:
+        """Everything that is wanted, what is there and why: a round that changes nothing."""
+        done = await self._daemon.parts.reconciler.round("view", detail=True, act=False)
+        qos = {one.pod.uid: found for one in done.subjects if (found := qos_of(one.pod.labels)) is not None}
+        return json(as_json(done.items, problems=self._daemon.parts.reconciler.rules.problems, qos=qos))
+
+    async def _config(self, _request: Request) -> Response:
+        return json({setting.key: value_of(self._settings, setting.key) for setting in HOOKSERVER.table})
+
+    async def _get_level(self, _request: Request) -> Response:
+        return json({"level": self._log.level})
+
+    async def _set_level(self, request: Request) -> Response:
+        wanted = request.json()
+        if not isinstance(wanted, dict) or not isinstance(wanted.get("level"), str):
+            raise BadRequestError('expected {"level": "debug|info|warning|error"}')
+        try:
+            self._log.set_level(wanted["level"])
+        except ValueError as error:
+            raise BadRequestError(str(error)) from None
+        return await self._get_level(request)

@@ -1,0 +1,56 @@
+"""A single round: `--once`, `--dry-run` and `--restore`. No socket is served, nothing is registered."""
+
+import asyncio
+import json
+import shutil
+import sys
+
+import click
+import uvloop
+
+from interpose.cli.hookserver_parts import Parts, chosen_plugins
+from interpose.config.hookserver_settings import HookServerSettings
+from interpose.instrumentation.logging import setup
+from interpose.model.qos import qos_of
+from interpose.runtimehooks.reconciler import Round
+from interpose.runtimehooks.report import Trouble, as_json, render
+
+
+def run_once(settings: HookServerSettings, *, restore: bool, dry_run: bool, as_json: bool) -> int:
+    """One round; exit code 1 if the runtime did not tell what exists or something could not be done."""
+    setup(settings.logging.level if settings.logging.level != "info" else "warning", settings.logging.format)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_main(settings, restore=restore, dry_run=dry_run, json_output=as_json))
+
+
+async def _main(settings: HookServerSettings, *, restore: bool, dry_run: bool, json_output: bool) -> int:
+    # Nobody answers hooks here, so an update carries the values themselves, whoever passes it on.
+    parts = Parts(settings, plugins=() if restore else chosen_plugins(settings), dry_run=dry_run)
+    try:
+        if parts.node_file is not None:
+            parts.node_file.load()
+        parts.upstream.start()
+        done = await parts.reconciler.round("once", detail=True, act=not dry_run)
+        _show(done, parts, json_output=json_output)
+        problems = list(parts.node_file.problems) if parts.node_file is not None else []
+        if not done.listed:
+            problems.append(f"runtime {parts.upstream.path}: {parts.upstream.last_error or 'did not list everything'}")
+        problems += done.errors
+        for problem in problems:
+            click.echo(f"error: {problem}", err=True)
+        return 1 if problems else 0
+    finally:
+        await parts.close()
+
+
+def _show(done: Round, parts: Parts, *, json_output: bool) -> None:
+    troubles = [Trouble(one.failure.plugin, one.target.name, one.failure.text) for one in done.desire.troubles]
+    problems = parts.reconciler.rules.problems
+    qos = {one.pod.uid: found for one in done.subjects if (found := qos_of(one.pod.labels)) is not None}
+    if json_output:
+        click.echo(json.dumps(as_json(done.items, failures=troubles, problems=problems, qos=qos), indent=2))
+        return
+    colour = sys.stdout.isatty()
+    width = shutil.get_terminal_size((120, 24)).columns
+    text = render(done.items, failures=troubles, problems=problems, qos=qos, width=width, colour=colour)
+    click.echo(text, nl=False)

@@ -1,0 +1,220 @@
+"""The parts of a hook server put together: what the daemon, a single round and a dry run have in common."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from interpose.config.endpoint import WELL_KNOWN_RUNTIMES
+from interpose.config.hookserver_settings import HookServerSettings
+from interpose.config.settings import RelaySettings
+from interpose.errors import ConfigError
+from interpose.h2.limits import Limits
+from interpose.hookapi.hookpoint import HookPoint
+from interpose.host.cgroup.files import KernelFiles
+from interpose.host.cgroup.table import TABLE
+from interpose.host.cgroup.tree import CgroupTree, detect_version
+from interpose.host.coresched import KernelCoreSched
+from interpose.host.cputopology import kubelet_cpu_manager, read_cpus
+from interpose.host.processes import Processes
+from interpose.host.resctrl import ResctrlTree
+from interpose.model.cgroup import Parameter
+from interpose.model.pod import Pod
+from interpose.rpc.client import Client
+from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import Upstream
+from interpose.runtimehooks.actuator import Actuator
+from interpose.runtimehooks.applier import Applier
+from interpose.runtimehooks.cgroup_actuator import CgroupActuator, SysctlActuator
+from interpose.runtimehooks.core_sched_actuator import CoreSchedActuator
+from interpose.runtimehooks.inventory import Inventory, default_layout
+from interpose.runtimehooks.journal import Journal
+from interpose.runtimehooks.kernelprobe import probe
+from interpose.runtimehooks.kubelet import KubeletPods
+from interpose.runtimehooks.nodedocument import NodeDocument
+from interpose.runtimehooks.nodefile import NodeFile
+from interpose.runtimehooks.oom_actuator import OomActuator
+from interpose.runtimehooks.plugin import AnyPlugin
+from interpose.runtimehooks.podfacts import overlay
+from interpose.runtimehooks.podspec import managed
+from interpose.runtimehooks.reconciler import Reconciler
+from interpose.runtimehooks.registry import plugins_on, stages_of
+from interpose.runtimehooks.resctrl_actuator import ResctrlActuator
+from interpose.runtimehooks.runner import Runner
+from interpose.runtimehooks.surroundings import Gatherer
+from interpose.runtimehooks.updates import Updates
+from interpose.store.calls import RuntimeCalls
+from interpose.store.store import Store
+from interpose.store.sync import Synchronizer
+
+_JOURNAL = "hookserver.journal"
+_BOOT_ID = "sys/kernel/random/boot_id"
+
+
+class Parts:
+    """Everything that decides and acts; sockets are others' business."""
+
+    def __init__(
+        self,
+        settings: HookServerSettings,
+        *,
+        plugins: Sequence[AnyPlugin],
+        asked: Callable[[str], int] | None = None,
+        dry_run: bool = False,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.settings = settings
+        self.plugins = tuple(plugins)
+        places = settings.cgroups
+        files = KernelFiles()
+        self.tree = CgroupTree(files, places.root, version=detect_version(files, places.root))
+        self.journal = open_journal(settings, reading_only=dry_run)
+        self.hub = Hub()
+        path, find = runtime_of(settings)
+        self.upstream = Upstream(path, hub=self.hub, limits=Limits(), wait=1.0, find=find)
+        self.calls = RuntimeCalls(Client(self.upstream, self.hub))
+        self.store = Store()
+        self.sync = Synchronizer(self.store, self.calls)
+        self.runner = Runner(timeout=settings.hooks.plugin_timeout)
+        self.core_sched = CoreSchedActuator(self.tree, KernelCoreSched())
+        self.resctrl = ResctrlActuator(self.tree, ResctrlTree(files, f"{places.sys_root}/fs/resctrl"))
+        self.applier = Applier(
+            self._actuators(files), self.journal, now=time.monotonic, dry_run=dry_run, allowed=self.allowed
+        )
+        self.inventory = Inventory(self.tree, self.journal)
+        self.updates = Updates(
+            self.store, self.calls, self.journal, allowed=self.allowed, refresh=self.sync.refresh, asked=asked
+        )
+        self.kubelet = _kubelet(settings)
+        self.node_file = NodeFile(settings.nodeslo, lambda _document: changed()) if settings.nodeslo else None
+        self.gatherer = Gatherer(
+            tree=self.tree,
+            kubepods=places.kubepods,
+            layout=default_layout(places.driver, places.kubepods),
+            document=self.document,
+            probe=lambda layout: probe(self.tree, files, places.proc_root, places.sys_root, layout),
+            cpus=lambda: read_cpus(places.sys_root),
+            kubelet=lambda: kubelet_cpu_manager(settings.kubelet_state_dir),
+        )
+        self.reconciler = Reconciler(
+            plugins=self.plugins,
+            sync=self.sync,
+            inventory=self.inventory,
+            applier=self.applier,
+            updates=self.updates,
+            runner=self.runner,
+            gather=self.gatherer.gather,
+            facts=self._facts,
+            managed=managed,
+        )
+        self._adopt()
+
+    def document(self) -> NodeDocument:
+        """The node's document in force; an empty one if there is none."""
+        return (self.node_file.document if self.node_file is not None else None) or NodeDocument()
+
+    def allowed(self, parameter: Parameter, directory: str) -> str:
+        """All CPUs or memory nodes that children of a directory can have."""
+        look = self.tree.allowed_cpus if parameter is Parameter.CPUSET_CPUS else self.tree.allowed_mems
+        with suppress(OSError, ValueError):
+            return look(directory)
+        return ""
+
+    async def close(self) -> None:
+        """Leave nothing behind but the journal."""
+        if self.node_file is not None:
+            await self.node_file.close()
+        await self.sync.close()
+        await self.upstream.close()
+        await self.runner.close()
+        self.journal.close()
+
+    def _actuators(self, files: KernelFiles) -> Mapping[Parameter, Actuator]:
+        proc = self.settings.cgroups.proc_root
+        cgroup, sysctl = CgroupActuator(self.tree), SysctlActuator(files, proc)
+        return {
+            **dict.fromkeys(TABLE, cgroup),
+            Parameter.SCHED_CORE: sysctl,
+            Parameter.SCHED_GROUP_IDENTITY: sysctl,
+            Parameter.OOM_SCORE_ADJ: OomActuator(self.tree, Processes(files, proc)),
+            Parameter.CORE_SCHED: self.core_sched,
+            Parameter.RESCTRL: self.resctrl,
+        }
+
+    def _adopt(self) -> None:
+        """Cookies have no name in the kernel: who had which group is in the journal."""
+        for level, key in self.journal.targets():
+            entry = self.journal.get(level, key, Parameter.CORE_SCHED)
+            target = self.journal.target_of(level, key)
+            if entry is not None and target is not None and isinstance(entry.written, str):
+                with suppress(OSError):
+                    self.core_sched.adopt(target, entry.written)
+
+    async def _facts(self) -> Callable[[Pod], Pod]:
+        kubelet = self.kubelet
+        if kubelet is None:
+            return _as_it_is
+        await kubelet.refresh()
+        pods = kubelet.pods
+        return lambda pod: overlay(pod, pods.get(pod.uid))
+
+
+def _as_it_is(pod: Pod) -> Pod:
+    return pod
+
+
+def open_journal(settings: HookServerSettings, *, reading_only: bool = False) -> Journal:
+    """The journal of this node. One that is only read is not locked, and nothing is written to its file."""
+    try:
+        boot = Path(settings.cgroups.proc_root, _BOOT_ID).read_text().strip()
+    except OSError:
+        boot = ""
+    journal = Journal(f"{settings.state_dir}/{_JOURNAL}", boot)
+    if reading_only:
+        journal.peek()
+    else:
+        journal.load()
+    return journal
+
+
+def runtime_of(
+    settings: HookServerSettings, known: Sequence[str] = WELL_KNOWN_RUNTIMES
+) -> tuple[str, Callable[[], str] | None]:
+    """The CRI socket, and how it is looked for if nobody named it."""
+    if settings.runtime_endpoint:
+        return settings.runtime_endpoint, None
+    if settings.serves_hooks:
+        return RelaySettings().listen, None
+
+    def first() -> str:
+        return next((path for path in known if Path(path).exists()), known[0])
+
+    return first(), first
+
+
+def stages(settings: HookServerSettings, plugins: tuple[AnyPlugin, ...]) -> frozenset[HookPoint]:
+    """The hook points that are served."""
+    names = {point.value: point for point in HookPoint}
+    if strange := [name for name in settings.hooks.disable_stages if name not in names]:
+        known = ", ".join(names)
+        raise ConfigError(
+            f"hooks.disable_stages (--disable-stages): {strange[0]!r} is not a hook point, they are {known}"
+        )
+    return stages_of(plugins, frozenset(names[name] for name in settings.hooks.disable_stages))
+
+
+def chosen_plugins(settings: HookServerSettings) -> tuple[AnyPlugin, ...]:
+    """The plugins that are on."""
+    return plugins_on(settings.plugins)
+
+
+def _kubelet(settings: HookServerSettings) -> KubeletPods | None:
+    source = settings.reconcile
+    if not source.kubelet_url:
+        return None
+    return KubeletPods(
+        source.kubelet_url,
+        token_file=source.kubelet_token_file,
+        ca_file=source.kubelet_ca_file,
+        insecure=source.kubelet_insecure,
+    )

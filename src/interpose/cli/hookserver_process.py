@@ -1,0 +1,240 @@
+"""The life of a hook server process: the composition root of `interpose hookserver`.
+
+Rules are made before the socket listens, and the socket listens before it is registered: whoever finds us gets right
+answers. Under Fail the registration stays behind at the end, so that a restart lifts no protection.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+from functools import partial
+
+import uvloop
+
+from interpose import __version__
+from interpose.cli.admin_socket import bind_admin
+from interpose.cli.hookserver_admin import HookServerViews
+from interpose.cli.hookserver_parts import Parts, chosen_plugins, stages
+from interpose.config.hookserver_settings import HookServerSettings
+from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
+from interpose.host.cgroup.watch import CgroupWatch
+from interpose.host.peers import peer_credentials
+from interpose.host.sockets import bind_unix
+from interpose.host.systemd import Notifier
+from interpose.instrumentation.logging import LogControl, setup
+from interpose.model.cgroup import KubeQos
+from interpose.rpc.listener import Admission
+from interpose.rpc.server import LocalServer
+from interpose.runtimehooks.effects import ProxyEffects
+from interpose.runtimehooks.proxyserver import ProxyServer
+from interpose.runtimehooks.reconciler import Round
+from interpose.runtimehooks.registrar import Registrar
+from interpose.runtimehooks.rounds import Rounds
+
+_log = logging.getLogger(__name__)
+
+# In proxy mode rounds only follow rules; now and then one forgets what is gone.
+_HOUSEKEEPING = 600.0
+_TICK = 1.0
+DOCUMENT = "NodeSLO"
+CGROUPS = "cgroups"
+RUNTIME = "runtime"
+POOLS = "CPU pools"
+
+
+def run(settings: HookServerSettings) -> int:
+    """Run until told to stop."""
+    log = setup(settings.logging.level, settings.logging.format)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_main(settings, log))
+
+
+def deregister_only(settings: HookServerSettings) -> int:
+    """Remove the registration file, whatever its failure policy says."""
+    setup(settings.logging.level, settings.logging.format)
+    return 0 if _registrar(settings, frozenset()).deregister() else 1
+
+
+def _registrar(settings: HookServerSettings, served: frozenset[HookPoint]) -> Registrar:
+    said = settings.registration
+    return Registrar(
+        said.dir,
+        said.name,
+        endpoint=said.host_endpoint or settings.listen,
+        hooks=served,
+        failure_policy=FailurePolicy(said.failure_policy),
+        priority=said.priority,
+        timeout=said.timeout,
+    )
+
+
+async def _main(settings: HookServerSettings, log: LogControl) -> int:
+    stop = _handle_signals()
+    daemon = Daemon(settings, log)
+    try:
+        await daemon.start()
+        why = await stop
+        _log.info("Hook server is stopping", extra={"kv": {"reason": why}})
+        return 0
+    finally:
+        await daemon.close()
+
+
+def _handle_signals() -> "asyncio.Future[str]":
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[str] = loop.create_future()
+
+    def because(why: str) -> None:
+        if not stop.done():
+            stop.set_result(why)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, because, signal.Signals(number).name)
+    loop.add_signal_handler(signal.SIGHUP, lambda: _log.info("SIGHUP was ignored: files are watched"))
+    return stop
+
+
+class Daemon:
+    """A hook server with everything around it."""
+
+    def __init__(self, settings: HookServerSettings, log: LogControl) -> None:
+        self._settings = settings
+        self._log_control = log
+        self._notifier = Notifier(os.environ)
+        plugins = chosen_plugins(settings)
+        served = stages(settings, plugins) if settings.serves_hooks else frozenset()
+        # The socket comes first: a second hook server must not get as far as the journal.
+        self._socket = bind_unix(settings.listen, mode=0o600) if settings.serves_hooks else None
+        self._admin_socket = None
+        try:
+            self._admin_socket = bind_admin(settings.admin.listen)
+            self.parts = parts = Parts(
+                settings,
+                plugins=plugins,
+                asked=self._asked if settings.serves_hooks else None,
+                changed=lambda: self._rounds.soon(DOCUMENT),
+            )
+        except BaseException:
+            self._close_sockets()
+            raise
+        effects = ProxyEffects(
+            plugins=plugins,
+            rules=lambda: parts.reconciler.rules,
+            runner=parts.runner,
+            inventory=parts.inventory,
+            applier=parts.applier,
+            journal=parts.journal,
+            sync=parts.sync,
+            leave=parts.resctrl.drop,
+            pools_changed=lambda: self._rounds.soon(POOLS),
+        )
+        self.proxy = ProxyServer(
+            plugins=plugins,
+            rules=lambda: parts.reconciler.rules,
+            runner=parts.runner,
+            effects=effects,
+            originals=effects,
+            stages=served,
+            plugin_failure_policy=FailurePolicy(settings.hooks.plugin_failure_policy),
+        )
+        allowed = frozenset(settings.hooks.allow_uids or (0, os.getuid()))
+        admission = Admission(identify=peer_credentials, uids=allowed)
+        self._server = LocalServer(self.proxy.handlers(), hub=parts.hub, admission=admission)
+        self.registrar = _registrar(settings, served)
+        self._rounds = Rounds(self._round, settings.reconcile.interval if settings.reconciles else _HOUSEKEEPING)
+        self._watch: CgroupWatch | None = None
+        self._views = HookServerViews(settings, self, log)
+        self._ticker: asyncio.TimerHandle | None = None
+
+    @property
+    def rounds(self) -> Rounds:
+        """When things are looked at."""
+        return self._rounds
+
+    async def start(self) -> None:
+        """Make rules, listen, register, look at everything."""
+        parts, settings = self.parts, self._settings
+        if parts.node_file is not None:
+            parts.node_file.load()
+        await parts.reconciler.remake_rules(())
+        if self._socket is not None:
+            await self._server.start(self._socket.sock)
+            self.registrar.write()
+        parts.upstream.on_up = partial(self._rounds.soon, RUNTIME)
+        parts.upstream.start()
+        if parts.node_file is not None:
+            parts.node_file.start()
+        if settings.reconciles:
+            self._watch = CgroupWatch(parts.tree.watch_root, partial(self._rounds.soon, CGROUPS))
+        if self._admin_socket is not None:
+            self._views.start(self._admin_socket)
+        self._rounds.start()
+        self._tick()
+        kv = {
+            "version": __version__,
+            "mode": settings.mode,
+            "listen": settings.listen if self._socket is not None else "none",
+            "runtime": parts.upstream.path,
+            "cgroup": f"v{parts.tree.version}",
+            "plugins": ", ".join(plugin.name for plugin in parts.plugins),
+            "pid": os.getpid(),
+        }
+        _log.info("Hook server is ready", extra={"kv": kv})
+        self._notifier.ready(f"{settings.mode} mode", mainpid=os.getpid())
+        gc.collect()
+        gc.freeze()
+
+    async def close(self) -> None:
+        """Stop answering first, then everything that acts; values stay as they are."""
+        self._notifier.stopping("stopping")
+        if self._ticker is not None:
+            self._ticker.cancel()
+        self.registrar.close()
+        await self._server.close()
+        await self._rounds.close()
+        if self._watch is not None:
+            self._watch.close()
+        await self._views.close()
+        await self.parts.close()
+        self._close_sockets()
+
+    def _close_sockets(self) -> None:
+        for sock in (self._socket, self._admin_socket):
+            if sock is not None:
+                sock.close()
+
+    def _asked(self, container: str) -> int:
+        return self.proxy.asked.get(container, 0)
+
+    def _tick(self) -> None:
+        self._ticker = asyncio.get_running_loop().call_later(_TICK, self._tick)
+        self.registrar.check()
+        if self._notifier.watchdog_interval is not None:
+            self._notifier.watchdog()
+
+    async def _round(self, reason: str) -> None:
+        parts, settings = self.parts, self._settings
+        if DOCUMENT in reason:
+            # Hooks shall go by it at once, whatever the runtime does.
+            ready = [pod for pod in parts.store.pods.values() if pod.ready]
+            await parts.reconciler.remake_rules(ready)
+        changes = parts.reconciler.rule_changes
+        acts = settings.reconciles or DOCUMENT in reason or reason == "start"
+        done = await parts.reconciler.round(reason, act=acts)
+        if not acts and parts.reconciler.rule_changes != changes:
+            done = await parts.reconciler.round(reason)
+        if self._watch is not None:
+            self._watch.follow(_followed(done, self))
+        if done.listed:
+            uids = {one.pod.uid for one in done.subjects}
+            await asyncio.to_thread(parts.resctrl.sweep, uids)
+
+
+def _followed(done: Round, daemon: Daemon) -> list[str]:
+    """Directories in which pods and containers appear."""
+    layout = daemon.parts.reconciler.surroundings.layout
+    above = [""] if layout is None else [layout.qos_directory(qos) for qos in KubeQos]
+    pods = [one.target.directory for one in done.subjects if one.target is not None]
+    return [*above, *pods, *{place.rpartition("/")[0] for place in pods}]

@@ -1,0 +1,127 @@
+"""Sets of CPUs or memory nodes, as the kernel writes them: "0-3,8".
+
+A set is a value. Invariant: what `str` writes, `CpuSet.parse` reads back to the same set, and two equal sets are the
+same text.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+# Kernels are built for at most this many CPUs; a larger number is a mistake, and must not become a large set.
+MAX_CPUS: Final = 8192
+
+# One element: a number, a range, or the kernel's "the first A of every B numbers of the range".
+_ELEMENT = re.compile(r"(\d{1,6})(?:-(\d{1,6})(?::(\d{1,6})/(\d{1,6}))?)?", re.ASCII)
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CpuSet:
+    """Numbers from 0 to 8191."""
+
+    numbers: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.numbers and not 0 <= min(self.numbers) <= max(self.numbers) < MAX_CPUS:
+            raise ValueError(f"CPU numbers must be from 0 to {MAX_CPUS - 1}, found {_shown(str(self))}")
+
+    @classmethod
+    def parse(cls, text: str) -> "CpuSet":
+        """Read a kernel list; empty text is the empty set. ValueError that names the text."""
+        stripped = text.strip()
+        if not stripped:
+            return EMPTY
+        numbers: set[int] = set()
+        for element in stripped.split(","):
+            match = _ELEMENT.fullmatch(element.strip())
+            if match is None:
+                raise ValueError(
+                    f"{_shown(text)} is no list of CPUs: {_shown(element)} is neither a number nor a range"
+                )
+            first, last = int(match[1]), int(match[2] or match[1])
+            if last < first:
+                raise ValueError(f"{_shown(text)} is no list of CPUs: {_shown(element)} ends before it begins")
+            if last >= MAX_CPUS:
+                raise ValueError(f"{_shown(text)} is no list of CPUs: {last} is above {MAX_CPUS - 1}")
+            used, size = int(match[3] or 1), int(match[4] or 1)
+            if not 0 < used <= size:
+                raise ValueError(f"{_shown(text)} is no list of CPUs: {_shown(element)} takes {used} of every {size}")
+            whole = range(first, last + 1)
+            numbers.update(whole if used == size else (cpu for cpu in whole if (cpu - first) % size < used))
+        return cls(frozenset(numbers))
+
+    def __str__(self) -> str:
+        parts = []
+        ordered = sorted(self.numbers)
+        start = 0
+        for index, number in enumerate(ordered, 1):
+            if index < len(ordered) and ordered[index] == number + 1:
+                continue
+            first = ordered[start]
+            parts.append(str(first) if first == number else f"{first}-{number}")
+            start = index
+        return ",".join(parts)
+
+    def __repr__(self) -> str:
+        return f"CpuSet.parse({str(self)!r})"
+
+    def __or__(self, other: "CpuSet") -> "CpuSet":
+        return CpuSet(self.numbers | other.numbers)
+
+    def __and__(self, other: "CpuSet") -> "CpuSet":
+        return CpuSet(self.numbers & other.numbers)
+
+    def __sub__(self, other: "CpuSet") -> "CpuSet":
+        return CpuSet(self.numbers - other.numbers)
+
+    def __le__(self, other: "CpuSet") -> bool:
+        return self.numbers <= other.numbers
+
+    def __lt__(self, other: "CpuSet") -> bool:
+        return self.numbers < other.numbers
+
+    def __ge__(self, other: "CpuSet") -> bool:
+        return self.numbers >= other.numbers
+
+    def __gt__(self, other: "CpuSet") -> bool:
+        return self.numbers > other.numbers
+
+    def __contains__(self, number: object) -> bool:
+        return number in self.numbers
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(self.numbers))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+
+EMPTY: Final = CpuSet()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumaCpus:
+    """The CPUs of one NUMA node that are online."""
+
+    socket: int
+    node: int
+    cpus: CpuSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletCpus:
+    """What the kubelet's CPU manager has written down."""
+
+    policy: str = ""  # none, static, or empty if nobody knows
+    shared: CpuSet = EMPTY  # what it has not given to a container alone; its reserved CPUs are in it
+    assigned: Mapping[str, Mapping[str, CpuSet]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )  # uid -> container
+
+
+def _shown(text: str) -> str:
+    """Text in quotes, on one line and not longer than a line."""
+    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")

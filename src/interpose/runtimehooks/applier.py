@@ -1,0 +1,258 @@
+"""Putting values in place: each is journaled before it is written, read again afterwards, counted, and held if refused.
+
+Synchronous; called from worker threads. Nothing raises: what went wrong with a value is its outcome, and the others are
+carried out. In a dry run nothing is written and nothing is noted down.
+"""
+
+import errno
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from interpose.model.cgroup import CLEAR, Level, Parameter, Value
+from interpose.runtimehooks.actuator import Actuator
+from interpose.runtimehooks.holds import Holds
+from interpose.runtimehooks.journal import Journal
+from interpose.runtimehooks.planning import SPOILS, Action, Item, Step, is_off
+from interpose.runtimehooks.survey import Allowed, Known, Survey, action_of, log_release, same, text_of
+from interpose.runtimehooks.wants import Target, Want
+
+_log = logging.getLogger(__name__)
+
+_ERRORS_KEPT: Final = 100
+_NOTHING_KNOWN: Final[Known] = MappingProxyType({})
+# What the kernel means by an error; its own words are the same for all values.
+_MEANINGS: Final[Mapping[tuple[Parameter, int], str]] = MappingProxyType(
+    {
+        (Parameter.MEMORY_LIMIT, errno.EBUSY): "usage is above the limit and cannot be reclaimed",
+        (Parameter.CPU_QUOTA, errno.EINVAL): "more than its parent has, less than a child has, or below the minimum",
+        (Parameter.CPUSET_CPUS, errno.EBUSY): "a child has CPUs that are not in it",
+        (Parameter.CPUSET_CPUS, errno.EACCES): "CPUs that its parent does not have",
+        (Parameter.CPUSET_CPUS, errno.ENOSPC): "it has processes and would have no CPUs",
+        (Parameter.CPUSET_MEMS, errno.EBUSY): "a child has memory nodes that are not in it",
+        (Parameter.CPUSET_MEMS, errno.EACCES): "memory nodes that its parent does not have",
+        (Parameter.CPUSET_MEMS, errno.ENOSPC): "it has processes and would have no memory nodes",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a step."""
+
+    step: Step
+    ok: bool
+    error: str = ""
+    drifted: bool = False  # it had been as wanted, and somebody else changed it
+
+
+class Refusal(NamedTuple):
+    """Something that went wrong, for people who look."""
+
+    when: float
+    target: str
+    parameter: Parameter
+    value: Value
+    plugin: str
+    error: str
+
+
+class Applier:
+    """Looks, and carries out what planning made of it. A target is worked on by one thread at a time."""
+
+    def __init__(
+        self,
+        actuators: Mapping[Parameter, Actuator],
+        journal: Journal,
+        *,
+        now: Callable[[], float],
+        dry_run: bool = False,
+        allowed: Allowed | None = None,
+    ) -> None:
+        self.writes: dict[tuple[Parameter, str], int] = {}  # by outcome: ok, failed, gone, skipped
+        self.drift: dict[tuple[str, Parameter], int] = {}  # by plugin
+        self.kept = 0  # values that were as wanted when all were looked at last
+        self._actuators = dict(actuators)
+        self._journal = journal
+        self._now = now
+        self._dry_run = dry_run
+        self._allowed = allowed
+        self._holds = Holds()
+        self._blocked: dict[str, str] = {}  # plugin -> which switch of the node is not as it wants
+        self._errors: deque[Refusal] = deque(maxlen=_ERRORS_KEPT)
+        self._counting = threading.Lock()
+
+    @property
+    def held(self) -> int:
+        """How many values wait because they were refused."""
+        return len(self._holds)
+
+    @property
+    def last_errors(self) -> list[Refusal]:
+        """What went wrong lately, oldest first."""
+        return list(self._errors)
+
+    def survey(
+        self,
+        wants: Sequence[Want],
+        live: Sequence[Target],
+        *,
+        known: Known = _NOTHING_KNOWN,
+        detail: bool = False,
+        whole: bool = True,
+        unsure: Collection[str] = (),
+    ) -> list[Item]:
+        """What differs from the wants, and what of our values nobody wants any more; with `detail` all the rest too.
+
+        `live` are all targets there are. If they and the wants are only a part, `whole` is False, and nothing is
+        concluded from others not being among them. `known` is what containers have that do not run. What plugins in
+        `unsure` wrote stays: nobody knows what they want now.
+        """
+        wanted = {(want.target.level, want.target.key, want.parameter): want for want in wants}
+        there = {(target.level, target.key): target for target in live}
+        for want in wants:
+            there.setdefault((want.target.level, want.target.key), want.target)
+        survey = Survey(
+            self._actuators,
+            self._journal,
+            self._holds,
+            time=self._now(),
+            known=known,
+            allowed=self._allowed,
+            detail=detail,
+            forget=not self._dry_run,
+        )
+        survey.compare(wanted)
+        survey.clean_up(there, wanted, unsure, whole=whole)
+        survey.hold_spoiled()
+        if whole:
+            self.kept = survey.kept
+            self._holds.keep(lambda spot: (spot[0], spot[1]) in there)
+            self._blocked = {
+                item.plugin: _not_set(item, item.note)
+                for item in survey.items
+                if item.target.level is Level.NODE and item.action is Action.HELD
+            }
+        return survey.items
+
+    def blocked(self, plugin: str) -> str:
+        """Why nothing of a plugin may be carried out now; empty if it may.
+
+        A switch of the node that could not be set makes the plugin's other values dangerous.
+        """
+        return self._blocked.get(plugin, "")
+
+    def carry_out(self, steps: Sequence[Step]) -> list[Outcome]:
+        """Write files, step by step."""
+        return [] if self._dry_run else [self._carry_out(step) for step in steps]
+
+    def report(self, step: Step, error: str = "") -> Outcome:
+        """Count a step that somebody else has carried out, and journaled; one that was refused is held."""
+        return self._refused(step, error) if error else self._done(step, drifted=False)
+
+    def _carry_out(self, step: Step) -> Outcome:
+        item, value = step.item, step.value
+        target, parameter = item.target, item.parameter
+        if reason := self.blocked(item.plugin):
+            self._count(parameter, "skipped")
+            return Outcome(step=step, ok=False, error=f"skipped: {reason}")
+        actuator = self._actuators[parameter]
+        drifted = False
+        try:
+            now = actuator.read(target, parameter)
+            if not same(actuator, parameter, now, value):
+                drifted = self._drifted(item)
+                self._note(step, now, actuator)
+                actuator.write(target, parameter, value)
+                found = actuator.read(target, parameter)
+                if not same(actuator, parameter, found, value):
+                    shown = "nothing" if found is None else found
+                    return self._refused(step, f"wrote {value}, found {shown}", drifted=drifted)
+        except Exception as error:  # a mistake of an actuator costs this value only
+            if action_of(error) is Action.GONE:
+                self._count(parameter, "gone")
+                return Outcome(step=step, ok=False, error=text_of(error), drifted=drifted)
+            return self._refused(step, _explained(parameter, error), drifted=drifted)
+        outcome = self._done(step, drifted=drifted)
+        if item.action is Action.RESTORE and value == item.final:
+            self._journal.forget(target.level, target.key, parameter)
+        return outcome
+
+    def _drifted(self, item: Item) -> bool:
+        """Whether the value had been in place. One that is held never was, though the journal says it was tried."""
+        spot = (item.target.level, item.target.key, item.parameter)
+        if item.action is not Action.SET or spot in self._holds:
+            return False
+        entry = self._journal.get(*spot)
+        if entry is None or entry.written != item.final:
+            return False
+        with self._counting:
+            key = (item.plugin, item.parameter)
+            self.drift[key] = self.drift.get(key, 0) + 1
+        return True
+
+    def _note(self, step: Step, now: Value | None, actuator: Actuator) -> None:
+        """Put down what is found and what is about to be written.
+
+        If this process ends before the write, what is there is still the value before: if that was ours too, it must
+        be known for ours.
+        """
+        target, parameter, plugin = step.item.target, step.item.parameter, step.item.plugin
+        self._note_spoiled(step, now)
+        old = self._journal.get(target.level, target.key, parameter)
+        ours = [] if old is None else [value for value in (old.written, old.before) if value is not None]
+        before = next((value for value in ours if same(actuator, parameter, now, value)), None)
+        self._journal.note(target, parameter, found=now, written=step.value, plugin=plugin, before=before)
+
+    def _note_spoiled(self, step: Step, now: Value | None) -> None:
+        """A switch that makes the kernel replace another value: that is our doing too, and is put down as CLEAR."""
+        spoiled = SPOILS.get(step.item.parameter)
+        if spoiled is None or is_off(step.value) or not is_off(now) or spoiled not in self._actuators:
+            return
+        target, plugin = step.item.target, step.item.plugin
+        found = self._actuators[spoiled].read(target, spoiled)
+        self._journal.note(target, spoiled, found=found, written=CLEAR, plugin=plugin)
+
+    def _done(self, step: Step, *, drifted: bool) -> Outcome:
+        item = step.item
+        self._count(item.parameter, "ok")
+        if step.value == item.final:
+            spot = (item.target.level, item.target.key, item.parameter)
+            log_release(self._holds.release(spot), item.target, item.parameter)
+        return Outcome(step=step, ok=True, drifted=drifted)
+
+    def _refused(self, step: Step, error: str, *, drifted: bool = False) -> Outcome:
+        item, target = step.item, step.item.target
+        name, now = target.name or target.key, self._now()
+        self._count(item.parameter, "failed")
+        self._errors.append(Refusal(now, name, item.parameter, step.value, item.plugin, error))
+        if self._holds.refuse((target.level, target.key, item.parameter), item.final, error, now):
+            fields = {
+                "target": name,
+                "parameter": str(item.parameter),
+                "value": str(step.value),
+                "plugin": item.plugin,
+                "error": error,
+            }
+            _log.warning("Value was refused and is tried again later", extra={"kv": fields})
+        if target.level is Level.NODE:
+            self._blocked[item.plugin] = _not_set(item, error)
+        return Outcome(step=step, ok=False, error=error, drifted=drifted)
+
+    def _count(self, parameter: Parameter, outcome: str) -> None:
+        with self._counting:
+            self.writes[parameter, outcome] = self.writes.get((parameter, outcome), 0) + 1
+
+
+def _not_set(item: Item, error: str) -> str:
+    return f"{item.parameter} of the node could not be set to {item.final}: {error}"
+
+
+def _explained(parameter: Parameter, error: Exception) -> str:
+    code = error.errno if isinstance(error, OSError) else None
+    meaning = _MEANINGS.get((parameter, code or 0))
+    return f"{text_of(error)}: {meaning}" if meaning else text_of(error)

@@ -1,0 +1,238 @@
+"""Kinds of values in documents, and reading a document against a table of them.
+
+A table is a `Group`: its keys, each with the kind of its value. Reading goes on after a problem, so that all of them
+are known at once. Null is as good as absent, and what cannot be used is None until the report is settled. Pure.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+from interpose.config.document import Node
+from interpose.errors import ConfigError
+from interpose.hookapi.strictjson import quoted
+
+# More than a person reads; a file that is something else altogether has one per line.
+_MAX_PROBLEMS: Final = 50
+_MAX_NAME: Final = 64
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+# YAML has more words for it than JSON; which of them count was decided when the document was read.
+_TRUE: Final = frozenset(("true", "yes", "on"))
+# How much alike two keys must be for one to be a slip of the other.
+_ALIKE: Final = 0.6
+_MUCH_ALIKE: Final = 0.8
+_TAG_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "map": "a group of keys",
+        "list": "a list",
+        "str": "text",
+        "int": "a number",
+        "float": "a number with a fraction",
+        "bool": "true or false",
+        "null": "nothing",
+    }
+)
+
+
+class Report:
+    """What is wrong with one file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._said: list[str] = []
+        self.count = 0
+
+    def say(self, node: Node, key: str, text: str) -> None:
+        """Note a problem; the document itself has no key."""
+        self.count += 1
+        if self.count <= _MAX_PROBLEMS:
+            line = f" line {node.line}" if node.line else ""
+            self._said.append(f"file {self._path}{line}: " + (f"{key}: {text}" if key else text))
+
+    def expected(self, what: str, tag: str, node: Node, key: str) -> None:
+        """Note that a value is not `what` it should be; `tag` is the right one for it."""
+        found = _TAG_NAMES[node.tag]
+        if node.tag not in ("map", "list", "null"):
+            found = quoted(node.text) if node.tag == tag else f"{found} ({quoted(node.text)})"
+        self.say(node, key, f"expected {what}, found {found}")
+
+    def settle(self) -> None:
+        """ConfigError if there was any problem."""
+        if self.count > _MAX_PROBLEMS:
+            self._said.append(f"file {self._path}: and {self.count - _MAX_PROBLEMS} problems more")
+        if self._said:
+            raise ConfigError(self._said)
+
+
+class Kind(Protocol):
+    """What a key may hold."""
+
+    def read(self, node: Node, key: str, report: Report) -> Any:
+        """The value; None with a problem in the report if it is none of this kind. Nulls are not asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Somebody else's: anything."""
+
+    def read(self, node: Node, key: str, report: Report) -> None:
+        """Nothing."""
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A whole number within bounds."""
+
+    low: int
+    high: int
+
+    def read(self, node: Node, key: str, report: Report) -> int | None:
+        """The number."""
+        if node.tag == "int" and _WHOLE.fullmatch(node.text) and self.low <= int(node.text) <= self.high:
+            return int(node.text)
+        report.expected(f"a number from {self.low} to {self.high}", "int", node, key)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false."""
+
+    def read(self, node: Node, key: str, report: Report) -> bool | None:
+        """Which of them."""
+        if node.tag == "bool":
+            return node.text.lower() in _TRUE
+        report.expected("true or false", "bool", node, key)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Any text."""
+
+    def read(self, node: Node, key: str, report: Report) -> str | None:
+        """The text."""
+        if node.tag == "str":
+            return node.text
+        report.expected("text", "str", node, key)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words, each with its value. A word with the value None is as good as absent."""
+
+    words: Mapping[str, Any]
+
+    def read(self, node: Node, key: str, report: Report) -> Any:
+        """The value of the word."""
+        if node.tag == "str" and node.text in self.words:
+            return self.words[node.text]
+        report.expected(" or ".join(filter(None, self.words)), "str", node, key)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Text by names that are not ours, as labels are."""
+
+    def read(self, node: Node, key: str, report: Report) -> Mapping[str, str] | None:
+        """The texts."""
+        if node.tag != "map":
+            report.expected("a group of keys", "map", node, key)
+            return None
+        found: dict[str, str] = {}
+        for name, child in node.entries:
+            where = f"{key}[{quoted(name)}]"
+            if name in found:
+                report.say(child, where, "is given twice")
+            elif child.tag == "str":
+                found[name] = child.text
+            elif child.tag != "null":
+                report.expected("text in quotes", "str", child, where)
+        return MappingProxyType(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list of values of one kind; `make` gets all of them."""
+
+    kind: Kind
+    make: Callable[[tuple[Any, ...]], Any]
+
+    def read(self, node: Node, key: str, report: Report) -> Any:
+        """What `make` makes of them."""
+        if node.tag != "list":
+            report.expected("a list", "list", node, key)
+            return None
+        before = report.count
+        found = tuple(self.kind.read(item, f"{key}[{index}]", report) for index, item in enumerate(node.items))
+        return _made(self.make, found, node, key, report, before)
+
+
+def _as_is(values: dict[str, Any]) -> dict[str, Any]:
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Keys with their kinds. `make` gets the values of those that are there; its ValueError is a problem of the group.
+
+    A `loose` group is somebody else's, of which only some keys are read: other keys are fine, unless they look like a
+    slip of one that is.
+    """
+
+    keys: Mapping[str, Kind]
+    make: Callable[[dict[str, Any]], Any] = _as_is
+    required: tuple[str, ...] = ()
+    loose: bool = field(default=False, kw_only=True)
+
+    def read(self, node: Node, key: str, report: Report) -> Any:
+        """What `make` makes of the values; not asked if one of them has a problem."""
+        if node.tag != "map":
+            report.expected("a group of keys", "map", node, key)
+            return None
+        before = report.count
+        values: dict[str, Any] = {}
+        seen: dict[str, Node] = {}
+        for name, child in node.entries:
+            where = f"{key}.{_printable(name)}" if key else _printable(name)
+            first = seen.setdefault(name, child)
+            if first is not child:
+                report.say(child, where, "is given twice" + (f", first in line {first.line}" if first.line else ""))
+                continue
+            kind = self.keys.get(name)
+            if kind is None:
+                self._unknown(name, child, where, report)
+            elif child.tag != "null" and (value := kind.read(child, where, report)) is not None:
+                values[name] = value
+        for name in self.required:
+            if name not in seen or seen[name].tag == "null":
+                report.say(node, f"{key}.{name}" if key else name, "is missing")
+        return _made(self.make, values, node, key, report, before)
+
+    def _unknown(self, name: str, child: Node, where: str, report: Report) -> None:
+        import difflib  # only a mistake needs it
+
+        close = [known for known in self.keys if known.lower() == name.lower()]
+        if not close and len(name) <= _MAX_NAME:
+            close = difflib.get_close_matches(name, self.keys, n=1, cutoff=_MUCH_ALIKE if self.loose else _ALIKE)
+        if close or not self.loose:
+            report.say(child, where, "is not a known key" + (f", did you mean {close[0]}?" if close else ""))
+
+
+def _made(make: Callable[[Any], Any], values: Any, node: Node, key: str, report: Report, before: int) -> Any:
+    if report.count > before:
+        return None
+    try:
+        return make(values)
+    except ValueError as error:
+        report.say(node, key, str(error))
+        return None
+
+
+def _printable(name: str) -> str:
+    return name if name.isprintable() and 0 < len(name) <= _MAX_NAME else quoted(name)

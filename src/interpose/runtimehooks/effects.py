@@ -1,0 +1,174 @@
+"""What happens besides the answer of a hook call: files that no request carries, and notes of what was asked for.
+
+Everything here is small and soon done; what is missed, a round puts right. Files are written in threads, and two calls
+never work on the same pod at a time.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from weakref import WeakValueDictionary
+
+from interpose.host.cgroup.paths import find_child
+from interpose.model.cgroup import CRI_FIELDS, Level, Parameter, cri_value
+from interpose.model.pod import Container, Pod
+from interpose.runtimehooks.applier import Applier
+from interpose.runtimehooks.context import ContainerContext, PodContext, Wish
+from interpose.runtimehooks.desired import wants_of
+from interpose.runtimehooks.hooks import Hooks, Verdict, Watch
+from interpose.runtimehooks.inventory import Inventory
+from interpose.runtimehooks.journal import Journal
+from interpose.runtimehooks.originals import ANNOTATION, NEUTRAL, Given, as_asked, in_force, read_note
+from interpose.runtimehooks.planning import Route, ordered, route_of
+from interpose.runtimehooks.plugin import AnyPlugin
+from interpose.runtimehooks.podspec import RESOURCE_STATUS
+from interpose.runtimehooks.rules import Rules
+from interpose.runtimehooks.runner import Runner
+from interpose.runtimehooks.wants import Target, Want
+from interpose.store.sync import Synchronizer
+
+_NOBODY = "nobody wants it any more"
+
+
+class ProxyEffects:
+    """The effects of proxy mode, and what is known beyond the messages."""
+
+    def __init__(
+        self,
+        *,
+        plugins: Sequence[AnyPlugin],
+        rules: Callable[[], Rules],
+        runner: Runner,
+        inventory: Inventory,
+        applier: Applier,
+        journal: Journal,
+        sync: Synchronizer,
+        leave: Callable[[str], object],
+        pools_changed: Callable[[], None],
+    ) -> None:
+        self._leave = leave  # takes away what is not a directory of the pod's cgroup, by its uid
+        self._pools_changed = pools_changed
+        self._plugins = tuple(plugins)
+        self._rules = rules
+        self._runner = runner
+        self._inventory = inventory
+        self._applier = applier
+        self._journal = journal
+        self._sync = sync
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    # -- what messages do not tell
+
+    def pod(self, pod: Pod) -> Pod:
+        """With overhead and runtime handler, if the pod is known."""
+        known = next((one for one in self._sync.store.pods.values() if one.uid == pod.uid), None) if pod.uid else None
+        if known is None or (pod.overhead == known.overhead and pod.runtime_handler == known.runtime_handler):
+            return pod
+        return replace(pod, overhead=known.overhead, runtime_handler=known.runtime_handler)
+
+    def container(self, pod: Pod, container: Container) -> Container:
+        """With what was asked for, where a caller other than our relay tells what we made of it."""
+        return as_asked(container, self._given(container)) if container.id else container
+
+    def _given(self, container: Container) -> Mapping[Parameter, Given]:
+        notes = dict(read_note(container.annotations.get(ANNOTATION, "")))
+        for parameter, entry in self._journal.entries_of(Level.CONTAINER, container.id).items():
+            if parameter in CRI_FIELDS:
+                notes[parameter] = Given(entry.found, entry.written, entry.before)
+        return {parameter: pair for parameter, pair in notes.items() if in_force(container, parameter, pair)}
+
+    # -- effects
+
+    async def pod_files(self, pod: Pod, verdict: Verdict) -> None:
+        """Values of a pod that files carry; nothing if the pod has no cgroup yet."""
+        if verdict.wishes:
+            await self._in_turn(pod, lambda: self._write_pod(pod, verdict))
+
+    async def created(self, pod: Pod, container: Container, verdict: Verdict) -> None:
+        """The note of what was asked for is in the answer."""
+
+    async def updated(self, pod: Pod, container: Container, verdict: Verdict) -> Verdict:
+        """Note what was asked for; put back what an earlier rule set, nobody wants now and the update does not set."""
+        target = _container_target(pod, container, "")
+        entries = self._journal.entries_of(Level.CONTAINER, container.id)
+        for parameter, (plugin, wish) in verdict.wishes.items():
+            asked = cri_value(container.requested, parameter) if parameter in CRI_FIELDS else None
+            if parameter in CRI_FIELDS and asked != wish.value:
+                self._journal.rebase(Level.CONTAINER, container.id, parameter, asked)
+                # Until the runtime has done it, what the container has may be what it got from us the time before.
+                before = entries[parameter].written if parameter in entries else None
+                self._journal.note(target, parameter, found=asked, written=wish.value, plugin=plugin, before=before)
+        forgotten = {
+            parameter: (entry.plugin, Wish(NEUTRAL[parameter], _NOBODY))
+            for parameter, entry in entries.items()
+            if parameter in NEUTRAL and parameter not in verdict.wishes
+            if cri_value(container.requested, parameter) is None
+        }
+        # The record is looked at again when the runtime has done it.
+        self._sync.refresh_soon(container.id)
+        return replace(verdict, wishes={**forgotten, **verdict.wishes}) if forgotten else verdict
+
+    async def started(self, pod: Pod, container: Container) -> None:
+        """What only running processes can have: of the container, and of its pod."""
+
+        def job(watch: Watch) -> tuple[Verdict, Verdict]:
+            hooks = Hooks(self._plugins, self._rules(), watch)
+            return hooks.pod(PodContext(request=pod)), hooks.container(ContainerContext(pod=pod, request=container))
+
+        self._note_pools(pod)
+        of_pod, of_container = await self._runner.run(job)
+        await self._in_turn(pod, lambda: self._write_started(pod, container, of_pod, of_container))
+
+    async def stopped(self, pod: Pod) -> None:
+        """Nothing is left behind for a pod that is gone. Most of it goes with the directory of its cgroup."""
+        self._note_pools(pod)
+        await self._in_turn(pod, lambda: self._leave(pod.uid))
+
+    async def container_stopped(self, pod: Pod, container_id: str) -> None:
+        """Whether it really ended, the next round sees."""
+
+    def _note_pools(self, pod: Pod) -> None:
+        """CPUs that one pod has alone are not in the pools of others."""
+        if RESOURCE_STATUS in pod.annotations:
+            self._pools_changed()
+
+    # -- in threads
+
+    async def _in_turn(self, pod: Pod, work: Callable[[], object]) -> None:
+        lock = self._locks.setdefault(pod.uid, asyncio.Lock())
+        async with lock:
+            await asyncio.to_thread(work)
+
+    def _write_pod(self, pod: Pod, verdict: Verdict) -> None:
+        directory, _ = self._inventory.look(pod.cgroup_parent)
+        if directory:
+            self._write(wants_of(pod_target(pod, directory), verdict))
+
+    def _write_started(self, pod: Pod, container: Container, of_pod: Verdict, of_container: Verdict) -> None:
+        directory, children = self._inventory.look(container.cgroup_parent or pod.cgroup_parent)
+        child = find_child(children, container.id) if directory else None
+        if child is not None:
+            target = _container_target(pod, container, f"{directory}/{child}")
+            self._write([*wants_of(pod_target(pod, directory), of_pod), *wants_of(target, of_container)])
+
+    def _write(self, wants: Sequence[Want]) -> None:
+        items = self._applier.survey(wants, [], whole=False)
+        steps = ordered(one for one in items if route_of(one) is Route.FILE)
+        self._applier.carry_out(steps)
+
+
+def pod_target(pod: Pod, directory: str) -> Target:
+    """A pod with a cgroup."""
+    name = f"{pod.namespace}/{pod.name}"
+    return Target(level=Level.POD, key=directory, directory=directory, name=name, pod_uid=pod.uid)
+
+
+def _container_target(pod: Pod, container: Container, directory: str) -> Target:
+    return Target(
+        level=Level.CONTAINER,
+        key=container.id,
+        directory=directory,
+        name=f"{pod.namespace}/{pod.name}/{container.name}",
+        pod_uid=pod.uid,
+        running=bool(directory),
+    )

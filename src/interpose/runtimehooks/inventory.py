@@ -1,0 +1,152 @@
+"""Where everything is: records of the store joined with the directories of the cgroup tree.
+
+Made anew for each round, in a worker thread; what has not changed since the last round is the same object as then, so
+that whoever computed something from it need not do it again. A directory that is gone is normal.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from interpose.host.cgroup.paths import Driver, Layout, find_child, pod_directory
+from interpose.host.cgroup.tree import CgroupTree
+from interpose.model.cgroup import CRI_FIELDS, KubeQos, Level, Parameter
+from interpose.model.pod import Container, ContainerState, Pod
+from interpose.runtimehooks.context import GroupContext
+from interpose.runtimehooks.desired import Group, Member, Subject
+from interpose.runtimehooks.journal import Journal
+from interpose.runtimehooks.nodeslo import HostApplication
+from interpose.runtimehooks.originals import ANNOTATION, Given, as_asked, in_force, read_note
+from interpose.runtimehooks.wants import Target
+
+_BASES: Final[Mapping[str, KubeQos]] = {
+    "Kubepods": KubeQos.GUARANTEED,
+    "KubepodsBurstable": KubeQos.BURSTABLE,
+    "KubepodsBesteffort": KubeQos.BEST_EFFORT,
+}
+
+
+class Inventory:
+    """Finds subjects. One thread at a time."""
+
+    def __init__(self, tree: CgroupTree, journal: Journal) -> None:
+        self._tree = tree
+        self._journal = journal
+        self._members: dict[str, tuple[Container, Mapping[Parameter, Given], Member]] = {}
+        self._subjects: dict[str, Subject] = {}
+
+    def subjects(self, pods: Iterable[tuple[Pod, Sequence[Container]]]) -> list[Subject]:
+        """Pods that live, with their containers that do."""
+        found = [self._subject(pod, containers) for pod, containers in newest(pods)]
+        self._subjects = {one.pod.id: one for one in found}
+        alive = {member.container.id for one in found for member in one.members}
+        self._members = {key: value for key, value in self._members.items() if key in alive}
+        return found
+
+    def _subject(self, pod: Pod, containers: Sequence[Container]) -> Subject:
+        directory, children = self.look(pod.cgroup_parent)
+        name = f"{pod.namespace}/{pod.name}"
+        target = sandbox = None
+        if directory:
+            target = Target(level=Level.POD, key=directory, directory=directory, name=name, pod_uid=pod.uid)
+            if (child := find_child(children, pod.id)) is not None:
+                place = f"{directory}/{child}"
+                sandbox = Target(level=Level.SANDBOX, key=pod.id, directory=place, name=name, pod_uid=pod.uid)
+        members = tuple(self._member(pod, name, one, directory, children) for one in containers if _lives(one))
+        fresh = Subject(pod=pod, target=target, sandbox=sandbox, members=members)
+        known = self._subjects.get(pod.id)
+        return known if known == fresh else fresh
+
+    def look(self, cgroup_parent: str) -> tuple[str, list[str]]:
+        """The directory of a pod and what is in it; nothing if there is none."""
+        with suppress(OSError, ValueError):
+            directory = pod_directory(cgroup_parent)
+            return directory, self._tree.children(directory)
+        return "", []
+
+    def _member(self, pod: Pod, name: str, record: Container, directory: str, children: Sequence[str]) -> Member:
+        if record.cgroup_parent and record.cgroup_parent != pod.cgroup_parent:
+            directory, children = self.look(record.cgroup_parent)
+        child = find_child(children, record.id) if directory else None
+        target = Target(
+            level=Level.CONTAINER,
+            key=record.id,
+            directory=f"{directory}/{child}" if child is not None else "",
+            name=f"{name}/{record.name}",
+            pod_uid=pod.uid,
+            running=child is not None,
+        )
+        notes = self._notes(record, target)
+        known = self._members.get(record.id)
+        if known is not None and known[0] is record and known[1] == notes and known[2].target == target:
+            return known[2]
+        member = Member(container=as_asked(record, notes), target=target)
+        self._members[record.id] = (record, notes, member)
+        return member
+
+    def _notes(self, record: Container, target: Target) -> Mapping[Parameter, Given]:
+        """What of the container's resources is our doing. What only its annotation tells goes into the journal.
+
+        An entry whose value is not in force any more tells nothing: somebody asked for something else since.
+        """
+        entries = self._journal.entries_of(Level.CONTAINER, record.id)
+        notes: dict[Parameter, Given] = {}
+        for parameter, pair in read_note(record.annotations.get(ANNOTATION, "")).items():
+            if parameter not in entries and in_force(record, parameter, pair):
+                notes[parameter] = pair
+                self._journal.note(target, parameter, found=pair.asked, written=pair.given, plugin="")
+        for parameter, entry in entries.items():
+            if parameter in CRI_FIELDS:
+                pair = Given(entry.found, entry.written, entry.before)
+                if in_force(record, parameter, pair):
+                    notes[parameter] = pair
+        return notes
+
+    # -- above pods
+
+    def groups(self, layout: Layout | None, applications: Sequence[HostApplication]) -> list[Group]:
+        """The node, directories of QoS classes and host applications that exist."""
+        groups = [Group(GroupContext(level=Level.NODE, name="node"), Target(level=Level.NODE, key="node", name="node"))]
+        if layout is not None:
+            for qos in KubeQos:
+                directory = layout.qos_directory(qos)
+                if self._tree.exists(directory):
+                    target = Target(level=Level.QOS, key=directory, directory=directory, name=qos.value)
+                    groups.append(Group(GroupContext(level=Level.QOS, kube_qos=qos, name=qos.value), target))
+        for application in applications:
+            with suppress(ValueError):
+                directory = application_directory(application, layout)
+                if directory and self._tree.exists(directory):
+                    name = application.name
+                    target = Target(level=Level.HOST_APP, key=directory, directory=directory, name=name)
+                    context = GroupContext(level=Level.HOST_APP, qos=application.qos, name=name)
+                    groups.append(Group(context, target))
+        return groups
+
+
+def application_directory(application: HostApplication, layout: Layout | None) -> str:
+    """The cgroup of a host application; empty if it is below pods' and those are not there."""
+    if application.base in _BASES:
+        if layout is None:
+            return ""
+        return f"{layout.qos_directory(_BASES[application.base])}/{application.directory.strip('/')}"
+    return application.directory.strip("/")
+
+
+def newest(pods: Iterable[tuple[Pod, Sequence[Container]]]) -> list[tuple[Pod, Sequence[Container]]]:
+    """Of several sandboxes of one pod the last one that is ready: they share one cgroup."""
+    found: dict[str, tuple[Pod, Sequence[Container]]] = {}
+    for pod, containers in pods:
+        key = pod.uid or pod.id
+        if pod.ready and (key not in found or found[key][0].attempt <= pod.attempt):
+            found[key] = (pod, containers)
+    return list(found.values())
+
+
+def _lives(container: Container) -> bool:
+    return container.state is not ContainerState.EXITED
+
+
+def default_layout(driver: str, root: str) -> Layout | None:
+    """The layout that was chosen by name; None if it is to be looked for."""
+    return None if driver == "auto" else Layout(driver=Driver(driver), root=root)

@@ -1,0 +1,67 @@
+"""What this kernel offers: looked at where pods live, and again before each round, since that may change.
+
+Only looks; a file that is there counts. What cannot be read is not there.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final
+
+from interpose.host import resctrl
+from interpose.host.cgroup.files import Files
+from interpose.host.cgroup.paths import Layout
+from interpose.host.cgroup.table import TABLE
+from interpose.host.cgroup.tree import CgroupTree
+from interpose.host.coresched import supported
+from interpose.model.cgroup import KubeQos
+from interpose.runtimehooks.plugin import Kernel, Resctrl
+
+# Children of one directory have the same files, but on v1 each may be missing in some hierarchy.
+_MAX_CHILDREN: Final = 8
+
+
+def probe(
+    tree: CgroupTree,
+    files: Files,
+    proc_root: str = "/proc",
+    sys_root: str = "/sys",
+    layout: Layout | None = None,
+    *,
+    core_sched: Callable[[], bool] = supported,
+) -> Kernel:
+    """The features; without a layout (the kubelet has made no cgroups yet) cgroups of others are looked at instead."""
+    places = tuple(_places(tree, layout))
+    return Kernel(
+        parameters=frozenset(name for name in TABLE if any(tree.supports(place, name) for place in places)),
+        group_identity=_sysctl(files, proc_root, "sched_group_identity_enabled"),
+        sched_core=_sysctl(files, proc_root, "sched_core"),
+        core_sched=core_sched(),
+        resctrl=_resctrl(files, sys_root, proc_root),
+    )
+
+
+def _places(tree: CgroupTree, layout: Layout | None) -> Iterator[str]:
+    """Directories to look at. The root, which lacks some files, counts only as long as there are no pods."""
+    for directory in ("",) if layout is None else map(layout.qos_directory, KubeQos):
+        yield directory
+        yield from _children(tree, directory)
+
+
+def _children(tree: CgroupTree, directory: str) -> Iterator[str]:
+    with suppress(OSError):
+        for name in sorted(tree.children(directory))[:_MAX_CHILDREN]:
+            yield f"{directory}/{name}" if directory else name
+
+
+def _resctrl(files: Files, sys_root: str, proc_root: str) -> Resctrl | None:
+    found = resctrl.probe(files, sys_root, proc_root)
+    if found is None:
+        return None
+    return Resctrl(cbm_mask=found.cbm_mask, l3_ids=found.l3_ids, mb_ids=found.mb_ids, vendor=found.vendor)
+
+
+def _sysctl(files: Files, proc_root: str, name: str) -> int | None:
+    try:
+        return int(files.read(f"{proc_root}/sys/kernel/{name}"))
+    except (OSError, ValueError):
+        return None

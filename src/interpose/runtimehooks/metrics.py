@@ -1,0 +1,138 @@
+"""Metrics of the hook server, read from its parts when somebody scrapes."""
+
+from collections.abc import Iterable
+
+from interpose.instrumentation.metrics import Buckets, Collector, Family, Sample
+from interpose.runtimehooks.applier import Applier
+from interpose.runtimehooks.journal import Journal
+from interpose.runtimehooks.plugin import AnyPlugin
+from interpose.runtimehooks.proxyserver import ProxyServer
+from interpose.runtimehooks.reconciler import Reconciler
+from interpose.runtimehooks.runner import BOUNDS, PluginStats, Runner
+from interpose.runtimehooks.updates import Updates
+
+_PREFIX = "interpose_hookserver"
+
+
+def plugin_collector(plugins: Iterable[AnyPlugin], runner: Runner, reconciler: Reconciler) -> Collector:
+    """How plugins do, and whether their rules could be made."""
+    names = [plugin.name for plugin in plugins]
+
+    def collect() -> Iterable[Family]:
+        stats = {name: runner.stats.get(name) or PluginStats() for name in names}
+        left_out = runner.left_out
+        yield _counter(
+            "plugin_failures_total",
+            "Runs of a plugin that failed: it was given something it cannot use, or has a mistake.",
+            [Sample(one.failures, {"plugin": name}) for name, one in stats.items()],
+        )
+        yield _counter(
+            "plugin_timeouts_total",
+            "Runs of a plugin that did not return in time; it is left out for a while then.",
+            [Sample(one.timeouts, {"plugin": name}) for name, one in stats.items()],
+        )
+        yield Family(
+            f"{_PREFIX}_plugin_seconds",
+            "histogram",
+            "Time of one run of a plugin over one subject.",
+            [Buckets(BOUNDS, list(one.buckets), one.seconds, {"plugin": name}) for name, one in stats.items()],
+        )
+        yield _gauge(
+            "plugin_up",
+            "Whether a plugin runs: 0 while it is left out, or as long as it has no rule.",
+            [
+                Sample(float(name not in left_out and name in reconciler.rules.by_plugin), {"plugin": name})
+                for name in names
+            ],
+        )
+        yield _gauge(
+            "rule_problem",
+            "Whether the inputs of a plugin's rule cannot be used, so that its last rule stays.",
+            [Sample(float(name in reconciler.rules.problems), {"plugin": name}) for name in names],
+        )
+        yield _counter("rule_changes_total", "Changes of rules.", [Sample(reconciler.rule_changes)])
+
+    return collect
+
+
+def hook_collector(server: ProxyServer) -> Collector:
+    """Hook calls: what became of them."""
+
+    def collect() -> Iterable[Family]:
+        yield _counter(
+            "hook_calls_total",
+            "Hook calls by hook point and outcome.",
+            [
+                Sample(count, {"hook": point.value, "outcome": outcome.value})
+                for (point, outcome), count in sorted(server.outcomes.items())
+            ],
+        )
+        yield _counter(
+            "hook_effect_failures_total",
+            "Things to be done besides the answer of a hook call that failed or came late; a round repairs them.",
+            [
+                Sample(count, {"effect": effect, "reason": reason})
+                for (effect, reason), count in sorted(server.effect_failures.items())
+            ],
+        )
+        yield _counter(
+            "plugin_conflicts_total",
+            "Hook calls in which two plugins wanted different values; the later one had it.",
+            [
+                Sample(count, {"parameter": parameter, "loser": loser, "winner": winner})
+                for (parameter, loser, winner), count in sorted(server.quarrels.items())
+            ],
+        )
+
+    return collect
+
+
+def value_collector(applier: Applier, updates: Updates, journal: Journal, reconciler: Reconciler) -> Collector:
+    """Values: written, held, put right; and the rounds that do it."""
+
+    def collect() -> Iterable[Family]:
+        yield _counter(
+            "writes_total",
+            "Values put in place, by parameter and outcome.",
+            [
+                Sample(count, {"parameter": parameter.value, "outcome": outcome})
+                for (parameter, outcome), count in sorted(applier.writes.items())
+            ],
+        )
+        yield _counter(
+            "drift_total",
+            "Values that somebody else had changed and that were put right.",
+            [
+                Sample(count, {"plugin": plugin, "parameter": parameter.value})
+                for (plugin, parameter), count in sorted(applier.drift.items())
+            ],
+        )
+        yield _counter("updates_total", "Updates of containers that were sent to the runtime.", [Sample(updates.sent)])
+        yield _counter("update_failures_total", "Those of them that failed.", [Sample(updates.failed)])
+        yield _gauge("held_values", "Values that were refused and wait to be tried again.", [Sample(applier.held)])
+        yield _gauge("journal_entries", "Values that are ours, with what was found before.", [Sample(len(journal))])
+        yield _counter(
+            "rounds_total",
+            "Rounds by what caused them.",
+            [Sample(count, {"reason": reason}) for reason, count in sorted(reconciler.rounds.items())],
+        )
+        last = reconciler.last
+        if last is not None:
+            yield _gauge("round_seconds", "Duration of the last round.", [Sample(last.seconds)])
+            yield _gauge("wanted_values", "Values that plugins want, in the last round.", [Sample(last.wanted)])
+            yield _gauge("pods", "Pods that were looked at in the last round.", [Sample(len(last.subjects))])
+            yield _gauge(
+                "runtime_in_step",
+                "Whether the runtime told in the last round what exists.",
+                [Sample(float(last.listed))],
+            )
+
+    return collect
+
+
+def _counter(name: str, text: str, samples: list[Sample]) -> Family:
+    return Family(f"{_PREFIX}_{name}", "counter", text, samples)
+
+
+def _gauge(name: str, text: str, samples: list[Sample]) -> Family:
+    return Family(f"{_PREFIX}_{name}", "gauge", text, samples)

@@ -1,0 +1,177 @@
+"""The file with the node's policy, followed: the last good version stays in force until there is a better one.
+
+Whatever happens to the file, nothing of it is used in part. A file that is being written is given a moment before
+anybody complains about it. One that is gone changes nothing; it is awaited.
+
+Invariant: `document` is replaced whole, in one assignment on the loop.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from interpose.config.document import read_document
+from interpose.errors import ConfigError
+from interpose.host.dirwatch import DirWatch
+from interpose.host.trust import Examined, Stamp, Trust, examine
+from interpose.rpc.tasks import TaskBag
+from interpose.runtimehooks.nodedocument import NodeDocument, parse_node_document
+
+# Seconds that a file may be unreadable before it is said to be: time enough for whoever writes it in several steps.
+SETTLE = 0.2
+# A file changed less than this before it was read may change again without a trace: some file systems count time in
+# steps of a second.
+_SETTLED_NS = 1_000_000_000
+# Reading again because it changed meanwhile; one that always does is left alone until the next event.
+_ROUNDS = 3
+_MAX_SAID = 400  # characters of one problem
+_MAX_LOGGED = 5  # problems in one line of the log; `problems` has all of them
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """The file as it was found: a document, or problems. `stamp` None: to be read again whatever the next one is."""
+
+    document: NodeDocument | None = None
+    problems: tuple[str, ...] = ()
+    missing: bool = False
+    stamp: Stamp | None = None
+
+
+class NodeFile:
+    """Reads at `load`, follows from `start` until `close`. `changed` gets every new document, on the loop."""
+
+    def __init__(
+        self, path: str, changed: Callable[[NodeDocument], None], *, trust: Trust | None = None, settle: float = SETTLE
+    ) -> None:
+        self.path = str(Path(path).absolute())
+        self.document: NodeDocument | None = None  # the one in force
+        self.loaded_at: float | None = None  # since when, in seconds of the wall clock
+        self.problems: tuple[str, ...] = ()  # of the file as it is now; that it does not exist is one
+        self.errors = 0  # versions that could not be used
+        self._changed = changed
+        self._trust = Trust() if trust is None else trust
+        self._settle = settle
+        self._last: _Reading | None = None  # what was put in force or complained about
+        self._watch: DirWatch | None = None
+        self._tasks = TaskBag()
+        self._following = False
+        self._again = asyncio.Event()
+
+    def load(self) -> bool:
+        """Read it here and now; whether there is a new document. For the time before the loop has duties."""
+        return self._apply(self._read())
+
+    def start(self) -> None:
+        """Follow the file on the running loop."""
+        self._watch = DirWatch(str(Path(self.path).parent), self._look)
+
+    async def close(self) -> None:
+        """Stop following; what is in force stays."""
+        if self._watch is not None:
+            self._watch.close()
+        await self._tasks.cancel()
+
+    def _look(self) -> None:
+        """One look at a time; whatever happens meanwhile is worth one more."""
+        self._again.set()
+        if not self._following:
+            self._following = True
+            self._tasks.spawn(self._follow(), name="node document")
+
+    async def _follow(self) -> None:
+        loop = asyncio.get_running_loop()
+        patience: float | None = None  # until when a file that cannot be used is not complained about
+        try:
+            while self._again.is_set() or patience is not None:
+                self._again.clear()
+                reading = await asyncio.to_thread(self._read)
+                if reading.document is None and not self._known(reading):
+                    patience = loop.time() + self._settle if patience is None else patience
+                    if loop.time() < patience:
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout_at(patience):
+                                await self._again.wait()
+                        continue
+                patience = None
+                self._apply(reading)
+        finally:
+            self._following = False
+
+    def _known(self, reading: _Reading) -> bool:
+        """Whether it was said already."""
+        return self._last is not None and reading.problems == self._last.problems
+
+    # -- in a thread
+
+    def _read(self) -> _Reading:
+        for _ in range(_ROUNDS):
+            try:
+                found = examine(self.path, self._trust)
+                if self._last is not None and self._last.stamp == found.stamp and not found.doubts:
+                    return self._last
+                reading = self._parse(found)
+                if examine(self.path, self._trust) == found:
+                    return reading
+            except (FileNotFoundError, NotADirectoryError):
+                return _Reading(problems=(f"file {self.path}: does not exist",), missing=True)
+            except OSError as error:
+                return _Reading(problems=(f"file {self.path}: cannot be opened: {error.strerror}",))
+        return _Reading(problems=(f"file {self.path}: changes while it is read",))
+
+    def _parse(self, found: Examined) -> _Reading:
+        if found.doubts:
+            return _Reading(problems=tuple(f"file {self.path}: {doubt}" for doubt in found.doubts))
+        age = time.time_ns() - max(found.stamp.mtime_ns, found.stamp.ctime_ns)
+        stamp = found.stamp if age >= _SETTLED_NS else None
+        try:
+            return _Reading(document=parse_node_document(read_document(self.path), self.path), stamp=stamp)
+        except ConfigError as error:
+            return _Reading(problems=tuple(map(_line, error.problems)), stamp=stamp)
+
+    # -- on the loop
+
+    def _apply(self, reading: _Reading) -> bool:
+        """Put a document in force, or say why not; whether it is a new one."""
+        known, self._last = self._known(reading), reading
+        self.problems = reading.problems
+        if reading.document is None:
+            if not known:
+                self._complain(reading)
+            return False
+        if not known and self.document is not None:
+            _log.info("Node document can be used again", extra={"kv": {"file": self.path}})
+        if reading.document == self.document:
+            return False
+        self.document, self.loaded_at = reading.document, time.time()
+        _log.info(
+            "Node document loaded",
+            extra={
+                "kv": {"file": self.path, "node": reading.document.name, "policy": reading.document.slo is not None}
+            },
+        )
+        self._changed(reading.document)
+        return True
+
+    def _complain(self, reading: _Reading) -> None:
+        fields = {"file": self.path, "last_good_in_force": self.document is not None}
+        if reading.missing:
+            _log.warning("Node document does not exist, waiting for it", extra={"kv": fields})
+            return
+        self.errors += 1
+        problems = "; ".join(reading.problems[:_MAX_LOGGED])
+        if (more := len(reading.problems) - _MAX_LOGGED) > 0:
+            problems += f"; and {more} more"
+        _log.warning("Node document cannot be used", extra={"kv": {**fields, "problems": problems}})
+
+
+def _line(problem: str) -> str:
+    """A problem as it may be shown and logged: a file can hold any bytes."""
+    text = problem if problem.isprintable() else problem.encode("unicode_escape").decode("ascii")
+    return text if len(text) <= _MAX_SAID else f"{text[:_MAX_SAID]}..."

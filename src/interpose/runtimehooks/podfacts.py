@@ -1,0 +1,175 @@
+"""What the kubelet knows of pods and the runtime does not: labels and annotations of today, and extended resources.
+
+The runtime has a pod's labels and annotations as they were when its sandbox was made. Asked resources (batch-cpu and
+the like) are in no CRI request at all; a webhook copies them to an annotation, and where there is none it is made up
+here, so whoever reads the annotation needs no second source. A document counts whole or not at all.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from interpose.model.pod import Pod
+from interpose.model.resources import nothing
+from interpose.runtimehooks.podspec import EXTENDED_RESOURCES
+
+# The second pair is the older name of the first.
+_RESOURCES: Final = frozenset(
+    f"{domain}/{tier}-{kind}"
+    for domain, tier in (("kubernetes.io", "batch"), ("koordinator.sh", "batch"), ("kubernetes.io", "mid"))
+    for kind in ("cpu", "memory")
+)
+_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
+# The kubelet's own marks on a sandbox; they name the pod and do not change while it lives.
+_OF_THE_SANDBOX: Final = "io.kubernetes."
+# Far above what a node can run; a document beyond is no list of a node's pods.
+MAX_PODS: Final = 10_000
+_SHOWN: Final = 60
+
+
+class Asked(NamedTuple):
+    """Asked resources of one container, quantities as they are written."""
+
+    requests: Mapping[str, str]
+    limits: Mapping[str, str]
+
+
+def _no_containers() -> Mapping[str, Asked]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFacts:
+    """A pod as the kubelet has it. `annotations` always has the one of extended resources if there are any."""
+
+    namespace: str = ""
+    name: str = ""
+    labels: Mapping[str, str] = field(default_factory=nothing)
+    annotations: Mapping[str, str] = field(default_factory=nothing)
+    phase: str = ""  # Pending, Running, Succeeded, Failed
+    runtime_class: str = ""
+    extended: Mapping[str, Asked] = field(default_factory=_no_containers)
+
+
+def parse_pods(document: bytes) -> Mapping[str, PodFacts]:
+    """The pods of a PodList by uid. ValueError names the place in the document and what is there."""
+    try:
+        root = json.loads(document)
+    except RecursionError:
+        raise ValueError("the list of pods is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"the list of pods is not JSON: {error}") from None
+    items = _list(_group(root, "the list of pods"), "items", "")
+    if len(items) > MAX_PODS:
+        raise ValueError(f"items: {len(items)} pods, more than {MAX_PODS}")
+    return dict(_pod(item, f"items[{index}]") for index, item in enumerate(items))
+
+
+def overlay(pod: Pod, facts: PodFacts | None) -> Pod:
+    """The pod with what is known better; what the kubelet put on the sandbox to name it stays."""
+    if facts is None:
+        return pod
+    return replace(pod, labels=_fresh(pod.labels, facts.labels), annotations=_fresh(pod.annotations, facts.annotations))
+
+
+def _fresh(of_sandbox: Mapping[str, str], of_today: Mapping[str, str]) -> Mapping[str, str]:
+    kept = {key: value for key, value in of_sandbox.items() if key.startswith(_OF_THE_SANDBOX)}
+    return {**of_today, **kept} if kept else of_today
+
+
+def _pod(item: Any, where: str) -> tuple[str, PodFacts]:
+    pod = _group(item, where)
+    meta, spec = _part(pod, "metadata", where), _part(pod, "spec", where)
+    uid = _text(meta, "uid", f"{where}.metadata")
+    if not uid:
+        raise ValueError(f"{where}.metadata.uid is missing")
+    annotations = _texts(meta, "annotations", f"{where}.metadata")
+    extended = dict(_extended(spec, f"{where}.spec"))
+    if extended and EXTENDED_RESOURCES not in annotations:
+        annotations = {**annotations, EXTENDED_RESOURCES: _annotation(extended)}
+    return uid, PodFacts(
+        namespace=_text(meta, "namespace", f"{where}.metadata"),
+        name=_text(meta, "name", f"{where}.metadata"),
+        labels=_texts(meta, "labels", f"{where}.metadata"),
+        annotations=annotations,
+        phase=_text(_part(pod, "status", where), "phase", f"{where}.status"),
+        runtime_class=_text(spec, "runtimeClassName", f"{where}.spec"),
+        extended=extended,
+    )
+
+
+def _extended(spec: Mapping[str, Any], where: str) -> Iterator[tuple[str, Asked]]:
+    """Containers that ask for something extended; the others are not in it."""
+    for key in _CONTAINERS:
+        for index, item in enumerate(_list(spec, key, where)):
+            place = f"{where}.{key}[{index}]"
+            container = _group(item, place)
+            resources = _part(container, "resources", place)
+            asked = [_quantities(resources, part, f"{place}.resources") for part in ("requests", "limits")]
+            if any(asked):
+                yield _text(container, "name", place), Asked(*asked)
+
+
+def _quantities(resources: Mapping[str, Any], part: str, where: str) -> Mapping[str, str]:
+    found = {}
+    for name, value in _part(resources, part, where).items():
+        if name in _RESOURCES:
+            # A quantity may be written as a number too.
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                raise ValueError(f"{where}.{part}.{name}: {_shown(value)} is no quantity")
+            found[name] = str(value)
+    return found
+
+
+def _annotation(extended: Mapping[str, Asked]) -> str:
+    containers = {
+        name: {part: dict(values) for part, values in zip(one._fields, one, strict=True) if values}
+        for name, one in extended.items()
+    }
+    return json.dumps({"containers": containers}, separators=(",", ":"))
+
+
+# -- Go leaves out what is empty, or writes null
+
+
+def _group(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: {_shown(value)} is not a group of keys")
+    return value
+
+
+def _part(group: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
+    value = group.get(key)
+    return {} if value is None else _group(value, f"{where}.{key}")
+
+
+def _list(group: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    value = group.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ValueError(f"{where}.{key}".lstrip(".") + f": {_shown(value)} is not a list")
+    return value
+
+
+def _text(group: Mapping[str, Any], key: str, where: str) -> str:
+    value = group.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ValueError(f"{where}.{key}: {_shown(value)} is not text")
+    return value
+
+
+def _texts(group: Mapping[str, Any], key: str, where: str) -> Mapping[str, str]:
+    values = _part(group, key, where)
+    for name in values:
+        _text(values, name, f"{where}.{key}")
+    return values or nothing()
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -1,0 +1,300 @@
+"""Answers the calls of the hook protocol: proxy mode.
+
+A call is read, plugins decide about its subject in one job of the runner, what the answer cannot carry is left to the
+effects, and the answer goes back. Invariants: under Fail a call is refused before anything was done for it; under
+Ignore nothing that goes wrong with plugins or effects fails a call; an answer that changes nothing repeats what was
+sent, because a koord-runtime-proxy takes an empty one for the wish to clear.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from enum import StrEnum
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
+from interpose.instrumentation.logging import RateLimited
+from interpose.model.pod import Container, Pod
+from interpose.rpc.handlers import Handlers, ServerContext, Unary
+from interpose.rpc.status import Code, RpcError
+from interpose.runtimehooks.context import ContainerContext, PodContext
+from interpose.runtimehooks.hooks import Failure, Hooks, Verdict, Watch
+from interpose.runtimehooks.messages import answer, container_of, echo, pod_of, read_request
+from interpose.runtimehooks.plugin import AnyPlugin
+from interpose.runtimehooks.podspec import managed
+from interpose.runtimehooks.rules import Rules
+from interpose.runtimehooks.runner import Runner
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+# Writing some files takes a millisecond. The reconciler repairs what was not done in time, the caller does not wait.
+_EFFECT_TIMEOUT: Final = 1.0
+# What must be left of the caller's time for the answer itself.
+_RESERVE: Final = 0.1
+# More containers than any node runs.
+_MOST_ASKED: Final = 4096
+
+
+class Effects(Protocol):
+    """What happens besides the answer. Awaited before it goes out, but never for long."""
+
+    async def pod_files(self, pod: Pod, verdict: Verdict) -> None:
+        """Values of a pod that files carry; nothing if the pod has no cgroup yet."""
+
+    async def created(self, pod: Pod, container: Container, verdict: Verdict) -> None:
+        """A container is about to be created with these values. It has no id yet."""
+
+    async def updated(self, pod: Pod, container: Container, verdict: Verdict) -> Verdict:
+        """A container is about to be updated; the verdict with what has to be put back as well."""
+
+    async def started(self, pod: Pod, container_id: str) -> None:
+        """A container runs."""
+
+    async def stopped(self, pod: Pod) -> None:
+        """A pod was stopped."""
+
+    async def container_stopped(self, pod: Pod, container_id: str) -> None:
+        """A container was stopped."""
+
+
+class Originals(Protocol):
+    """Adds to records what messages do not tell. Called on the loop: must not block, and must not fail."""
+
+    def pod(self, pod: Pod) -> Pod:
+        """With overhead and runtime handler, which messages about containers do not have."""
+
+    def container(self, pod: Pod, container: Container) -> Container:
+        """With `requested` as it was asked for, where the message has what plugins made of it."""
+
+
+class AsSent:
+    """Nobody knows more than the message."""
+
+    def pod(self, pod: Pod) -> Pod:
+        """As it is."""
+        return pod
+
+    def container(self, pod: Pod, container: Container) -> Container:
+        """As it is."""
+        return container
+
+
+class Outcome(StrEnum):
+    """What became of a call."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    UNMANAGED = "unmanaged"  # the pod shall be left alone
+    DISABLED = "disabled"  # the stage is off
+    REFUSED = "refused"  # by the failure policy of plugins
+    UNREADABLE = "unreadable"
+    FAILED = "failed"  # a mistake of ours; it went on without changes
+
+
+class _Call(NamedTuple):
+    point: HookPoint
+    request: Any
+    context: ServerContext
+    pod: Pod
+    container: Container
+
+    @property
+    def name(self) -> str:
+        return f"{self.pod.namespace}/{self.pod.name}"
+
+
+class _Reply(NamedTuple):
+    response: Any
+    outcome: Outcome
+
+
+class _Decided(NamedTuple):
+    pod: Verdict
+    container: Verdict
+
+
+_NOTHING: Final = Verdict()
+_NO_CONTAINER: Final = Container(id="")
+
+
+class ProxyServer:
+    """Handlers for all hook points. Belongs to one loop; calls are answered side by side."""
+
+    def __init__(
+        self,
+        *,
+        plugins: Sequence[AnyPlugin],
+        rules: Callable[[], Rules],
+        runner: Runner,
+        effects: Effects,
+        originals: Originals | None = None,
+        stages: Collection[HookPoint] = tuple(HookPoint),
+        plugin_failure_policy: FailurePolicy = FailurePolicy.IGNORE,
+    ) -> None:
+        self.outcomes: Counter[tuple[HookPoint, Outcome]] = Counter()
+        self.effect_failures: Counter[tuple[str, str]] = Counter()  # (effect, failed or late)
+        self.plugin_failures: Counter[tuple[str, HookPoint]] = Counter()
+        self.quarrels: Counter[tuple[str, str, str]] = Counter()  # (parameter, loser, winner)
+        self.asked: dict[str, int] = {}  # how often an update of a container came by; the latest containers only
+        self._plugins = {point: tuple(one for one in plugins if point in one.stages) for point in HookPoint}
+        self._rules = rules
+        self._runner = runner
+        self._effects = effects
+        self._originals: Originals = originals if originals is not None else AsSent()
+        self._stages = frozenset(stages)
+        self._must_see = plugin_failure_policy is FailurePolicy.FAIL
+        self._limited = RateLimited(_log)
+        self._served: dict[HookPoint, Callable[[_Call], Awaitable[_Reply]]] = {
+            HookPoint.PRE_RUN_POD_SANDBOX: self._run_pod,
+            HookPoint.PRE_CREATE_CONTAINER: self._create,
+            HookPoint.PRE_UPDATE_CONTAINER_RESOURCES: self._update,
+            HookPoint.POST_START_CONTAINER: self._started,
+            HookPoint.POST_STOP_CONTAINER: self._container_stopped,
+            HookPoint.POST_STOP_POD_SANDBOX: self._pod_stopped,
+        }
+
+    def handlers(self) -> Handlers:
+        """For a server."""
+        return {point.rpc: Unary(partial(self._handle, point)) for point in HookPoint}
+
+    async def _handle(self, point: HookPoint, data: bytes, context: ServerContext) -> bytes:
+        try:
+            request = read_request(point, data)
+        except ValueError as error:
+            self.outcomes[point, Outcome.UNREADABLE] += 1
+            raise RpcError(Code.INVALID_ARGUMENT, f"{point}Hook: {error}") from error
+        try:
+            pod, container = (pod_of(request), _NO_CONTAINER) if point.about_pod else container_of(request)
+            if point not in self._stages:
+                response, outcome = echo(point, request), Outcome.DISABLED
+            elif not managed(pod):
+                response, outcome = echo(point, request), Outcome.UNMANAGED
+            elif (serve := self._served.get(point)) is None:
+                response, outcome = echo(point, request), Outcome.UNCHANGED
+            else:
+                pod = self._originals.pod(pod)
+                if not point.about_pod:
+                    container = self._originals.container(pod, container)
+                response, outcome = await serve(_Call(point, request, context, pod, container))
+        except RpcError:
+            self.outcomes[point, Outcome.REFUSED] += 1
+            raise
+        except Exception as error:
+            _log.exception("Hook call failed", extra={"kv": {"hook": point.value}})
+            if self._must_see:
+                self.outcomes[point, Outcome.REFUSED] += 1
+                text = f"{point}: {type(error).__name__}: {error}"
+                raise RpcError(Code.FAILED_PRECONDITION, text) from error
+            response, outcome = echo(point, request), Outcome.FAILED
+        self.outcomes[point, outcome] += 1
+        wire: bytes = response.SerializeToString()
+        return wire
+
+    # -- hook points
+
+    async def _run_pod(self, call: _Call) -> _Reply:
+        verdict = (await self._decide(call)).pod
+        reply = self._answer(call, verdict)
+        await self._affect(call, "pod_files", self._effects.pod_files(call.pod, verdict), None)
+        return reply
+
+    async def _create(self, call: _Call) -> _Reply:
+        decided = await self._decide(call)
+        reply = self._answer(call, decided.container)
+        # Where the pod had no cgroup when it was run it has one now.
+        await self._affect(call, "pod_files", self._effects.pod_files(call.pod, decided.pod), None)
+        created = self._effects.created(call.pod, call.container, decided.container)
+        await self._affect(call, "created", created, None)
+        return reply
+
+    async def _update(self, call: _Call) -> _Reply:
+        self._count_asked(call.container.id)
+        verdict = (await self._decide(call)).container
+        if self._must_see:
+            self._judge(call, answer(call.point, call.request, verdict).failures)  # before anything is done for it
+        updated = self._effects.updated(call.pod, call.container, verdict)
+        return self._answer(call, await self._affect(call, "updated", updated, verdict))
+
+    async def _started(self, call: _Call) -> _Reply:
+        await self._affect(call, "started", self._effects.started(call.pod, call.container.id), None)
+        return _Reply(echo(call.point, call.request), Outcome.UNCHANGED)
+
+    async def _container_stopped(self, call: _Call) -> _Reply:
+        self.asked.pop(call.container.id, None)
+        stopped = self._effects.container_stopped(call.pod, call.container.id)
+        await self._affect(call, "container_stopped", stopped, None)
+        return _Reply(echo(call.point, call.request), Outcome.UNCHANGED)
+
+    async def _pod_stopped(self, call: _Call) -> _Reply:
+        await self._affect(call, "stopped", self._effects.stopped(call.pod), None)
+        return _Reply(echo(call.point, call.request), Outcome.UNCHANGED)
+
+    # -- steps
+
+    def _count_asked(self, container_id: str) -> None:
+        self.asked[container_id] = self.asked.pop(container_id, 0) + 1
+        if len(self.asked) > _MOST_ASKED:
+            del self.asked[next(iter(self.asked))]
+
+    async def _decide(self, call: _Call) -> _Decided:
+        """What plugins want; raises if one failed that may not. All in one job: a thread costs more than a plugin."""
+        rules = self._rules()
+        about_pod = self._plugins[HookPoint.PRE_RUN_POD_SANDBOX]
+        # Files of a pod are written when it is run and, if it has no cgroup then, when it gets a container.
+        asks_pod = call.point is not HookPoint.PRE_UPDATE_CONTAINER_RESOURCES
+
+        def job(watch: Watch) -> _Decided:
+            pod = Hooks(about_pod, rules, watch).pod(PodContext(request=call.pod)) if asks_pod else _NOTHING
+            if call.point.about_pod:
+                return _Decided(pod, _NOTHING)
+            context = ContainerContext(pod=call.pod, request=call.container)
+            return _Decided(pod, Hooks(self._plugins[call.point], rules, watch).container(context))
+
+        decided = await self._runner.run(job)
+        for verdict in decided:
+            for quarrel in verdict.quarrels:
+                self.quarrels[quarrel.parameter.value, quarrel.loser, quarrel.winner] += 1
+        self._judge(call, (failure for verdict in decided for failure in verdict.failures))
+        return decided
+
+    def _answer(self, call: _Call, verdict: Verdict) -> _Reply:
+        made = answer(call.point, call.request, verdict)
+        self._judge(call, made.failures)
+        if made.changed and _log.isEnabledFor(logging.DEBUG):
+            kv = {"hook": call.point.value, "pod": call.name, "fields": ", ".join(made.changed)}
+            _log.debug("Answer changes something", extra={"kv": kv})
+        return _Reply(made.message, Outcome.CHANGED if made.changed else Outcome.UNCHANGED)
+
+    def _judge(self, call: _Call, failures: Iterable[Failure]) -> None:
+        """Count and tell what went wrong; under Fail it ends the call."""
+        texts = []
+        for plugin, text in failures:
+            self.plugin_failures[plugin, call.point] += 1
+            texts.append(f"plugin {plugin}: {text}")
+            level = logging.ERROR if self._must_see else logging.WARNING
+            kv = {"plugin": plugin, "hook": call.point.value, "pod": call.name, "err": text}
+            self._limited.log(level, "Plugin failed", key=f"{plugin} {call.name}", **kv)
+        if texts and self._must_see:
+            raise RpcError(Code.FAILED_PRECONDITION, f"{call.point}: {'; '.join(texts)}")
+
+    async def _affect(self, call: _Call, name: str, effect: Awaitable[T], otherwise: T) -> T:
+        """What the effect returns; what it would have returned if it fails or takes too long, unless that counts."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _EFFECT_TIMEOUT
+        if call.context.deadline is not None:
+            until = min(until, call.context.deadline - _RESERVE)
+        try:
+            async with asyncio.timeout_at(until) as limit:
+                return await effect
+        except Exception as error:
+            late = isinstance(error, TimeoutError) and limit.expired()
+            text = "took too long" if late else f"{type(error).__name__}: {error}"
+            self.effect_failures[name, "late" if late else "failed"] += 1
+            level = logging.ERROR if self._must_see else logging.WARNING
+            self._limited.log(level, "Effect of a hook call failed", key=f"{name} {text}", effect=name, err=text)
+            if self._must_see:
+                raise RpcError(Code.FAILED_PRECONDITION, f"{call.point}: {name}: {text}") from error
+            return otherwise

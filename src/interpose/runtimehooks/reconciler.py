@@ -1,0 +1,241 @@
+"""One round: look at the runtime, make rules, let plugins decide, compare with what is there, put right what differs.
+
+The same round serves every cause: a tick, a new cgroup, a changed rule, a call of a hook. Rounds never overlap. What
+takes long happens in threads or is awaited; a runtime that is away leaves everything as it is. Nothing here fails: what
+goes wrong is part of the round.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from interpose.model.cgroup import CRI_FIELDS, Parameter, Value, cri_value
+from interpose.model.pod import Pod
+from interpose.runtimehooks import desired
+from interpose.runtimehooks.applier import Applier
+from interpose.runtimehooks.desired import Desire, Member, Subject
+from interpose.runtimehooks.hooks import Hooks, Watch
+from interpose.runtimehooks.inventory import Inventory
+from interpose.runtimehooks.planning import Action, CriBatch, Item, Route, Step, by_container, ordered, route_of
+from interpose.runtimehooks.plugin import AnyPlugin, NodeInputs
+from interpose.runtimehooks.rules import Rules, changed, make_rules
+from interpose.runtimehooks.runner import Runner
+from interpose.runtimehooks.surroundings import Surroundings
+from interpose.runtimehooks.updates import Update, Updates
+from interpose.store.sync import Synchronizer
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Round:
+    """What came of a round."""
+
+    reason: str
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0  # of the whole process; other work is in it
+    listed: bool = False  # whether the runtime told what exists
+    subjects: list[Subject] = field(default_factory=list)
+    wanted: int = 0
+    kept: int = 0
+    items: list[Item] = field(default_factory=list)
+    written: int = 0
+    errors: list[str] = field(default_factory=list)
+    desire: Desire = field(default_factory=Desire)
+
+
+class Kept(NamedTuple):
+    """A pod's desire, and what it was made of."""
+
+    subject: Subject
+    rules: Rules
+    desire: Desire
+
+
+class Reconciler:
+    """Carries out rounds. `gather` is called in a thread with the pods that live."""
+
+    def __init__(
+        self,
+        *,
+        plugins: Sequence[AnyPlugin],
+        sync: Synchronizer,
+        inventory: Inventory,
+        applier: Applier,
+        updates: Updates,
+        runner: Runner,
+        gather: Callable[[Sequence[Pod]], Surroundings],
+        facts: Callable[[], Awaitable[Callable[[Pod], Pod]]],
+        managed: Callable[[Pod], bool],
+    ) -> None:
+        self.rules = Rules()
+        self.surroundings = Surroundings(NodeInputs(), None)
+        self.rounds: Counter[str] = Counter()
+        self.last: Round | None = None
+        self.rule_changes = 0
+        self._plugins = tuple(plugins)
+        self._sync = sync
+        self._inventory = inventory
+        self._applier = applier
+        self._updates = updates
+        self._runner = runner
+        self._gather = gather
+        self._facts = facts
+        self._managed = managed
+        self._kept: dict[str, Kept] = {}
+        self._lock = asyncio.Lock()
+
+    async def round(self, reason: str, *, detail: bool = False, act: bool = True) -> Round:
+        """One round; `detail` also tells of values that are as they shall be, without `act` nothing is changed."""
+        async with self._lock:
+            done = Round(reason=reason)
+            began, cpu = time.monotonic(), time.process_time()
+            done.listed = await self._sync.resync()
+            await self._look(done, detail=detail)
+            if act:
+                if drifted := self._drifted(done.items):
+                    # Somebody may have updated them through the runtime: then what they ask for is another value.
+                    for key in drifted:
+                        await self._sync.refresh(key)
+                    await self._look(done, detail=detail)
+                await self._act(done)
+            done.seconds, done.cpu_seconds = time.monotonic() - began, time.process_time() - cpu
+            self.rounds[reason] += 1
+            self.last = done
+            return done
+
+    async def remake_rules(self, pods: Sequence[Pod]) -> bool:
+        """Make rules of what is there now; whether one of them changed."""
+        self.surroundings = await asyncio.to_thread(self._gather, pods)
+        before = self.rules
+        self.rules = make_rules(self._plugins, self.surroundings.inputs, before)
+        self._tell_problems(before)
+        names = changed(before, self.rules)
+        if names:
+            self.rule_changes += 1
+            _log.info("Rules changed", extra={"kv": {"plugins": ", ".join(sorted(names))}})
+        else:
+            self.rules = Rules(by_plugin=before.by_plugin, problems=self.rules.problems)
+        return bool(names)
+
+    def _tell_problems(self, before: Rules) -> None:
+        for plugin, problem in self.rules.problems.items():
+            if before.problems.get(plugin) != problem:
+                _log.error("Rule cannot be made, the last one stays", extra={"kv": {"plugin": plugin, "err": problem}})
+
+    # -- looking
+
+    async def _look(self, done: Round, *, detail: bool) -> None:
+        overlaid = await self._facts()
+        store = self._sync.store
+        pods = [(overlaid(pod), store.containers_of(pod.id)) for pod in store.pods.values()]
+        await self.remake_rules([pod for pod, _ in pods if pod.ready])
+        slo = self.surroundings.inputs.slo
+        applications = slo.host_applications if slo is not None else ()
+
+        def find() -> tuple[list[Subject], list[desired.Group]]:
+            return self._inventory.subjects(pods), self._inventory.groups(self.surroundings.layout, applications)
+
+        done.subjects, groups = await asyncio.to_thread(find)
+        done.desire = await self._desire(done.subjects, groups)
+        wants = done.desire.wants
+        live = [group.target for group in groups] + [one for subject in done.subjects for one in subject.targets]
+        known = _known(done.subjects)
+        done.wanted = len(wants)
+        # What a plugin wanted before it failed stays until it says something else.
+        unsure = {(one.target.level, one.target.key, one.failure.plugin) for one in done.desire.troubles}
+
+        def survey() -> list[Item]:
+            return self._applier.survey(wants, live, known=known, detail=detail, unsure=unsure, whole=done.listed)
+
+        done.items = await asyncio.to_thread(survey)
+        done.kept = self._applier.kept
+
+    async def _desire(self, subjects: Sequence[Subject], groups: Sequence[desired.Group]) -> Desire:
+        """What shall be; of a pod about which nothing changed the answer is known."""
+        rules, kept = self.rules, self._kept
+        by_plugin = rules.by_plugin
+        todo = [
+            one
+            for one in subjects
+            if (known := kept.get(one.pod.id)) is None
+            or known.subject is not one
+            or known.rules.by_plugin is not by_plugin
+            or known.desire.troubles
+        ]
+
+        def work(watch: Watch) -> tuple[Desire, list[Desire]]:
+            hooks = Hooks(self._plugins, rules, watch)
+            unmanaged = Desire()
+            return desired.of_groups(hooks, groups), [
+                desired.of_pod(hooks, one) if self._managed(one.pod) else unmanaged for one in todo
+            ]
+
+        above, found = await self._runner.run(work)
+        kept |= {one.pod.id: Kept(one, rules, desire) for one, desire in zip(todo, found, strict=True)}
+        self._kept = {one.pod.id: kept[one.pod.id] for one in subjects}
+        parts = [above, *(one.desire for one in self._kept.values())]
+        return Desire(
+            wants=tuple(want for part in parts for want in part.wants),
+            troubles=tuple(one for part in parts for one in part.troubles),
+            conflicts=tuple(one for part in parts for one in part.conflicts),
+        )
+
+    def _drifted(self, items: Sequence[Item]) -> list[str]:
+        """Containers that are to be updated though they run with values we know."""
+        return list(
+            dict.fromkeys(
+                one.target.key
+                for one in items
+                if one.action in (Action.SET, Action.RESTORE) and route_of(one) is Route.CRI
+            )
+        )
+
+    # -- acting
+
+    async def _act(self, done: Round) -> None:
+        members = {member.target.key: member for subject in done.subjects for member in subject.members}
+        for batch in by_container(ordered(done.items)):
+            if isinstance(batch, CriBatch):
+                updates = [_update(members[key], steps) for key, steps in batch.containers.items() if key in members]
+                errors = await self._updates.send(updates)
+                for update in updates:
+                    error = errors.get(update.target.key, "")
+                    for step in batch.containers[update.target.key]:
+                        self._applier.report(step, error)
+                    done.written += not error
+                    if error:
+                        done.errors.append(f"{update.target.name}: {error}")
+            else:
+                for outcome in await asyncio.to_thread(self._applier.carry_out, batch.steps):
+                    done.written += outcome.ok
+                    if not outcome.ok and outcome.error:
+                        done.errors.append(f"{outcome.step.item.target.name}: {outcome.error}")
+        if done.written or done.errors:
+            kv = {"reason": done.reason, "written": done.written, "failed": len(done.errors)}
+            _log.info("Values were put right", extra={"kv": kv})
+
+
+def _known(subjects: Sequence[Subject]) -> dict[tuple[str, Parameter], Value | None]:
+    """What containers without a cgroup have, as the runtime says."""
+    return {
+        (member.target.key, parameter): cri_value(member.container.resources, parameter)
+        for subject in subjects
+        for member in subject.members
+        if not member.target.directory
+        for parameter in CRI_FIELDS
+    }
+
+
+def _update(member: Member, steps: Sequence[Step]) -> Update:
+    """One update for all steps of a container; of two for the same parameter the later one counts."""
+    values: dict[Parameter, Value | None] = {}
+    for step in steps:
+        restore = step.item.action is Action.RESTORE
+        values[step.item.parameter] = None if restore else step.value
+    plugins = {step.item.parameter: step.item.plugin for step in steps}
+    return Update(member.target, member.container, values, plugins)

@@ -1,0 +1,190 @@
+"""Our own registration file: written when we can answer, kept as it should be, removed when we leave.
+
+Only the file of our name is touched, and it is removed only if it leads to our socket. A directory that is missing or
+cannot be written to is a problem that is told once and tried again, never the end of the program.
+"""
+
+import logging
+import os
+import stat
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from interpose.errors import ConfigError
+from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
+from interpose.hookapi.registration import (
+    DEFAULT_PRIORITY,
+    EVERY_POD,
+    SUFFIX,
+    HookServer,
+    Selector,
+    parse_registration,
+    render_registration,
+)
+from interpose.instrumentation.logging import RateLimited
+
+_log = logging.getLogger(__name__)
+_MODE: Final = 0o644
+_DIRECTORY_MODE: Final = 0o755
+# Far above any registration; a larger file is somebody else's.
+_MOST_BYTES: Final = 1 << 16
+
+
+class _Found(NamedTuple):
+    text: str
+    mode: int
+
+
+_SOMETHING: Final = _Found("", 0)  # no file one could read
+
+
+class Registrar:
+    """One registration. `write` begins it, `check` is called now and then, `close` or `deregister` ends it."""
+
+    def __init__(
+        self,
+        directory: str | Path,
+        name: str,
+        *,
+        endpoint: str,
+        hooks: Collection[HookPoint],
+        failure_policy: FailurePolicy = FailurePolicy.IGNORE,
+        priority: int = DEFAULT_PRIORITY,
+        timeout: float | None = None,
+        selector: Selector = EVERY_POD,
+    ) -> None:
+        self.path = Path(directory) / f"{name}{SUFFIX}"
+        self.problem = ""  # why it is not registered; empty if it is, or shall not be
+        self.rewritten = 0  # how often somebody deleted or changed the file
+        self._server = HookServer(
+            name=name,
+            file=str(self.path),
+            endpoint=endpoint,
+            hooks=frozenset(hooks),
+            failure_policy=failure_policy,
+            priority=priority,
+            timeout=timeout,
+            selector=selector,
+        )
+        self._text = render_registration(self._server)
+        self._wanted = False
+        self._written = False
+        self._limited = RateLimited(_log)  # somebody may change it at every look
+
+    @property
+    def registered(self) -> bool:
+        """Whether the file was as it should be when we last looked."""
+        return self._wanted and self._written and not self.problem
+
+    def write(self) -> bool:
+        """Register. Whether the file is as it should be now; if not, `check` tries again."""
+        self._wanted = True
+        return self.check()
+
+    def check(self) -> bool:
+        """Put the file right if it is not; does nothing before `write` and after the end."""
+        if not self._wanted:
+            return False
+        try:
+            found = self._look()
+            if found != _Found(self._text, _MODE):
+                self._note_other(found)
+                self._replace()
+        except OSError as error:
+            self._complain(f"{error.strerror or error}")
+            return False
+        if self.problem or not self._written:
+            _log.info("Registered", extra={"kv": {"file": str(self.path), "endpoint": self._server.endpoint}})
+        self.problem = ""
+        self._written = True
+        return True
+
+    def remove(self) -> bool:
+        """Remove the file if it leads to our socket; whether it is gone."""
+        self._wanted = False
+        self.problem = ""
+        try:
+            found = self._look()
+            if found is not None and not self._ours(found):
+                _log.warning("Registration is not ours, it stays", extra={"kv": {"file": str(self.path)}})
+                return False
+            if found is not None:
+                self.path.unlink(missing_ok=True)
+                _log.info("Registration is removed", extra={"kv": {"file": str(self.path)}})
+        except OSError as error:
+            self._complain(f"{error.strerror or error}")
+            return False
+        return True
+
+    def close(self) -> None:
+        """A clean exit. Under Fail the registration stays: calls shall wait for us, not pass without us."""
+        if self._wanted and self._server.failure_policy is FailurePolicy.IGNORE:
+            self.remove()
+        self._wanted = False
+
+    def deregister(self) -> bool:
+        """For good, whatever the policy; whether the file is gone."""
+        return self.remove()
+
+    # -- the file
+
+    def _look(self) -> _Found | None:
+        """What stands there under our name; None if nothing does."""
+        try:
+            # Neither a device nor a pipe shall hold us up. A link is not followed: it is not what we write.
+            fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            return _SOMETHING
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                return _SOMETHING
+            with open(fd, "rb", closefd=False) as file:
+                return _Found(file.read(_MOST_BYTES).decode(errors="replace"), stat.S_IMODE(found.st_mode))
+        finally:
+            os.close(fd)
+
+    def _ours(self, found: _Found) -> bool:
+        try:
+            return parse_registration(found.text, str(self.path)).server.endpoint == self._server.endpoint
+        except ConfigError:
+            return False
+
+    def _replace(self) -> None:
+        """In one step, so that nobody ever reads half of it."""
+        directory = self.path.parent
+        if not directory.is_dir():
+            directory.mkdir(parents=True, exist_ok=True)
+            directory.chmod(_DIRECTORY_MODE)  # whatever the umask is
+        # Names that begin with a dot are nobody's registration. One fixed name: what stands there was left by a kill.
+        unfinished = directory / f".{self.path.name}.new"
+        unfinished.unlink(missing_ok=True)
+        fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
+        try:
+            with open(fd, "w", encoding="utf-8", closefd=False) as file:
+                file.write(self._text)
+            os.fchmod(fd, _MODE)
+            unfinished.rename(self.path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(fd)
+
+    def _note_other(self, found: _Found | None) -> None:
+        if self._written:
+            self.rewritten += 1
+            what = "Registration is gone, written again" if found is None else "Registration was changed, written again"
+            self._limited.log(logging.WARNING, what, file=str(self.path))
+        elif found is not None and not self._ours(found):
+            _log.warning("Registration of somebody else is replaced", extra={"kv": {"file": str(self.path)}})
+
+    def _complain(self, why: str) -> None:
+        """Told when it begins, and again when it is another problem."""
+        problem = f"file {self.path}: {why}"
+        if problem != self.problem:
+            _log.error("Cannot keep the registration", extra={"kv": {"file": str(self.path), "err": why}})
+        self.problem = problem

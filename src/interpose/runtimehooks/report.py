@@ -1,0 +1,332 @@
+"""What a round would do, for people and for programs: one line or one record per value.
+
+The node and its QoS directories come first, then pods by name, each with its containers. All text that others wrote
+(names, reasons, values found) is made harmless before it reaches a terminal.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from interpose.model.cgroup import CLEAR, Level, Parameter, Special, Value, kube_qos_of
+from interpose.model.qos import QosClass
+from interpose.runtimehooks.planning import Action, Item
+from interpose.runtimehooks.wants import Target
+
+WIDTH: Final = 100
+_NARROWEST: Final = 60
+_MIN_WHY: Final = 30  # with less room the reasons have lines of their own
+_MAX_VALUE: Final = 16  # characters of a value in one line; a long list of CPUs is folded
+_GAP: Final = "  "
+_INDENT_WHY: Final = 6
+_TITLES: Final = ("WHAT", "NOW", "WANTED", "ACTION", "WHY")
+_UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
+_IN_PODS: Final = (Level.POD, Level.SANDBOX, Level.CONTAINER)
+_TITLE_OF: Final[Mapping[Level, str]] = MappingProxyType({Level.QOS: "QoS class", Level.HOST_APP: "Host application"})
+_NO_QOS: Final[Mapping[str, QosClass]] = MappingProxyType({})
+_NO_PROBLEMS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Trouble(NamedTuple):
+    """A plugin that could say nothing about a subject, and why."""
+
+    plugin: str
+    subject: str
+    text: str
+
+
+class _Style(StrEnum):
+    """How a terminal is told; each is ended by _END."""
+
+    PLAIN = ""
+    HEADING = "\x1b[1m"
+    FAINT = "\x1b[2m"
+    RED = "\x1b[31m"
+    GREEN = "\x1b[32m"
+    YELLOW = "\x1b[33m"
+    CYAN = "\x1b[36m"
+
+
+_END: Final = "\x1b[0m"
+_Paint = Callable[[_Style, str], str]
+
+
+class _Shown(NamedTuple):
+    """An action: the word in its line, how it looks, and what the summary says of all such."""
+
+    word: str
+    style: _Style
+    summary: str
+    always: bool = False  # in the summary also if there are none
+
+
+_ACTIONS: Final[Mapping[Action, _Shown]] = MappingProxyType(
+    {
+        Action.KEEP: _Shown("ok", _Style.GREEN, "as wanted", always=True),
+        Action.SET: _Shown("set", _Style.YELLOW, "would change", always=True),
+        Action.RESTORE: _Shown("restore", _Style.CYAN, "would be restored", always=True),
+        Action.UNSUPPORTED: _Shown("unsupported", _Style.FAINT, "unsupported", always=True),
+        Action.HELD: _Shown("held", _Style.RED, "held back"),
+        Action.GONE: _Shown("gone", _Style.FAINT, "gone"),
+    }
+)
+
+
+class _Row(NamedTuple):
+    indent: int
+    item: Item
+
+
+class _Heading(NamedTuple):
+    indent: int
+    text: str
+    aside: str = ""
+
+
+_Line = _Row | _Heading
+
+
+def render(
+    items: Iterable[Item],
+    *,
+    kept: int = 0,
+    failures: Sequence[Trouble] = (),
+    problems: Mapping[str, str] = _NO_PROBLEMS,
+    qos: Mapping[str, QosClass] = _NO_QOS,
+    width: int = WIDTH,
+    colour: bool = False,
+) -> str:
+    """The report as text.
+
+    `kept` are values as wanted that are not among the items, `problems` say which plugins' rules cannot be made, `qos`
+    are the classes of pods by uid. `colour` is for a terminal only.
+    """
+    items, width = list(items), max(width, _NARROWEST)
+    lines = list(_lines(items, qos))
+    paint = _coloured if colour else _plain
+    text = [*_table(lines, width, paint), *_troubles(failures, problems, paint), _summary(items, kept, failures)]
+    return "\n".join(text) + "\n"
+
+
+def as_json(
+    items: Iterable[Item],
+    *,
+    failures: Sequence[Trouble] = (),
+    problems: Mapping[str, str] = _NO_PROBLEMS,
+    qos: Mapping[str, QosClass] = _NO_QOS,
+) -> list[dict[str, Any]]:
+    """The same as records; `kind` tells values, failures and problems apart."""
+    records: list[dict[str, Any]] = [
+        {
+            "kind": "value",
+            "level": str(item.target.level),
+            "name": item.target.name,
+            "key": item.target.key,
+            "pod_uid": item.target.pod_uid,
+            "qos": _text_of(qos.get(item.target.pod_uid)),
+            "directory": item.target.directory,
+            "parameter": str(item.parameter),
+            "now": _record(item.now),
+            "wanted": _record(item.wanted),
+            "action": str(item.action),
+            "plugin": item.plugin,
+            "why": item.why,
+            "note": item.note,
+        }
+        for item in _sorted(items)
+    ]
+    records += [{"kind": "failure", "plugin": one.plugin, "name": one.subject, "error": one.text} for one in failures]
+    records += [{"kind": "problem", "plugin": plugin, "error": text} for plugin, text in sorted(problems.items())]
+    return records
+
+
+# -- order and headings
+
+
+def _group_of(target: Target) -> str:
+    """What belongs under one heading: a pod with all that is in it, or a target for itself."""
+    return (target.pod_uid or target.key) if target.level in _IN_PODS else f"{target.level} {target.key}"
+
+
+def _pod_name(target: Target) -> str:
+    name = target.name.rpartition("/")[0] if target.level is Level.CONTAINER else target.name
+    return name or target.pod_uid or target.key
+
+
+def _sorted(items: Iterable[Item]) -> list[Item]:
+    levels, parameters = list(Level), list(Parameter)
+
+    def place(item: Item) -> tuple[Any, ...]:
+        target = item.target
+        in_pod = target.level in _IN_PODS
+        outer = (_pod_name(target), _group_of(target)) if in_pod else (levels.index(target.level), target.name)
+        inner = (levels.index(target.level), target.name, target.key, parameters.index(item.parameter))
+        return in_pod, *outer, *inner
+
+    return sorted(items, key=place)
+
+
+def _lines(items: Iterable[Item], qos: Mapping[str, QosClass]) -> Iterator[_Line]:
+    group, target = "", None
+    for item in _sorted(items):
+        one = item.target
+        if _group_of(one) != group:
+            group = _group_of(one)
+            yield _pod_heading(one, qos) if one.level in _IN_PODS else _heading(one)
+        inside = one.level in (Level.SANDBOX, Level.CONTAINER)
+        if inside and (target is None or (target.level, target.key) != (one.level, one.key)):
+            yield _inner_heading(one)
+        target = one
+        yield _Row(4 if inside else 2, item)
+
+
+def _heading(target: Target) -> _Heading:
+    if target.level is Level.NODE:
+        return _Heading(0, "Node")
+    return _Heading(
+        0, f"{_TITLE_OF[target.level]} {_printable(target.name or target.key)}", _printable(target.directory)
+    )
+
+
+def _pod_heading(target: Target, qos: Mapping[str, QosClass]) -> _Heading:
+    classes = [_text_of(qos.get(target.pod_uid)), str(kube_qos_of(target.directory)) if target.directory else ""]
+    return _Heading(0, _printable(_pod_name(target)), ", ".join(one for one in classes if one))
+
+
+def _inner_heading(target: Target) -> _Heading:
+    if target.level is Level.SANDBOX:
+        return _Heading(2, "sandbox")
+    name = target.name.rpartition("/")[2] or target.key[:12]
+    return _Heading(2, _printable(name), "" if target.running else "does not run")
+
+
+# -- the table
+
+
+def _table(lines: Sequence[_Line], width: int, paint: _Paint) -> Iterator[str]:
+    rows = [_cells(line) for line in lines if isinstance(line, _Row)]
+    if not rows:
+        yield "Nothing to show: no plugin wants anything, and nothing is to be restored."
+        yield ""
+        return
+    sizes = [max(len(cells[column]) for cells in (_TITLES, *rows)) for column in range(4)]
+    sizes[1], sizes[2] = (min(size, _MAX_VALUE) for size in sizes[1:3])
+    room = width - sum(sizes) - len(_GAP) * len(sizes)
+    beside = room >= _MIN_WHY
+    sizes.append(room if beside else width - _INDENT_WHY)
+    yield paint(_Style.FAINT, _joined(_TITLES if beside else _TITLES[:4], sizes, _Style.PLAIN, _plain))
+    for line in lines:
+        if isinstance(line, _Heading):
+            aside = f"  {paint(_Style.FAINT, line.aside)}" if line.aside else ""
+            if not line.indent:
+                yield ""
+            yield " " * line.indent + paint(_Style.HEADING, line.text) + aside
+        else:
+            *cells, why = (_folded(cell, size) for cell, size in zip(_cells(line), sizes, strict=True))
+            yield from _folded_row([*cells, why] if beside else cells, sizes, _ACTIONS[line.item.action].style, paint)
+            if not beside:
+                yield from (" " * _INDENT_WHY + paint(_Style.FAINT, part) for part in why)
+    yield ""
+
+
+def _cells(row: _Row) -> tuple[str, ...]:
+    item = row.item
+    why = f"{item.plugin}: {item.why}" if item.why else item.plugin
+    return (
+        " " * row.indent + item.parameter,
+        value_text(item.parameter, item.now),
+        value_text(item.parameter, item.final),
+        _ACTIONS[item.action].word,
+        _printable(f"{why} ({item.note})" if item.note else why),
+    )
+
+
+def _folded_row(cells: Sequence[list[str]], sizes: Sequence[int], style: _Style, paint: _Paint) -> Iterator[str]:
+    for index in range(max(len(one) for one in cells)):
+        yield _joined([one[index] if index < len(one) else "" for one in cells], sizes, style, paint)
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """A text in lines, broken where a word, a number of a list or a part of a name ends if there is such a place."""
+    if len(text) <= width:
+        return [text]
+    near = width - 1
+    places = rf".{{1,{width}}}$|.{{1,{near}}}[,; ]|.{{1,{near}}}[./]|.{{1,{width}}}"
+    return [part.rstrip() for part in re.findall(places, text)]
+
+
+def _joined(cells: Sequence[str], sizes: Sequence[int], style: _Style, paint: _Paint) -> str:
+    padded = [f"{cell:<{size}}" for cell, size in zip(cells, sizes, strict=False)]
+    padded[3] = paint(style, cells[3]) + padded[3][len(cells[3]) :]
+    return _GAP.join(padded).rstrip()
+
+
+# -- what comes after it
+
+
+def _troubles(failures: Sequence[Trouble], problems: Mapping[str, str], paint: _Paint) -> Iterator[str]:
+    if problems:
+        yield paint(_Style.HEADING, "Rules that cannot be made; what was in force stays:")
+        yield from (f"  {_printable(plugin)}: {_printable(text)}" for plugin, text in sorted(problems.items()))
+        yield ""
+    if failures:
+        yield paint(_Style.HEADING, "Plugins that could not decide:")
+        for one in failures:
+            yield f"  {_printable(one.plugin)} on {_printable(one.subject)}: {_printable(one.text)}"
+        yield ""
+
+
+def _summary(items: Sequence[Item], kept: int, failures: Sequence[Trouble]) -> str:
+    counts = Counter(item.action for item in items)
+    counts[Action.KEEP] += kept
+    parts = [f"{counts[one]} {shown.summary}" for one, shown in _ACTIONS.items() if shown.always or counts[one]]
+    parts[0] = parts[0].replace(" ", " value " if counts[Action.KEEP] == 1 else " values ", 1)
+    if failures:
+        parts.append(f"{len(failures)} undecided")
+    return ", ".join(parts)
+
+
+# -- values
+
+
+def value_text(parameter: Parameter, value: Value | None) -> str:
+    """A value for people: bytes in the largest unit that is exact, words for what is no number."""
+    if value is None:
+        return "-"
+    if isinstance(value, Special):
+        return "cleared" if value is CLEAR else str(value)
+    if isinstance(value, int):
+        return _bytes(value) if parameter is Parameter.MEMORY_LIMIT else str(value)
+    return _printable(value) or "empty"
+
+
+def _bytes(value: int) -> str:
+    for unit, size in _UNITS:
+        if value and not value % size:
+            return f"{value // size}{unit}"
+    return str(value)
+
+
+def _record(value: Value | None) -> int | str | None:
+    return str(value) if isinstance(value, Special) else value
+
+
+def _text_of(qos: QosClass | None) -> str:
+    return "" if qos is None else str(qos)
+
+
+def _printable(text: str) -> str:
+    """On one line, and without anything that could move the cursor."""
+    lines = "; ".join(text.strip().splitlines())
+    return "".join(char if char.isprintable() else "?" for char in lines)
+
+
+def _plain(_style: _Style, text: str) -> str:
+    return text
+
+
+def _coloured(style: _Style, text: str) -> str:
+    return f"{style}{text}{_END}" if style and text else text

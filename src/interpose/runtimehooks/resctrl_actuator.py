@@ -1,0 +1,132 @@
+"""The resctrl group of a pod: made, filled with its threads, and removed again.
+
+The group is called as koordlet calls it, so nothing changes hands when one follows the other. What a wanted text does
+not name is as in the root group. New containers are born outside the group; then the value found has a note that says
+so, and is not the one wanted.
+"""
+
+import errno
+from collections.abc import Collection
+from typing import Final
+
+from interpose.host.processes import Groups, threads_below
+from interpose.host.resctrl import ROOT_GROUP, ResctrlTree, Schemata, parse_schemata, render_schemata
+from interpose.model.cgroup import CLEAR, Parameter, Value
+from interpose.runtimehooks.wants import Target
+
+_PREFIX: Final = "koordlet-"
+_NOTE: Final = "#"
+_ROUNDS: Final = 5  # threads started while others are moved
+
+
+class ResctrlActuator:
+    """RESCTRL of pods."""
+
+    def __init__(self, groups: Groups, resctrl: ResctrlTree) -> None:
+        self._groups = groups
+        self._resctrl = resctrl
+        self._suspects: frozenset[str] = frozenset()
+
+    def read(self, target: Target, parameter: Parameter) -> Value | None:
+        """What the group may use, with a note if threads of the pod are not in it; None without a group."""
+        group = self._group(target)
+        threads = self._threads(target)
+        try:
+            text = _rendered(self._resctrl.schemata(group))
+            outside = threads.difference(self._resctrl.tasks(group))
+        except FileNotFoundError:
+            return None
+        if outside:
+            outside &= self._threads(target)  # without those that ended meanwhile
+        return f"{text}{_NOTE} threads outside the group: {len(outside)}\n" if outside else text
+
+    def write(self, target: Target, parameter: Parameter, value: Value) -> None:
+        """Make the group what the text says, with all threads of the pod in it; CLEAR removes it."""
+        group = self._group(target)
+        if value is CLEAR:
+            self._resctrl.remove(group)
+            return
+        if not isinstance(value, str):
+            raise OSError(errno.EINVAL, f"{parameter} is a text of schemata, not {value}")
+        new = self._resctrl.make(group)
+        try:
+            wanted = self._complete(value)
+            now = parse_schemata(self._resctrl.schemata(group))
+            changes = {resource: values for resource, values in wanted.items() if now.get(resource) != values}
+            self._resctrl.write_schemata(group, render_schemata(changes))
+        except (OSError, ValueError) as error:
+            if new:  # nothing is better than a group that restricts nothing and takes one of the few places
+                self._resctrl.remove(group)
+            raise error if isinstance(error, OSError) else OSError(errno.EINVAL, str(error)) from None
+        self._gather(target, group)
+
+    def same(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:
+        """Whether the masks and numbers are those wanted, and every thread is in the group."""
+        if not isinstance(found, str) or not isinstance(wanted, str):
+            return found is None and wanted is CLEAR
+        if _NOTE in found:
+            return False
+        try:
+            return parse_schemata(found) == self._complete(wanted)
+        except (OSError, ValueError):
+            return False
+
+    def drop(self, pod_uid: str) -> bool:
+        """Remove the group of a pod that is over; False if it has none."""
+        return self._resctrl.remove(f"{_PREFIX}{pod_uid}")
+
+    def orphans(self, known: Collection[str]) -> frozenset[str]:
+        """Groups of pods whose uid nobody knows."""
+        try:
+            groups = self._resctrl.groups()
+        except FileNotFoundError:
+            return frozenset()
+        return frozenset(
+            group for group in groups if group.startswith(_PREFIX) and group.removeprefix(_PREFIX) not in known
+        )
+
+    def sweep(self, known: Collection[str]) -> tuple[str, ...]:
+        """Remove the groups that were orphans the last time too; a pod that is just being made is not known yet."""
+        orphans = self.orphans(known)
+        gone = tuple(group for group in sorted(orphans & self._suspects) if self._resctrl.remove(group))
+        self._suspects = orphans.difference(gone)
+        return gone
+
+    def _group(self, target: Target) -> str:
+        if not self._resctrl.mounted():
+            raise OSError(errno.ENOTSUP, "resctrl is not mounted")
+        if not target.pod_uid:
+            raise OSError(errno.EINVAL, f"pod {target.name} has no uid to name its resctrl group")
+        return f"{_PREFIX}{target.pod_uid}"
+
+    def _threads(self, target: Target) -> frozenset[int]:
+        return threads_below(self._groups, target.directory) if target.directory else frozenset()
+
+    def _gather(self, target: Target, group: str) -> None:
+        for _ in range(_ROUNDS):
+            outside = self._threads(target) - frozenset(self._resctrl.tasks(group))
+            if not outside:
+                return
+            for tid in sorted(outside):
+                try:
+                    self._resctrl.add_task(group, tid)
+                except ProcessLookupError:
+                    continue
+
+    def _complete(self, text: str) -> Schemata:
+        """The text as it is meant: with what the root group has where it says nothing."""
+        complete = parse_schemata(self._resctrl.schemata(ROOT_GROUP))
+        for resource, values in parse_schemata(_without_note(text)).items():
+            complete[resource] = complete.get(resource, {}) | values
+        return complete
+
+
+def _rendered(text: str) -> str:
+    try:
+        return render_schemata(parse_schemata(text))
+    except ValueError:
+        return text  # whatever it is, it is not what anybody wants
+
+
+def _without_note(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(_NOTE))

@@ -1,0 +1,365 @@
+"""Runs plugins in worker threads so that none of them can stop the program: one that does not return is left behind.
+
+A job is a function that runs plugins and tells its watch which one is at work. The loop looks at the clock. A plugin
+that is over its time is left out for a while, its thread is given up and the job runs again without it, in another
+thread. So a job must be pure: it may run more than once, and the run that was given up ends somewhere in the middle.
+
+Who owns what: a watch is written by its thread and looked at by the loop; the gate has a lock of its own; everything
+else belongs to the loop.
+"""
+
+import asyncio
+import ctypes
+import logging
+import math
+import queue
+import sys
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, Generic, TypeVar
+
+from interpose.runtimehooks.hooks import Watch
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+# A plugin decides in some ten microseconds; its deadline is half a second.
+BOUNDS: Final = (0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
+# Threads that do not come back cost memory, and those that spin take turns with the loop.
+_MOST_STUCK: Final = 8
+# If the loop looks later than this part of the deadline, the whole program stood still, and the plugin with it.
+_GRACE: Final = 0.2
+
+
+class PluginStats:
+    """What is known about the runs of one plugin. Plain numbers, read when somebody scrapes."""
+
+    __slots__ = ("buckets", "failures", "runs", "seconds", "timeouts")
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.failures = 0
+        self.timeouts = 0  # did not return in time; not among the runs
+        self.buckets = [0] * (len(BOUNDS) + 1)
+        self.seconds = 0.0
+
+    def add(self, failed: bool, seconds: float) -> None:
+        """It returned, or raised."""
+        self.runs += 1
+        self.failures += failed
+        self.buckets[bisect_left(BOUNDS, seconds)] += 1
+        self.seconds += seconds
+
+    def absorb(self, other: "PluginStats") -> None:
+        """Add the numbers of another."""
+        self.runs += other.runs
+        self.failures += other.failures
+        self.seconds += other.seconds
+        for index, count in enumerate(other.buckets):
+            self.buckets[index] += count
+
+
+class _Abandoned(BaseException):
+    """Ends the run of a thread that was given up; no plugin that catches Exception can stop it."""
+
+
+class _Gate:
+    """Which plugins are left out, and until when. After the pause one run tries, the others wait for its outcome."""
+
+    def __init__(self, pause: float, now: Callable[[], float]) -> None:
+        self.until: dict[str, float] = {}
+        self._pause = pause
+        self._now = now
+        self._lock = threading.Lock()
+
+    def close(self, plugin: str, *, for_good: bool) -> None:
+        with self._lock:
+            self.until[plugin] = math.inf if for_good else self._now() + self._pause
+
+    def lets(self, plugin: str) -> bool:
+        """Whether a plugin that was left out may be tried."""
+        with self._lock:
+            until = self.until.get(plugin)
+            if until is None:  # opened a moment ago
+                return True
+            if self._now() < until:
+                return False
+            self.until[plugin] = self._now() + self._pause
+            return True
+
+    def open(self, plugin: str) -> None:
+        """It was tried and came back, whatever it said."""
+        with self._lock:
+            if self.until.get(plugin) != math.inf:
+                self.until.pop(plugin, None)
+
+
+class _Watch:
+    """What a job tells while it runs; `enter` and `leave` are called for every plugin and every subject."""
+
+    __slots__ = ("_gate", "_lock", "_now", "_trial", "abandoned", "back", "culprit", "current", "stats", "thread")
+
+    def __init__(self, gate: _Gate, now: Callable[[], float]) -> None:
+        self.current: tuple[str, float] | None = None  # the plugin at work, and since when
+        self.abandoned = False
+        self.culprit = ""  # the plugin that wanted to end the thread or the program
+        self.back: list[str] = []  # plugins that were left out before and have returned this time
+        self.stats: dict[str, PluginStats] = {}
+        self.thread: _Thread | None = None
+        self._trial = ""
+        self._gate = gate
+        self._now = now
+        self._lock = threading.Lock()
+
+    def enter(self, plugin: str) -> bool:
+        """A plugin is about to run; False if it is left out."""
+        if plugin in self._gate.until:
+            if not self._gate.lets(plugin):
+                return False
+            self._trial = plugin
+        self.current = (plugin, self._now())
+        return True
+
+    def leave(self, plugin: str, failure: str) -> None:
+        """It is done."""
+        with self._lock:
+            current, self.current = self.current, None
+        if self.abandoned:
+            _interrupt(threading.get_ident(), None)  # one that is still under way would hit us later
+            raise _Abandoned
+        if sys.exc_info()[0] is not None:  # not an Exception, those are dealt with when we are told
+            self.culprit = plugin
+        if plugin == self._trial:
+            self._trial = ""
+            self._gate.open(plugin)
+            self.back.append(plugin)
+        if current is not None:
+            stats = self.stats.get(plugin)
+            if stats is None:
+                stats = self.stats[plugin] = PluginStats()
+            stats.add(bool(failure), self._now() - current[1])
+
+    def abandon(self, overdue: tuple[str, float]) -> bool:
+        """Give the thread up if that plugin is still at work. If it is at work in Python, this ends it."""
+        with self._lock:
+            if self.current is not overdue:
+                return False
+            self.abandoned = True
+            if self.thread is not None and self.thread.ident is not None:
+                _interrupt(self.thread.ident, _Abandoned)
+            return True
+
+
+def _interrupt(ident: int, exception: type[BaseException] | None) -> None:
+    """Raise an exception in another thread the next time it runs Python code, or take back what was to be raised."""
+    given = None if exception is None else ctypes.py_object(exception)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), given)
+
+
+class _Job(Generic[T]):
+    """A job in flight. Run again, it is another one with the same future."""
+
+    __slots__ = ("call", "due", "future", "loop", "timer", "watch")
+
+    def __init__(self, call: Callable[[Watch], T], watch: _Watch, future: asyncio.Future[T]) -> None:
+        self.call = call
+        self.watch = watch
+        self.future = future
+        self.loop = future.get_loop()
+        self.due = 0.0
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Runner:
+    """A few threads, and the clock over the plugins that run in them. Belongs to one loop; `close` ends the threads."""
+
+    def __init__(
+        self,
+        *,
+        timeout: float = 0.5,
+        pause: float = 60.0,
+        workers: int = 4,
+        most_stuck: int = _MOST_STUCK,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`timeout` seconds for one plugin and one subject, `pause` seconds without it; `now` is for threads."""
+        self.stats: dict[str, PluginStats] = {}
+        self.stuck = 0  # threads that were given up and have not come back
+        self._timeout = timeout
+        self._pause = pause
+        self._most_threads = workers
+        self._most_stuck = most_stuck
+        self._now = now
+        self._gate = _Gate(pause, now)
+        self._queue: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._threads: set[_Thread] = set()
+        self._jobs: set[_Job[Any]] = set()
+        self._ended: asyncio.Event | None = None  # there from the moment of closing
+
+    @property
+    def left_out(self) -> Mapping[str, float]:
+        """Plugins that do not run at present, with the seconds they still wait; infinite: until a restart."""
+        now = self._now()
+        return {plugin: max(until - now, 0.0) for plugin, until in self._gate.until.copy().items()}
+
+    async def run(self, job: Callable[[Watch], T]) -> T:
+        """What the job returns or raises. Who stops waiting stops only that."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._start(job, future)
+        return await future
+
+    async def close(self) -> None:
+        """End: nobody gets an answer any more. Threads that hang are left to the end of the process."""
+        ended = self._ended = asyncio.Event()
+        for job in self._jobs:
+            _stop_timer(job)
+            job.future.cancel()
+        self._jobs.clear()
+        for _ in self._threads:
+            self._queue.put(None)
+        if self._threads:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    await ended.wait()
+            except TimeoutError:
+                _log.warning("Threads of plugins still run", extra={"kv": {"threads": len(self._threads)}})
+
+    # -- jobs
+
+    def _start(self, call: Callable[[Watch], T], future: asyncio.Future[T]) -> None:
+        if self._ended is not None:
+            raise RuntimeError("the runner is closed")
+        job = _Job(call, _Watch(self._gate, self._now), future)
+        self._jobs.add(job)
+        self._look_again(job, self._timeout)
+        self._queue.put(job)
+        self._staff()
+
+    def _staff(self) -> None:
+        """As many threads as there are jobs, within limits."""
+        while len(self._threads) < min(len(self._jobs), self._most_threads):
+            thread = _Thread(asyncio.get_running_loop(), self._queue, self._finished, self._left)
+            self._threads.add(thread)
+            thread.start()
+
+    def _finished(self, job: _Job[Any], result: Any, error: BaseException | None) -> None:
+        if job not in self._jobs:
+            return  # closed meanwhile
+        self._jobs.discard(job)
+        _stop_timer(job)
+        watch = job.watch
+        for plugin, stats in watch.stats.items():
+            self._stats_of(plugin).absorb(stats)
+        for plugin in watch.back:
+            _log.info("Plugin returns again", extra={"kv": {"plugin": plugin}})
+        if error is not None and watch.culprit:
+            # SystemExit and the like: as bad as not to return.
+            self._stats_of(watch.culprit).failures += 1
+            self._leave_out(watch.culprit, f"raised {type(error).__name__}")
+            self._again(job)
+        elif job.future.done():
+            pass
+        elif error is None:
+            job.future.set_result(result)
+        elif isinstance(error, Exception) and not isinstance(error, StopIteration):
+            job.future.set_exception(error)
+        else:  # in the loop these would mean something
+            job.future.set_exception(RuntimeError(f"the job raised {type(error).__name__}: {error}"))
+
+    def _again(self, job: _Job[Any]) -> None:
+        if not job.future.done():
+            self._start(job.call, job.future)
+        else:
+            self._staff()
+
+    # -- the clock
+
+    def _look_again(self, job: _Job[Any], delay: float) -> None:
+        job.due = job.loop.time() + delay
+        job.timer = job.loop.call_at(job.due, self._look, job)
+
+    def _look(self, job: _Job[Any]) -> None:
+        current = job.watch.current
+        left = self._timeout if current is None else current[1] + self._timeout - self._now()
+        if current is None or left > 0:
+            self._look_again(job, left)
+        elif job.loop.time() - job.due > self._timeout * _GRACE:
+            self._look_again(job, self._timeout * _GRACE)
+        elif not job.watch.abandon(current):
+            self._look_again(job, self._timeout)
+        else:
+            self._hung(job, current[0])
+
+    def _hung(self, job: _Job[Any], plugin: str) -> None:
+        self._jobs.discard(job)
+        self._stats_of(plugin).timeouts += 1
+        if job.watch.thread is not None:
+            self._threads.discard(job.watch.thread)
+        self.stuck += 1
+        self._leave_out(plugin, f"did not return within {self._timeout:g} s")
+        self._again(job)
+
+    def _leave_out(self, plugin: str, why: str) -> None:
+        for_good = self.stuck >= self._most_stuck
+        self._gate.close(plugin, for_good=for_good)
+        kv = {"plugin": plugin, "err": why, "stuck_threads": self.stuck}
+        if for_good:
+            _log.error("Plugin is off until the next start", extra={"kv": kv})
+        else:
+            _log.error("Plugin is left out for a while", extra={"kv": kv | {"seconds": self._pause}})
+
+    def _left(self, thread: "_Thread", abandoned: bool) -> None:
+        self._threads.discard(thread)
+        if abandoned:
+            self.stuck -= 1
+        if self._ended is not None and not self._threads:
+            self._ended.set()
+
+    def _stats_of(self, plugin: str) -> PluginStats:
+        return self.stats.setdefault(plugin, PluginStats())
+
+
+def _stop_timer(job: _Job[Any]) -> None:
+    if job.timer is not None:
+        job.timer.cancel()
+
+
+class _Thread(threading.Thread):
+    """Takes jobs until it is told to end or given up. A daemon: one that hangs must not hold up the end."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        jobs: "queue.SimpleQueue[_Job[Any] | None]",
+        finished: Callable[[_Job[Any], Any, BaseException | None], None],
+        left: Callable[["_Thread", bool], None],
+    ) -> None:
+        super().__init__(name="plugins", daemon=True)
+        self._loop = loop
+        self._jobs = jobs
+        self._finished = finished
+        self._left = left
+
+    def run(self) -> None:
+        """Until the end."""
+        while (job := self._jobs.get()) is not None:
+            job.watch.thread = self
+            result = error = None
+            try:
+                if not job.future.cancelled():
+                    result = job.call(job.watch)
+            except _Abandoned:
+                self._tell(self._left, self, True)
+                return
+            except BaseException as raised:
+                error = raised
+            self._tell(self._finished, job, result, error)
+            del job, result, error  # what they hold shall not live until the next job comes
+        self._tell(self._left, self, False)
+
+    def _tell(self, what: Callable[..., None], *about: Any) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            self._loop.call_soon_threadsafe(what, *about)

@@ -1,0 +1,77 @@
+"""What rules are made of, gathered anew for each round: the document, the kernel's features, the CPU pools.
+
+Called in a worker thread. What cannot be found out is told once and is otherwise as if it were not there.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from interpose.host.cgroup.paths import Layout
+from interpose.host.cgroup.tree import CgroupTree, detect_layout
+from interpose.instrumentation.logging import RateLimited
+from interpose.model.cpuset import KubeletCpus, NumaCpus
+from interpose.model.pod import Pod
+from interpose.runtimehooks.nodedocument import NodeDocument
+from interpose.runtimehooks.plugin import Kernel, NodeInputs
+from interpose.runtimehooks.sharepools import compute_pools
+
+_log = logging.getLogger(__name__)
+
+
+class Surroundings(NamedTuple):
+    """What rules are made of, and how the kubelet names cgroups (None: there are none of its yet)."""
+
+    inputs: NodeInputs
+    layout: Layout | None
+
+
+class Gatherer:
+    """Asks every source. A layout that was chosen is not looked for."""
+
+    def __init__(
+        self,
+        *,
+        tree: CgroupTree,
+        kubepods: str,
+        layout: Layout | None,
+        document: Callable[[], NodeDocument],
+        probe: Callable[[Layout | None], Kernel],
+        cpus: Callable[[], Sequence[NumaCpus]],
+        kubelet: Callable[[], KubeletCpus],
+    ) -> None:
+        self._tree = tree
+        self._kubepods = kubepods
+        self._chosen = layout
+        self._document = document
+        self._probe = probe
+        self._cpus = cpus
+        self._kubelet = kubelet
+        self._remarks = RateLimited(_log)
+        self.problems: tuple[str, ...] = ()
+
+    def gather(self, pods: Sequence[Pod]) -> Surroundings:
+        """Everything as it is now."""
+        problems: list[str] = []
+        document = self._document()
+        layout = self._chosen or detect_layout(self._tree, self._kubepods)
+        kubelet = KubeletCpus()
+        cpus: Sequence[NumaCpus] = ()
+        try:
+            kubelet = self._kubelet()
+            cpus = self._cpus()
+        except (OSError, ValueError) as error:
+            problems.append(str(error))
+        pooled = compute_pools(cpus, pods, document.annotations, document.topology_annotations, kubelet)
+        problems += pooled.problems
+        for problem in problems:
+            self._remarks.log(logging.WARNING, "Part of the node's state cannot be used", key=problem, err=problem)
+        self.problems = tuple(problems)
+        inputs = NodeInputs(
+            slo=document.slo,
+            labels=document.labels,
+            annotations=document.annotations,
+            pools=pooled.pools,
+            kernel=self._probe(layout),
+        )
+        return Surroundings(inputs, layout)

@@ -1,0 +1,269 @@
+"""Comparing what is wanted with what is there: each difference becomes an item, and so does what nobody wants any more.
+
+Reads, and ends entries of the journal that are over; writes nothing else. What cannot be read is an item too. What is
+as wanted costs one read and no object: a round has thousands of those, and hardly ever another.
+"""
+
+import errno
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.model.cpuset import CpuSet
+from interpose.runtimehooks.actuator import Actuator
+from interpose.runtimehooks.holds import Hold, Holds, Spot
+from interpose.runtimehooks.journal import Entry, Journal
+from interpose.runtimehooks.planning import (
+    BOUNDED,
+    CHANGES,
+    COLLECTIVE,
+    SETS,
+    SPOILS,
+    Action,
+    Item,
+    Route,
+    is_off,
+    route,
+)
+from interpose.runtimehooks.wants import Target, Want
+
+_log = logging.getLogger(__name__)
+
+Known = Mapping[tuple[str, Parameter], Value | None]  # by key of a container
+Allowed = Callable[[Parameter, str], str]  # all CPUs or memory nodes that a directory's children can have
+
+_ACTIONS: Final[Mapping[int | None, Action]] = MappingProxyType(
+    {
+        errno.ENOENT: Action.GONE,
+        errno.ESRCH: Action.GONE,
+        errno.ENODEV: Action.GONE,  # a group that was removed while its file was open
+        errno.ENOTSUP: Action.UNSUPPORTED,
+    }
+)
+_SWITCHES: Final[Mapping[Parameter, Parameter]] = MappingProxyType({spoiled: it for it, spoiled in SPOILS.items()})
+
+
+def same(actuator: Actuator, parameter: Parameter, found: Value | None, wanted: Value | None) -> bool:
+    """Whether a value is there. Nothing of one's own is what clearing leads to; no limit is none."""
+    if wanted is None:
+        wanted = UNLIMITED if parameter in BOUNDED else CLEAR
+    if found is None and (wanted is CLEAR or (wanted is UNLIMITED and parameter in BOUNDED)):
+        return True
+    return actuator.same(parameter, found, wanted)
+
+
+def action_of(error: Exception) -> Action:
+    """What an error means: HELD unless it is a normal thing."""
+    return _ACTIONS.get(error.errno, Action.HELD) if isinstance(error, OSError) else Action.HELD
+
+
+def text_of(error: Exception) -> str:
+    """An error in words. One that is no OSError is a mistake of ours, and costs this value only."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror} ({errno.errorcode.get(error.errno or 0, error.errno)})"
+    return f"{type(error).__name__}: {error}"
+
+
+def log_release(hold: Hold | None, target: Target, parameter: Parameter) -> None:
+    """Say that something that was refused is settled."""
+    if hold is not None:
+        fields = {"target": target.name or target.key, "parameter": str(parameter), "refusals": hold.refusals}
+        _log.info("Value that was refused is in place or not needed any more", extra={"kv": fields})
+
+
+class Survey:
+    """One round of looking."""
+
+    def __init__(
+        self,
+        actuators: Mapping[Parameter, Actuator],
+        journal: Journal,
+        holds: Holds,
+        *,
+        time: float,
+        known: Known,
+        allowed: Allowed | None,
+        detail: bool,
+        forget: bool,
+    ) -> None:
+        self.items: list[Item] = []
+        self.kept = 0
+        self._actuators = actuators
+        self._journal = journal
+        self._holds = holds
+        self._time = time
+        self._known = known
+        self._allowed = allowed
+        self._detail = detail
+        self._forget = forget  # whether entries of the journal may be ended
+
+    def compare(self, wanted: Mapping[Spot, Want]) -> None:
+        """What differs from what is wanted."""
+        actuators, holds = self._actuators, self._holds
+        for spot, want in wanted.items():
+            target, parameter, value, plugin, why = want
+            actuator = actuators.get(parameter)
+            now: Value | None = None
+            note = ""
+            if actuator is None:
+                action = Action.UNSUPPORTED
+            else:
+                try:
+                    now = self._read(actuator, target, parameter)
+                    action = Action.KEEP if self._has(actuator, target, parameter, now, value) else Action.SET
+                except Exception as error:  # whatever it is, the others are looked at
+                    action, note = action_of(error), text_of(error)
+            if action is Action.KEEP:
+                self.kept += 1
+                if spot in holds:
+                    log_release(holds.release(spot), target, parameter)
+                if not self._detail:
+                    continue
+            elif action is Action.SET and (reason := holds.reason(spot, value, self._time)):
+                action, note = Action.HELD, reason
+            self.items.append(
+                Item(
+                    target=target,
+                    parameter=parameter,
+                    now=now,
+                    wanted=value,
+                    plugin=plugin,
+                    why=why,
+                    action=action,
+                    note=note,
+                )
+            )
+
+    def clean_up(
+        self,
+        live: Mapping[tuple[Level, str], Target],
+        wanted: Mapping[Spot, Want],
+        unsure: Collection[str],
+        *,
+        whole: bool,
+    ) -> None:
+        """What was set once and is not wanted any more; entries of targets that are gone are ended."""
+        for level, key in self._journal.targets():
+            target = live.get((level, key))
+            if target is None:
+                if whole and self._forget:
+                    self._journal.forget_target(level, key)
+                continue
+            for parameter, entry in self._journal.entries_of(level, key).items():
+                if (level, key, parameter) not in wanted and entry.plugin not in unsure:
+                    self._undo(target, parameter, entry)
+
+    def hold_spoiled(self) -> None:
+        """Values that the kernel does not take while another one is on: wanted ones wait, others are no matter yet."""
+        ending = {
+            (item.target.level, item.target.key, SPOILS[item.parameter])
+            for item in self.items
+            if item.parameter in SPOILS and item.action in CHANGES and is_off(item.final)
+        }
+        items = []
+        for item in self.items:
+            target, parameter = item.target, item.parameter
+            if (
+                parameter in _SWITCHES
+                and item.action in CHANGES
+                and (target.level, target.key, parameter) not in ending
+                and self._is_on(target, _SWITCHES[parameter])
+            ):
+                note = f"the kernel does not take it while {_SWITCHES[parameter]} is on"
+                if item.action is Action.RESTORE:
+                    self.kept += 1
+                    if not self._detail:
+                        continue
+                    item = replace(item, action=Action.KEEP, note=note)
+                else:
+                    item = replace(item, action=Action.HELD, note=note)
+            items.append(item)
+        self.items = items
+
+    def _undo(self, target: Target, parameter: Parameter, entry: Entry) -> None:
+        spot = (target.level, target.key, parameter)
+        actuator = self._actuators.get(parameter)
+        now: Value | None = None
+        note = ""
+        if actuator is None:
+            action = Action.UNSUPPORTED
+        else:
+            try:
+                now = self._read(actuator, target, parameter)
+                action = self._undoing(actuator, target, parameter, entry, now)
+            except Exception as error:
+                action, note = action_of(error), text_of(error)
+        if action is Action.KEEP:
+            self.kept += 1
+            if self._forget:
+                self._journal.forget(*spot)
+                log_release(self._holds.release(spot), target, parameter)
+            if not self._detail:
+                return
+        final = CLEAR if entry.found is None else entry.found
+        if action is Action.RESTORE and (reason := self._holds.reason(spot, final, self._time)):
+            action, note = Action.HELD, reason
+        self.items.append(
+            Item(
+                target=target,
+                parameter=parameter,
+                now=now,
+                wanted=entry.found,
+                plugin=entry.plugin,
+                why="nobody wants it any more",
+                action=action,
+                note=note,
+            )
+        )
+
+    def _undoing(
+        self, actuator: Actuator, target: Target, parameter: Parameter, entry: Entry, now: Value | None
+    ) -> Action:
+        """KEEP if nothing is to be undone: it is as it was, or somebody else has set something of his own."""
+        if parameter in _SWITCHES and self._is_on(target, _SWITCHES[parameter]):
+            return Action.RESTORE  # what is read is the kernel's doing
+        if self._has(actuator, target, parameter, now, entry.found):
+            return Action.KEEP
+        spoiled = parameter in _SWITCHES and entry.written is CLEAR
+        if spoiled or parameter in COLLECTIVE:
+            return Action.RESTORE
+        ours = [value for value in (entry.written, entry.before) if value is not None]
+        if any(self._has(actuator, target, parameter, now, value) for value in ours):
+            return Action.RESTORE
+        fields = {"target": target.name or target.key, "parameter": str(parameter), "plugin": entry.plugin}
+        _log.info("Value was changed by somebody else and is left alone", extra={"kv": fields})
+        return Action.KEEP
+
+    def _read(self, actuator: Actuator, target: Target, parameter: Parameter) -> Value | None:
+        if (target.running and target.directory) or route(target, parameter) is Route.FILE:
+            return actuator.read(target, parameter)
+        if (target.key, parameter) not in self._known:
+            raise FileNotFoundError(errno.ENOENT, "it does not run, and nothing is known of it")
+        return self._known[target.key, parameter]
+
+    def _has(
+        self, actuator: Actuator, target: Target, parameter: Parameter, now: Value | None, wanted: Value | None
+    ) -> bool:
+        if same(actuator, parameter, now, wanted):
+            return True
+        if wanted is not CLEAR and wanted is not None:
+            return False
+        # CRI cannot clear a set, so a cleared one is there in full.
+        if self._allowed is None or not isinstance(now, str) or parameter not in SETS:
+            return False
+        if route(target, parameter) is Route.FILE:
+            return False
+        allowed = self._allowed(parameter, target.directory.rpartition("/")[0])
+        return bool(allowed) and CpuSet.parse(allowed) <= CpuSet.parse(now)
+
+    def _is_on(self, target: Target, parameter: Parameter) -> bool:
+        actuator = self._actuators.get(parameter)
+        if actuator is None:
+            return False
+        try:
+            return not is_off(actuator.read(target, parameter))
+        except OSError:
+            return False

@@ -1,0 +1,155 @@
+"""Changing what CRI carries in running containers: through UpdateContainerResources, never behind the runtime's back.
+
+A later update by anybody would put values that were written directly back to what the runtime remembers.
+
+There are two ways. Straight to a runtime, the update carries the wanted values. Through a relay that asks us, it
+carries the values originally asked for: the relay asks all its hook servers, us among them, and the wanted values come
+out of that as they do for an update of the kubelet's. Whether the relay really asked us is seen; if it did not, the
+wanted values are sent after all, so that nothing depends on a right guess.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from interpose.model.cgroup import CLEAR, CRI_FIELDS, Level, Parameter, Value, cri_value, to_cri
+from interpose.model.pod import Container
+from interpose.model.resources import NO_RESOURCES, LinuxResources
+from interpose.rpc.status import Code, RpcError
+from interpose.runtimehooks.journal import Journal
+from interpose.runtimehooks.originals import NEUTRAL, Given, in_force
+from interpose.runtimehooks.wants import Target
+from interpose.store import convert
+from interpose.store.store import Store
+from interpose.store.sync import Calls
+
+_log = logging.getLogger(__name__)
+
+_PARALLEL: Final = 8
+
+
+class Update(NamedTuple):
+    """One container and what it shall have. None: what was asked for."""
+
+    target: Target
+    member: Container  # `requested` is what was asked for
+    values: Mapping[Parameter, Value | None]
+    plugins: Mapping[Parameter, str]
+
+
+class Updates:
+    """Sends updates, some at a time. `asked` counts how often a relay asked us about a container's update."""
+
+    def __init__(
+        self,
+        store: Store,
+        call: Calls,
+        journal: Journal,
+        *,
+        allowed: Callable[[Parameter, str], str],
+        refresh: Callable[[str], Awaitable[None]],
+        asked: Callable[[str], int] | None = None,
+    ) -> None:
+        self._store = store
+        self._call = call
+        self._journal = journal
+        self._allowed = allowed  # all CPUs or memory nodes below a container's parent directory
+        self._refresh = refresh
+        self._asked = asked  # None: there is no relay that would ask
+        self._unasked = False
+        self.sent = 0
+        self.failed = 0
+
+    async def send(self, updates: Sequence[Update]) -> dict[str, str]:
+        """Carry them out. What went wrong, by container; a container that is gone is not among it."""
+        errors: dict[str, str] = {}
+        waiting = iter(updates)
+
+        async def work() -> None:
+            for update in waiting:
+                if error := await self._send(update):
+                    errors[update.target.key] = error
+
+        await asyncio.gather(*(work() for _ in range(min(_PARALLEL, len(updates)))))
+        return errors
+
+    async def _send(self, update: Update) -> str:
+        self.sent += 1
+        try:
+            if self._asked is None:
+                await self._directly(update)
+            else:
+                await self._through_relay(update, self._asked)
+        except RpcError as error:
+            if error.code is Code.NOT_FOUND:
+                return ""
+            self.failed += 1
+            return f"{error.code.name}: {error.message}"
+        return ""
+
+    async def _directly(self, update: Update) -> None:
+        for parameter, value in update.values.items():
+            if value is not None:
+                self._note(update, parameter, value)
+        resources = self._wanted(update)
+        await self._call("UpdateContainerResources", convert.update_resources(update.target.key, resources))
+        if (record := self._store.containers.get(update.target.key)) is not None:
+            has = record.resources.overlay(resources)
+            # What we send nobody asked for, but that is what the journal knows; here it is what there is.
+            self._store.put_container(replace(record, resources=has, requested=record.requested.overlay(resources)))
+        self._forget_restored(update)
+
+    async def _through_relay(self, update: Update, asked: Callable[[str], int]) -> None:
+        before = asked(update.target.key)
+        originals = {CRI_FIELDS[one]: getattr(update.member.requested, CRI_FIELDS[one]) for one in update.values}
+        message = convert.update_resources(update.target.key, replace(NO_RESOURCES, **originals))
+        await self._call("UpdateContainerResources", message)
+        if asked(update.target.key) == before:
+            if not self._unasked:
+                self._unasked = True
+                _log.warning(
+                    "Update was not brought to us by a relay, values are sent as they shall be",
+                    extra={"kv": {"container": update.target.name}},
+                )
+            await self._directly(update)
+            return
+        if self._unasked:
+            self._unasked = False
+            _log.info("Updates are brought to us by the relay again")
+        self._forget_restored(update)
+        await self._refresh(update.target.key)
+
+    def _forget_restored(self, update: Update) -> None:
+        for parameter, value in update.values.items():
+            if value is None:
+                self._journal.forget(Level.CONTAINER, update.target.key, parameter)
+
+    def _note(self, update: Update, parameter: Parameter, value: Value) -> None:
+        target = update.target
+        entry = self._journal.get(Level.CONTAINER, target.key, parameter)
+        found, before = _original(update.member, parameter), None
+        if entry is not None:
+            record = self._store.containers.get(target.key, update.member)
+            if in_force(record, parameter, Given(entry.found, entry.written, entry.before)):
+                before = cri_value(record.resources, parameter)  # ours still, should this update not come to be
+            else:
+                self._journal.rebase(Level.CONTAINER, target.key, parameter, found)
+        plugin = update.plugins.get(parameter, "")
+        self._journal.note(target, parameter, found=found, written=value, plugin=plugin, before=before)
+
+    def _wanted(self, update: Update) -> LinuxResources:
+        values: dict[str, Any] = {}
+        for parameter, value in update.values.items():
+            wanted = value if value is not None else _original(update.member, parameter) or NEUTRAL[parameter]
+            if wanted is CLEAR:
+                parent = update.target.directory.rpartition("/")[0]
+                values[CRI_FIELDS[parameter]] = self._allowed(parameter, parent)
+            else:
+                values[CRI_FIELDS[parameter]] = to_cri(parameter, wanted)
+        return replace(NO_RESOURCES, **values)
+
+
+def _original(container: Container, parameter: Parameter) -> Value | None:
+    return cri_value(container.requested, parameter)

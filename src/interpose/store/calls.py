@@ -1,0 +1,62 @@
+"""Calls to a runtime whose API version nobody knows beforehand.
+
+v1 comes first, and v1alpha2 after UNIMPLEMENTED; which one answered is remembered until somebody says that the runtime
+may be another one. A call that fails in any other way is not made again.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from interpose.rpc.client import Client
+from interpose.rpc.status import Code, RpcError
+
+TIMEOUT: Final = 10.0
+_SERVICES: Final = ("runtime.v1.RuntimeService", "runtime.v1alpha2.RuntimeService")
+
+Send = Callable[[str, bytes, float], Awaitable[bytes]]  # path, message, timeout -> reply message or RpcError
+
+
+class EitherVersion:
+    """Sends each call by the path that worked last."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._index = 0
+
+    async def call(self, paths: Sequence[str], message: bytes, timeout: float) -> bytes:
+        """The reply message. `paths` are those of one method, the newer version first."""
+        first = self._index
+        try:
+            return await self._send(paths[first], message, timeout)
+        except RpcError as error:
+            if error.code is not Code.UNIMPLEMENTED:
+                raise
+        other = 1 - first
+        answer = await self._send(paths[other], message, timeout)
+        self._index = other
+        return answer
+
+    def forget(self) -> None:
+        """The runtime may be another one now."""
+        self._index = 0
+
+
+class RuntimeCalls:
+    """Calls of the runtime service over connections of our own."""
+
+    def __init__(self, client: Client, timeout: float = TIMEOUT) -> None:
+        self._client = client
+        self._timeout = timeout
+        self._versions = EitherVersion(self._unary)
+
+    async def __call__(self, method: str, message: bytes, timeout: float | None = None) -> bytes:
+        """The reply message. Raises RpcError for every other outcome."""
+        paths = [f"/{service}/{method}" for service in _SERVICES]
+        return await self._versions.call(paths, message, self._timeout if timeout is None else timeout)
+
+    def forget_version(self) -> None:
+        """The runtime may be another one now."""
+        self._versions.forget()
+
+    async def _unary(self, path: str, message: bytes, timeout: float) -> bytes:
+        return await self._client.unary(path.encode(), message, timeout=timeout)

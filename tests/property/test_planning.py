@@ -1,0 +1,281 @@
+"""Laws of putting values in place, on a kernel with its rules: no step is refused, twice is once, off is as before.
+
+And whenever the process is killed, the next one ends where it would have ended, or where it all began.
+"""
+
+import random
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interpose.host.cgroup.tree import CgroupTree
+from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.model.cpuset import CpuSet
+from interpose.runtimehooks.applier import Applier
+from interpose.runtimehooks.cgroup_actuator import CgroupActuator
+from interpose.runtimehooks.journal import Journal
+from interpose.runtimehooks.planning import Action, CriBatch, by_container, ordered
+from interpose.runtimehooks.wants import Target, Want
+from interpose.testing.fakecgroup import FakeKernel
+
+SHARES, QUOTA, IDLE, BVT = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPU_IDLE, Parameter.CPU_BVT
+CPUS = Parameter.CPUSET_CPUS
+TARGETS = {
+    target.directory: target
+    for target in (
+        Target(level=Level.QOS, key="q", directory="q"),
+        Target(level=Level.POD, key="q/p", directory="q/p"),
+        Target(level=Level.SANDBOX, key="s", directory="q/p/s"),
+        Target(level=Level.CONTAINER, key="c", directory="q/p/c"),
+        Target(level=Level.CONTAINER, key="d", directory="q/p/d"),
+        Target(level=Level.POD, key="q/r", directory="q/r"),
+        Target(level=Level.CONTAINER, key="e", directory="q/r/e"),
+    )
+}
+FILES = {1: ("cpu.shares", "cpu.cfs_quota_us", "cpu.idle", "cpu.bvt_warp_ns", "cpuset.cpus")}
+FILES[2] = ("cpu.weight", "cpu.max", "cpu.idle", "cpu.bvt_warp_ns", "cpuset.cpus")
+State = Mapping[tuple[str, Parameter], Value]
+versions = st.sampled_from([1, 2])
+
+
+class KilledError(BaseException):
+    """The process is gone; nothing catches that."""
+
+
+class Fate:
+    """How many more writes the process lives to see, and how the last one ends."""
+
+    def __init__(self, writes: int = 10**9, *, done: bool = True) -> None:
+        self.writes = writes
+        self.done = done
+
+    def passes(self) -> bool:
+        """Count a write; False if it is the last one."""
+        self.writes -= 1
+        return self.writes > 0
+
+
+class MortalKernel(FakeKernel):
+    """A kernel whose user may be killed right before or right after a write."""
+
+    fate = Fate()
+
+    def write(self, path: str, text: str) -> None:
+        """Write, unless it is too late."""
+        passes = self.fate.passes()
+        if passes or self.fate.done:
+            super().write(path, text)
+        if not passes:
+            raise KilledError
+
+
+class MortalJournal(Journal):
+    """A journal whose last line may be whole or half."""
+
+    fate = Fate()
+
+    def _write(self, line: bytes) -> int:
+        passes = self.fate.passes()
+        written = super()._write(line if passes or self.fate.done else line[: len(line) // 2])
+        if not passes:
+            raise KilledError
+        return written
+
+
+class Server:
+    """A process that puts values in place; containers get theirs from a runtime that does as it is told."""
+
+    def __init__(self, kernel: FakeKernel, journal: Journal) -> None:
+        self.actuator = CgroupActuator(CgroupTree(kernel, kernel.root, version=kernel.version, page=4096))
+        self.journal = journal
+        journal.load()
+        self.applier = Applier(dict.fromkeys(CgroupActuator.parameters, self.actuator), journal, now=lambda: 0.0)
+
+    def apply(self, wants: Sequence[Want]) -> int:
+        """One round; how many steps it took."""
+        steps = ordered(self.applier.survey(wants, list(TARGETS.values())))
+        for batch in by_container(steps):
+            if isinstance(batch, CriBatch):
+                self._update(batch)
+            else:
+                assert all(outcome.ok for outcome in self.applier.carry_out(batch.steps))
+        return len(steps)
+
+    def _update(self, batch: CriBatch) -> None:
+        for steps in batch.containers.values():
+            for step in steps:
+                item = step.item
+                if item.action is Action.SET:
+                    self.journal.note(item.target, item.parameter, found=item.now, written=step.value, plugin="")
+                self.actuator.write(item.target, item.parameter, step.value)
+                if item.action is Action.RESTORE:
+                    self.journal.forget(item.target.level, item.target.key, item.parameter)
+                self.applier.report(step)
+
+
+def wants_of(state: State) -> list[Want]:
+    """Everything in a state is wanted."""
+    return [Want(TARGETS[directory], parameter, value, "x", "") for (directory, parameter), value in state.items()]
+
+
+def picture(kernel: FakeKernel) -> dict[tuple[str, str], str]:
+    """All that is there."""
+    return {(directory, file): kernel.get(directory, file) for directory in TARGETS for file in FILES[kernel.version]}
+
+
+def sets(within: CpuSet) -> st.SearchStrategy[CpuSet]:
+    """Some CPUs of these."""
+    return st.sets(st.sampled_from(sorted(within)), min_size=1).map(lambda some: CpuSet(frozenset(some)))
+
+
+@st.composite
+def limits(draw: st.DrawFn, *, cleared: bool = False) -> State:
+    """Quotas and sets that fit into each other. With `cleared` some groups have what their parent has."""
+    state: dict[tuple[str, Parameter], Value] = {}
+    cpus = {"": CpuSet.parse("0-5")}
+    quotas = {"": 9000}
+    for directory in TARGETS:
+        parent = directory.rpartition("/")[0]
+        if cleared and draw(st.booleans()):
+            cpus[directory], state[directory, CPUS] = cpus[parent], CLEAR
+        else:
+            cpus[directory] = draw(sets(cpus[parent]))
+            state[directory, CPUS] = str(cpus[directory])
+        if draw(st.booleans()):
+            quotas[directory], state[directory, QUOTA] = quotas[parent], UNLIMITED
+        else:
+            quotas[directory] = draw(st.integers(1, quotas[parent] // 1000)) * 1000
+            state[directory, QUOTA] = quotas[directory]
+    return state
+
+
+# Values that do not depend on each other, of groups that files are written for; shares and idle are of special kind.
+loose = st.dictionaries(
+    st.sampled_from(["q", "q/p", "q/p/s", "q/r"]),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            SHARES: st.sampled_from([2, 3, 100, 1024, 4096]),
+            IDLE: st.sampled_from([0, 1]),
+            BVT: st.sampled_from([-1, 0, 2]),
+        },
+    ),
+).map(
+    lambda some: {(directory, parameter): value for directory, row in some.items() for parameter, value in row.items()}
+)
+
+
+def kernel_with(version: int, state: State, kind: type[FakeKernel] = FakeKernel) -> FakeKernel:
+    """A kernel with a tree of groups that have these values."""
+    kernel = kind(version=version, bvt=True)
+    for directory in TARGETS:
+        kernel.make(directory)
+    server = Server(kernel, Journal(None, "boot"))
+    server.apply(wants_of(state))
+    kernel.writes.clear()
+    assert not kernel.refused
+    return kernel
+
+
+@given(versions, limits(), limits(), limits(cleared=True))
+def test_no_step_between_two_good_states_is_refused(version: int, first: State, second: State, third: State) -> None:
+    """Whatever grows, shrinks or moves; and going back to the beginning is such a change too."""
+    kernel = kernel_with(version, first)
+    before = picture(kernel)
+    server = Server(kernel, Journal(None, "boot"))
+    for state in (second, third):
+        server.apply(wants_of(state))
+        assert kernel.refused == []
+        for (directory, parameter), value in state.items():
+            assert server.actuator.same(parameter, server.actuator.read(TARGETS[directory], parameter), value)
+    server.apply([])
+    assert kernel.refused == []
+    assert picture(kernel) == before
+
+
+@given(versions, limits(), limits(cleared=True), loose)
+def test_twice_is_once(version: int, first: State, second: State, more: State) -> None:
+    """The second round finds nothing to do."""
+    kernel = kernel_with(version, first)
+    server = Server(kernel, Journal(None, "boot"))
+    wants = wants_of({**second, **more})
+    server.apply(wants)
+    after = picture(kernel)
+    assert server.apply(wants) == 0
+    assert picture(kernel) == after
+
+
+@given(versions, loose, st.lists(loose, max_size=4))
+def test_off_is_as_before(version: int, first: State, states: list[State]) -> None:
+    """Whatever was wanted in between, nothing wanted is what was found; also of shares that idle groups lose."""
+    kernel = kernel_with(version, first)
+    before = picture(kernel)
+    server = Server(kernel, Journal(None, "boot"))
+    for state in states:
+        server.apply(wants_of(state))
+    server.apply([])
+    assert picture(kernel) == before
+    assert kernel.refused == []
+    assert len(server.journal) == 0
+
+
+@given(versions, limits(), limits(cleared=True), loose, st.integers())
+def test_the_order_of_wants_does_not_matter(version: int, first: State, second: State, more: State, seed: int) -> None:
+    """The same writes in the same order come out."""
+    wants = wants_of({**second, **more})
+    shuffled = list(wants)
+    random.Random(seed).shuffle(shuffled)
+    kernels = [kernel_with(version, first) for _ in range(2)]
+    for kernel, some in zip(kernels, (wants, shuffled), strict=True):
+        Server(kernel, Journal(None, "boot")).apply(some)
+    assert kernels[0].writes == kernels[1].writes
+
+
+def only_files(state: State) -> State:
+    """Without what a runtime does."""
+    return {key: value for key, value in state.items() if TARGETS[key[0]].level is not Level.CONTAINER}
+
+
+@given(versions, limits(), loose, st.lists(st.tuples(limits(), loose), min_size=1, max_size=3), st.data())
+def test_being_killed_loses_nothing(
+    version: int, first: State, base: State, states: list[tuple[State, State]], data: st.DataObject
+) -> None:
+    """At any write to file or journal, twice: the next process goes on to the same end, and back to the beginning."""
+    wants = [wants_of({**only_files(limit), **free}) for limit, free in states]
+    start = {**only_files(first), **base}
+    whole = kernel_with(version, start)
+    server = Server(whole, Journal(None, "boot"))
+    for some in wants:
+        server.apply(some)
+    with tempfile.TemporaryDirectory() as directory:
+        path = str(Path(directory) / "journal")
+        kernel = kernel_with(version, start, MortalKernel)
+        before = picture(kernel)
+        for _ in range(2):
+            fate = Fate(data.draw(st.integers(1, 60)), done=data.draw(st.booleans()))
+            journal = MortalJournal(path, "boot")
+            mortal = Server(kernel, journal)
+            kernel.fate = journal.fate = fate  # type: ignore[attr-defined]
+            try:
+                for some in wants:
+                    mortal.apply(some)
+            except KilledError:
+                pass
+            finally:
+                kernel.fate = Fate()  # type: ignore[attr-defined]
+                journal.close()
+        if data.draw(st.booleans()):
+            server = Server(kernel, Journal(path, "boot"))
+            for some in wants[-1:]:
+                server.apply(some)
+            server.journal.close()
+            for (place, parameter), value in only_files(states[-1][0]).items():
+                assert server.actuator.same(parameter, server.actuator.read(TARGETS[place], parameter), value)
+        server = Server(kernel, Journal(path, "boot"))
+        server.apply([])
+        server.journal.close()
+        assert picture(kernel) == before
+        assert len(server.journal) == 0

@@ -1,0 +1,103 @@
+"""Lists of CPUs as the kernel writes them, and sets made of them."""
+
+import dataclasses
+
+import pytest
+
+from interpose.model.cpuset import EMPTY, CpuSet, KubeletCpus
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("", []),
+        (" \n", []),
+        ("0", [0]),
+        ("0-3,8\n", [0, 1, 2, 3, 8]),
+        ("8, 0-1", [0, 1, 8]),
+        ("3,1,2,1-2", [1, 2, 3]),
+        ("5-5", [5]),
+        ("8191", [8191]),
+        ("000007", [7]),
+        ("0-10:2/4", [0, 1, 4, 5, 8, 9]),
+        ("1-3:1/1", [1, 2, 3]),
+    ],
+)
+def test_kernel_lists_are_read(text: str, numbers: list[int]) -> None:
+    """Numbers, ranges, strides, blanks, any order, repeated."""
+    assert list(CpuSet.parse(text)) == numbers
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(",4-7", "4-7,", "0,,1", "4-", "-4", "3-1", "0 1", "a", "0x1", "1.5", "+1", "²", "٣", "1-2-3", "0-3:1", "all"),
+        *("8192", "0-8192", "99999999999999999999", "0-3:0/2", "0-3:3/2", "0-3:0/0", "x" * 500),
+    ],
+)
+def test_what_is_no_list_is_refused_by_name(text: str) -> None:
+    """With an empty element, a reversed range or a size no kernel has; the message stays on one line."""
+    with pytest.raises(ValueError) as caught:
+        CpuSet.parse(text)
+    said = str(caught.value)
+    assert repr(text[:70])[:-1] in said
+    assert len(said) < 300
+
+
+def test_numbers_outside_the_bounds_make_no_set() -> None:
+    """Whoever makes one of numbers is held to the same bounds."""
+    with pytest.raises(ValueError, match="from 0 to 8191"):
+        CpuSet(frozenset({-1, 3}))
+    with pytest.raises(ValueError, match="8192"):
+        CpuSet(frozenset({8192}))
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"), [("", ""), ("1", "1"), ("1,2", "1-2"), ("8,0-1,2,3", "0-3,8"), ("0,2,4-5", "0,2,4-5")]
+)
+def test_the_text_is_normal(text: str, normal: str) -> None:
+    """Sorted, without repetitions, neighbours as a range."""
+    assert str(CpuSet.parse(text)) == normal
+    assert repr(CpuSet.parse(text)) == f"CpuSet.parse({normal!r})"
+
+
+def test_sets_are_joined_cut_and_compared() -> None:
+    """As sets of numbers are."""
+    low, high = CpuSet.parse("0-4"), CpuSet.parse("3-7")
+    assert str(low | high) == "0-7"
+    assert str(low & high) == "3-4"
+    assert str(low - high) == "0-2"
+    part = CpuSet.parse("3")
+    assert part <= low <= low
+    assert part < low
+    assert not low < low
+    assert low >= part
+    assert low > part
+    assert not low <= high
+    assert not low > high
+
+
+def test_a_set_has_members_and_a_length() -> None:
+    """And an empty one is false."""
+    found = CpuSet.parse("0-1,9")
+    assert 9 in found
+    assert 2 not in found
+    assert len(found) == 3
+    assert found
+    assert not EMPTY
+
+
+def test_equal_sets_are_one_key() -> None:
+    """However they were written."""
+    assert {CpuSet.parse("0-1"): "a"}[CpuSet.parse("1,0")] == "a"
+
+
+def test_a_set_cannot_be_changed() -> None:
+    """It may be handed to anybody."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        EMPTY.numbers = frozenset({1})  # type: ignore[misc]
+
+
+def test_a_kubelet_that_said_nothing_has_nothing() -> None:
+    """No policy, no assignments."""
+    assert KubeletCpus() == KubeletCpus(policy="", shared=EMPTY, assigned={})

@@ -1,0 +1,41 @@
+"""Kinds of values; what documents make of them is tested with the documents."""
+
+import pytest
+
+from interpose.config.document import Node
+from interpose.errors import ConfigError
+from interpose.runtimehooks.documentschema import Flag, Group, Number, Report
+
+
+def problems(report: Report) -> list[str]:
+    """What was said."""
+    with pytest.raises(ConfigError) as caught:
+        report.settle()
+    return caught.value.problems
+
+
+def test_a_report_without_problems_settles() -> None:
+    """Nothing is raised."""
+    Report("f").settle()
+
+
+def test_values_with_a_problem_make_nothing() -> None:
+    """Otherwise one mistake would lead to complaints about what follows from it."""
+    report = Report("f")
+    group = Group({"a": Number(0, 1), "b": Flag()}, lambda values: 1 / 0)
+    entries = (("a", Node(tag="int", text="7", line=2)), ("b", Node(tag="bool", text="true")))
+    assert group.read(Node(tag="map", entries=entries), "g", report) is None
+    assert problems(report) == ["file f line 2: g.a: expected a number from 0 to 1, found '7'"]
+
+
+def test_a_huge_number_is_refused_and_not_repeated() -> None:
+    """It is not even turned into one."""
+    report = Report("f")
+    assert Number(0, 1).read(Node(tag="int", text="9" * 100_000), "a", report) is None
+    assert len(problems(report)[0]) < 200
+
+
+@pytest.mark.parametrize(("text", "value"), [("True", True), ("on", True), ("no", False), ("false", False)])
+def test_yaml_has_several_words_for_true(text: str, value: bool) -> None:
+    """All of them count."""
+    assert Flag().read(Node(tag="bool", text=text), "a", Report("f")) is value

@@ -1,0 +1,67 @@
+"""When a refused value is tried again."""
+
+from interpose.model.cgroup import Level, Parameter
+from interpose.runtimehooks.holds import LONGEST_DELAY, Holds, Spot
+
+SPOT: Spot = (Level.POD, "p", Parameter.CPU_QUOTA)
+
+
+def test_a_refused_value_waits() -> None:
+    """For a second; the reason says why and for how long."""
+    holds = Holds()
+    assert holds.refuse(SPOT, 5, "no", 10.0)
+    assert holds.reason(SPOT, 5, 10.5) == "no; again in 0 s"
+    assert holds.reason(SPOT, 5, 11.0) == ""
+    assert SPOT in holds
+    assert len(holds) == 1
+
+
+def test_each_refusal_doubles_the_wait_up_to_a_limit() -> None:
+    """And only the first is news."""
+    holds = Holds()
+    time, waits = 0.0, []
+    holds.refuse(SPOT, 5, "no", time)
+    for _ in range(12):
+        wait = next(seconds for seconds in range(1000) if not holds.reason(SPOT, 5, time + seconds))
+        waits.append(wait)
+        time += wait
+        assert not holds.refuse(SPOT, 5, "no", time)
+    assert waits[:5] == [1, 2, 4, 8, 16]
+    assert waits[-1] == LONGEST_DELAY
+
+
+def test_a_second_refusal_during_the_wait_does_not_prolong_it() -> None:
+    """One round may try the same value twice."""
+    holds = Holds()
+    holds.refuse(SPOT, 5, "no", 0.0)
+    assert not holds.refuse(SPOT, 5, "still no", 0.0)
+    assert holds.reason(SPOT, 5, 0.5).startswith("still no")
+    assert holds.reason(SPOT, 5, 1.0) == ""
+
+
+def test_another_value_starts_anew() -> None:
+    """It may be one that is taken."""
+    holds = Holds()
+    holds.refuse(SPOT, 5, "no", 0.0)
+    assert holds.reason(SPOT, 6, 0.5) == ""
+    assert holds.refuse(SPOT, 6, "no", 0.5)
+
+
+def test_release_gives_what_was_held() -> None:
+    """Once."""
+    holds = Holds()
+    holds.refuse(SPOT, 5, "no", 0.0)
+    hold = holds.release(SPOT)
+    assert hold is not None
+    assert hold.refusals == 1
+    assert holds.release(SPOT) is None
+
+
+def test_what_is_of_no_interest_is_forgotten() -> None:
+    """Targets that are gone leave nothing behind."""
+    holds = Holds()
+    holds.refuse(SPOT, 5, "no", 0.0)
+    holds.refuse((Level.POD, "q", Parameter.CPU_QUOTA), 5, "no", 0.0)
+    holds.keep(lambda spot: spot[1] == "q")
+    assert SPOT not in holds
+    assert len(holds) == 1

@@ -1,0 +1,352 @@
+"""The file with the node's policy is followed, and nothing bad that happens to it takes a policy out of force."""
+
+import json
+import logging
+import os
+import shutil
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from interpose.config.document import Node, read_document
+from interpose.runtimehooks import nodefile
+from interpose.runtimehooks.nodedocument import NodeDocument
+from interpose.runtimehooks.nodefile import NodeFile
+from interpose.testing.eventually import eventually
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the file is; its folder exists."""
+    folder = tmp_path / "etc"
+    folder.mkdir(mode=0o755)
+    return folder / "state.json"
+
+
+def text(name: str = "one", **more: object) -> str:
+    """A document about a node of this name."""
+    return json.dumps({"apiVersion": "interpose/v1", "kind": "NodeState", "node": {"name": name}, **more})
+
+
+def put(path: Path, contents: str) -> None:
+    """Write the file in place, as editors do."""
+    path.write_text(contents)
+
+
+def replace(path: Path, contents: str) -> None:
+    """Put another file in its place, as careful tools do."""
+    other = path.with_suffix(".tmp")
+    other.write_text(contents)
+    other.replace(path)
+
+
+class Following:
+    """A file that is followed, and whom somebody was told about."""
+
+    def __init__(self, path: Path, settle: float = 0.0) -> None:
+        self.told: list[str] = []
+        self.file = NodeFile(str(path), lambda document: self.told.append(document.name), settle=settle)
+
+    @property
+    def name(self) -> str | None:
+        """The name in the document in force."""
+        return None if self.file.document is None else self.file.document.name
+
+    async def become(self, name: str) -> None:
+        """Wait until the document of this node is in force."""
+        await eventually(lambda: self.name == name, f"{name} to be in force")
+
+
+@pytest.fixture
+async def following(path: Path) -> AsyncIterator[Following]:
+    """Follows a good file."""
+    put(path, text())
+    started = Following(path)
+    started.file.load()
+    started.file.start()
+    yield started
+    await started.file.close()
+
+
+# -- load
+
+
+def test_a_good_file_is_in_force_at_once(path: Path) -> None:
+    """Whoever waits for it is told, once."""
+    path.write_text(text(nodeSLO=None))
+    found = Following(path)
+    assert found.file.load() is True
+    assert found.file.document == NodeDocument(name="one")
+    assert found.file.loaded_at is not None
+    assert found.file.load() is False
+    assert found.told == ["one"]
+    assert (found.file.problems, found.file.errors) == ((), 0)
+
+
+def test_a_missing_file_is_awaited(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is said once, and is no error."""
+    found = Following(path)
+    for _ in range(3):
+        assert found.file.load() is False
+    assert found.file.document is None
+    assert found.file.loaded_at is None
+    assert found.file.problems == (f"file {path}: does not exist",)
+    assert found.file.errors == 0
+    assert [record.getMessage() for record in caplog.records] == ["Node document does not exist, waiting for it"]
+    shutil.rmtree(path.parent)
+    assert found.file.load() is False
+
+
+def test_a_bad_version_leaves_the_last_good_one(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Everything wrong with it is known, and said once until it is something else."""
+    path.write_text(text())
+    found = Following(path)
+    found.file.load()
+    path.write_text(text(colour="red", nodeSLO=3))
+    with caplog.at_level(logging.WARNING):
+        assert [found.file.load() for _ in range(3)] == [False, False, False]
+    assert found.name == "one"
+    assert found.file.problems == (
+        f"file {path} line 1: colour: is not a known key",
+        f"file {path} line 1: nodeSLO: expected a group of keys, found a number ('3')",
+    )
+    assert found.file.errors == 1
+    (record,) = caplog.records
+    assert record.__dict__["kv"]["last_good_in_force"] is True
+    assert "colour" in record.__dict__["kv"]["problems"]
+    path.write_text("{")
+    found.file.load()
+    assert found.file.errors == 2
+
+
+def test_a_file_that_is_good_again_has_no_problems(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Also if it says what it said before; then nobody is told anew."""
+    path.write_text(text())
+    found = Following(path)
+    found.file.load()
+    path.write_text("{")
+    found.file.load()
+    path.write_text(text())
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        assert found.file.load() is False
+    assert found.file.problems == ()
+    assert found.told == ["one"]
+    assert [record.getMessage() for record in caplog.records] == ["Node document can be used again"]
+
+
+def test_a_log_line_does_not_repeat_a_whole_file(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A few problems, and how many more."""
+    path.write_text(json.dumps({f"x{number}": 1 for number in range(30)}))
+    found = Following(path)
+    found.file.load()
+    assert len(found.file.problems) == 30
+    (record,) = caplog.records
+    assert record.__dict__["kv"]["problems"].endswith("; and 25 more")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.yaml", b"a: \x01\n"),
+        ("a.yaml", b"a: !" + b"t" * 5000 + b" 1\n"),
+        ("a.yaml", b""),
+        ("a.json", b"\xff\xfe"),
+        ("a.json", b"[" * 100_000),
+        ("a.json", b"0" * (5 << 20)),
+        ("a.txt", b"{}"),
+    ],
+)
+def test_any_bytes_lead_to_a_problem_that_can_be_shown(path: Path, name: str, data: bytes) -> None:
+    """On one line, and short."""
+    target = path.parent / name
+    target.write_bytes(data)
+    found = Following(target)
+    assert found.file.load() is False
+    (problem,) = found.file.problems
+    assert problem.startswith(f"file {target}")
+    assert problem.isprintable()
+    assert len(problem) <= 403
+
+
+def test_a_file_that_others_can_write_is_refused(path: Path) -> None:
+    """And used again when it is ours alone."""
+    path.write_text(text())
+    path.chmod(0o666)
+    found = Following(path)
+    assert found.file.load() is False
+    assert found.file.problems == (f"file {path}: has mode 0666, everybody may write to it (chmod o-w)",)
+    path.chmod(0o644)
+    assert found.file.load() is True
+
+
+def test_what_is_no_file_is_refused(path: Path) -> None:
+    """And never opened."""
+    os.mkfifo(path)
+    found = Following(path)
+    found.file.load()
+    assert found.file.problems == (f"file {path}: is a named pipe, not a regular file",)
+
+
+def test_a_path_that_cannot_be_looked_at_is_a_problem(path: Path) -> None:
+    """The system's reason is in it."""
+    path.symlink_to(path.name)
+    found = Following(path)
+    found.file.load()
+    assert found.file.problems == (f"file {path}: cannot be opened: Too many levels of symbolic links",)
+
+
+def test_an_old_file_is_not_read_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only looked at: the folder is looked at every few seconds."""
+    path.write_text(text())
+    monkeypatch.setattr(nodefile, "_SETTLED_NS", -(10**12))  # as if long ago
+    found = Following(path)
+    found.file.load()
+    monkeypatch.setattr(nodefile, "read_document", None)  # whoever reads it, fails
+    assert found.file.load() is False
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise half of each version could count."""
+    path.write_text(text("one"))
+
+    def reading(name: str) -> Node:
+        found = read_document(name)
+        if "one" in path.read_text():
+            path.write_text(text("three"))
+        return found
+
+    monkeypatch.setattr(nodefile, "read_document", reading)
+    found = Following(path)
+    found.file.load()
+    assert found.told == ["three"]
+
+
+def test_a_file_that_never_stands_still_is_not_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read may be of a version that nobody looked at."""
+    path.write_text(text("one"))
+
+    def reading(name: str) -> Node:
+        found = read_document(name)
+        path.write_text(path.read_text() + " ")
+        return found
+
+    monkeypatch.setattr(nodefile, "read_document", reading)
+    found = Following(path)
+    assert found.file.load() is False
+    assert found.file.problems == (f"file {path}: changes while it is read",)
+
+
+# -- follow
+
+
+async def test_a_file_that_comes_later_is_found(tmp_path: Path) -> None:
+    """With its folder."""
+    path = tmp_path / "later" / "state.json"
+    found = Following(path)
+    found.file.load()
+    found.file.start()
+    try:
+        path.parent.mkdir(mode=0o755)
+        put(path, text())
+        await found.become("one")
+        await eventually(lambda: found.file.problems == (), "no problems")
+    finally:
+        await found.file.close()
+
+
+async def test_an_edit_in_place_is_noticed(path: Path, following: Following) -> None:
+    """Everybody is told each version once."""
+    put(path, text("two"))
+    await following.become("two")
+    put(path, text("three"))
+    await following.become("three")
+    assert following.told == ["one", "two", "three"]
+
+
+async def test_an_atomic_replacement_is_noticed(path: Path, following: Following) -> None:
+    """And never seen in part."""
+    replace(path, text("two"))
+    await following.become("two")
+    assert following.file.errors == 0
+
+
+async def test_a_swapped_configmap_is_noticed(tmp_path: Path) -> None:
+    """The file is a link through a link, and only that one is replaced."""
+    volume = tmp_path / "volume"
+    for version, name in (("..1", "one"), ("..2", "two")):
+        (volume / version).mkdir(parents=True)
+        (volume / version / "state.json").write_text(text(name))
+    (volume / "..data").symlink_to("..1")
+    (volume / "state.json").symlink_to("..data/state.json")
+    found = Following(volume / "state.json")
+    found.file.load()
+    found.file.start()
+    try:
+        await found.become("one")
+        (volume / "..data_tmp").symlink_to("..2")
+        (volume / "..data_tmp").rename(volume / "..data")
+        shutil.rmtree(volume / "..1")
+        await found.become("two")
+    finally:
+        await found.file.close()
+
+
+async def test_a_deleted_file_changes_nothing(path: Path, following: Following) -> None:
+    """The policy stays, and the next file counts."""
+    os.unlink(path)  # noqa: PTH108
+    await eventually(lambda: following.file.problems, "a word about the file")
+    assert following.name == "one"
+    assert following.file.problems == (f"file {path}: does not exist",)
+    replace(path, text("two"))
+    await following.become("two")
+    assert following.file.errors == 0
+
+
+async def test_a_bad_version_is_reported_and_survived(path: Path, following: Following) -> None:
+    """While following as well."""
+    put(path, "{")
+    await eventually(lambda: following.file.errors == 1, "the bad version to be reported")
+    assert following.name == "one"
+    put(path, text("two"))
+    await following.become("two")
+
+
+async def test_a_file_that_is_being_written_is_not_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of a document was seen, but the other half came in time; nobody hears of it."""
+    put(path, text("one"))
+    half_seen = threading.Event()
+
+    def reading(name: str) -> Node:
+        if path.read_text() == "{":
+            half_seen.set()
+        return read_document(name)
+
+    monkeypatch.setattr(nodefile, "read_document", reading)
+    found = Following(path, settle=3600.0)
+    found.file.load()
+    found.file.start()
+    try:
+        put(path, "{")
+        await eventually(half_seen.is_set, "the half to be seen")
+        put(path, text("two"))
+        await found.become("two")
+    finally:
+        await found.file.close()
+    assert (found.file.problems, found.file.errors) == ((), 0)
+
+
+async def test_nothing_is_told_after_closing(path: Path, following: Following) -> None:
+    """What is in force stays. Closing what was never started is fine."""
+    await following.file.close()
+    witness = Following(path)
+    witness.file.start()
+    try:
+        put(path, text("two"))
+        await witness.become("two")
+    finally:
+        await witness.file.close()
+    assert following.told == ["one"]
+    await NodeFile(str(path), lambda document: None).close()

@@ -1,0 +1,249 @@
+"""Annotations of pods and nodes: what is read, and how what cannot be read is said."""
+
+import json
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from interpose.model.pod import Pod
+from interpose.model.qos import QosClass
+from interpose.runtimehooks import podspec
+from interpose.runtimehooks.podspec import (
+    Colocated,
+    Device,
+    Extended,
+    NumaResources,
+    ResourceStatus,
+    colocated,
+    device_allocated,
+    extended_resources,
+    managed,
+    normalization_ratio,
+    oom_score,
+    oom_scores,
+    resource_status,
+    system_cpuset,
+)
+
+Reader = Callable[[Mapping[str, str]], Any]
+READERS: dict[str, Reader] = {
+    podspec.RESOURCE_STATUS: resource_status,
+    podspec.EXTENDED_RESOURCES: extended_resources,
+    podspec.DEVICE_ALLOCATED: device_allocated,
+    podspec.OOM_SCORES: oom_scores,
+    podspec.SYSTEM_QOS: system_cpuset,
+}
+
+
+def read(annotation: str, document: object) -> Any:
+    """What the reader of an annotation makes of a document, or of the text of one."""
+    return READERS[annotation]({annotation: document if isinstance(document, str) else json.dumps(document)})
+
+
+def test_the_schedulers_decision() -> None:
+    """CPUs as a normalised list, amounts by NUMA node; text and numbers are amounts."""
+    document = {
+        "cpuset": "8,0-1,2-3",
+        "numaNodeResources": [
+            {"node": 0, "resources": {"cpu": "4", "memory": 5}},
+            {"node": 1, "resources": {"cpu": 0.5}},
+        ],
+    }
+    assert read(podspec.RESOURCE_STATUS, document) == ResourceStatus(
+        cpuset="0-3,8",
+        numa=(
+            NumaResources(node=0, resources={"cpu": Fraction(4), "memory": Fraction(5)}),
+            NumaResources(node=1, resources={"cpu": Fraction(1, 2)}),
+        ),
+    )
+
+
+def test_fields_are_read_as_go_reads_them() -> None:
+    """Any case, unknown ones ignored, null is absent, the last of several counts; null as an amount is zero."""
+    text = '{"CPUSet": "1", "cpuset": "2", "more": [], "numanoderesources": [{"NODE": 1, "Resources": {"cpu": null}}]}'
+    expected = ResourceStatus(cpuset="2", numa=(NumaResources(node=1, resources={"cpu": Fraction(0)}),))
+    assert read(podspec.RESOURCE_STATUS, text) == expected
+    assert read(podspec.RESOURCE_STATUS, {"cpuset": None, "numaNodeResources": None}) == ResourceStatus()
+
+
+def test_without_an_annotation_there_is_nothing() -> None:
+    """No reader asks for one."""
+    assert [reader({}) for reader in READERS.values()] == [ResourceStatus(), {}, {}, {}, ""]
+    assert oom_score({}) is None
+    assert normalization_ratio({}, 1.5) is None
+
+
+def test_extended_resources_by_container() -> None:
+    """Requests and limits; names of containers and resources keep their case."""
+    document = {
+        "containers": {
+            "Main": {"requests": {"kubernetes.io/batch-cpu": "500"}, "limits": {"kubernetes.io/batch-memory": "1Gi"}},
+            "side": {},
+        }
+    }
+    assert read(podspec.EXTENDED_RESOURCES, document) == {
+        "Main": Extended(
+            requests={"kubernetes.io/batch-cpu": Fraction(500)}, limits={"kubernetes.io/batch-memory": Fraction(2**30)}
+        ),
+        "side": Extended(),
+    }
+
+
+def test_devices_by_kind() -> None:
+    """What is not read here, such as virtual functions, is no obstacle."""
+    document = {
+        "gpu": [{"minor": 1, "resources": {"koordinator.sh/gpu-core": "50"}, "id": "GPU-1"}],
+        "rdma": [{"minor": 0, "extension": {"vfs": [{"minor": 1, "busID": "0000:09:00.2"}]}}],
+        "fpga": None,
+    }
+    assert read(podspec.DEVICE_ALLOCATED, document) == {
+        "gpu": (Device(minor=1, resources={"koordinator.sh/gpu-core": Fraction(50)}, id="GPU-1"),),
+        "rdma": (Device(minor=0),),
+        "fpga": (),
+    }
+
+
+def test_oom_scores() -> None:
+    """By container, and one for all."""
+    assert read(podspec.OOM_SCORES, {"main": -500, "side": 1000}) == {"main": -500, "side": 1000}
+    assert oom_score({podspec.OOM_SCORE: " -1000 "}) == -1000
+
+
+def test_system_cpuset() -> None:
+    """Of the node; whether it is exclusive is not asked here."""
+    assert read(podspec.SYSTEM_QOS, {"cpuset": "1,0", "cpusetExclusive": False}) == "0-1"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "document", "complaint"),
+    [
+        (podspec.RESOURCE_STATUS, "", ": is empty"),
+        (podspec.RESOURCE_STATUS, "{", "line 1 column 2: is not valid JSON"),
+        (podspec.RESOURCE_STATUS, "null", ": expected a group of keys, found null"),
+        (podspec.RESOURCE_STATUS, '{"a": NaN}', "NaN is not a number"),
+        (podspec.RESOURCE_STATUS, "[" * 100_000, "nested too deeply"),
+        (podspec.RESOURCE_STATUS, {"cpuset": ",4-7"}, ": cpuset: expected a list of CPUs such as 0-3,8, found ',4-7'"),
+        (podspec.RESOURCE_STATUS, {"cpuset": 3}, ": cpuset: expected text, found a whole number ('3')"),
+        (podspec.RESOURCE_STATUS, {"numaNodeResources": {}}, ": numaNodeResources: expected a list"),
+        (podspec.RESOURCE_STATUS, {"numaNodeResources": [{"node": -1}]}, "[0].node: expected a whole number from 0 to"),
+        (podspec.RESOURCE_STATUS, {"numaNodeResources": [{"node": "a"}]}, "found text ('a')"),
+        (podspec.RESOURCE_STATUS, {"numaNodeResources": [{}]}, "numaNodeResources[0].node: is missing"),
+        (
+            podspec.RESOURCE_STATUS,
+            {"numaNodeResources": [{"node": 1, "resources": {"cpu": True}}]},
+            "[0].resources['cpu']: expected a quantity, found true",
+        ),
+        (podspec.EXTENDED_RESOURCES, {"containers": []}, ": containers: expected a group of keys, found a list"),
+        (
+            podspec.EXTENDED_RESOURCES,
+            {"containers": {"main": {"limits": {"kubernetes.io/batch-cpu": "1x"}}}},
+            ": containers['main'].limits['kubernetes.io/batch-cpu']: '1x' is no quantity",
+        ),
+        (
+            podspec.EXTENDED_RESOURCES,
+            {"containers": {"main": {"requests": {"kubernetes.io/batch-cpu": -1}}}},
+            ": containers['main'].requests['kubernetes.io/batch-cpu']: '-1' is below zero",
+        ),
+        (podspec.DEVICE_ALLOCATED, {"gpu": [{"minor": 0, "id": 5}]}, "['gpu'][0].id: expected text"),
+        (podspec.DEVICE_ALLOCATED, '{"gpu": [{"minor": ' + "9" * 5000 + "}]}", "['gpu'][0].minor: expected a whole"),
+        (podspec.OOM_SCORES, {"main": 1001}, "['main']: expected a whole number from -1000 to 1000, found a whole"),
+        (podspec.OOM_SCORES, {"main": 1.5}, "found a number with a fraction ('1.5')"),
+        (podspec.SYSTEM_QOS, {"cpuset": "a"}, ": cpuset: expected a list of CPUs"),
+    ],
+)
+def test_what_cannot_be_read_is_named(annotation: str, document: object, complaint: str) -> None:
+    """Annotation, place and value, on one short line; never another exception."""
+    with pytest.raises(ValueError) as caught:
+        read(annotation, document)
+    text = str(caught.value)
+    assert text.startswith(f"annotation {annotation}")
+    assert complaint in text
+    assert len(text) < 300
+
+
+@pytest.mark.parametrize("text", ["", "x", "1_0", "1001", "1.0", "9" * 5000])
+def test_a_bad_oom_score_is_named(text: str) -> None:
+    """It is plain text, no JSON."""
+    with pytest.raises(ValueError, match=f"annotation {podspec.OOM_SCORE}: expected a whole number from -1000 to 1000"):
+        oom_score({podspec.OOM_SCORE: text})
+
+
+@pytest.mark.parametrize(
+    ("mark", "value", "ours"),
+    [
+        (podspec.MANAGED, "false", False),
+        (podspec.MANAGED, "False ", False),
+        (podspec.MANAGED, "true", True),
+        (podspec.MANAGED, "", True),
+        (podspec.SKIP_HOOKS, "true", False),
+        (podspec.SKIP_HOOKS, "false", True),
+        ("other", "false", True),
+    ],
+)
+def test_pods_can_opt_out(mark: str, value: str, ours: bool) -> None:
+    """By label or by annotation."""
+    assert managed(Pod(id="1", labels={mark: value})) is ours
+    assert managed(Pod(id="1", annotations={mark: value})) is ours
+
+
+BATCH = Extended(
+    requests={"kubernetes.io/batch-cpu": Fraction(1, 2)},
+    limits={"kubernetes.io/batch-cpu": Fraction(1000), "kubernetes.io/batch-memory": Fraction(4096)},
+)
+MID = Extended(requests={"kubernetes.io/mid-cpu": Fraction(200)}, limits={"kubernetes.io/mid-memory": Fraction(8192)})
+OLD = Extended(limits={"koordinator.sh/batch-cpu": Fraction(30), "koordinator.sh/batch-memory": Fraction(40)})
+BOTH = Extended(requests=BATCH.requests, limits=MID.limits)
+
+
+@pytest.mark.parametrize(
+    ("qos", "extended", "expected"),
+    [
+        (QosClass.BE, BATCH, Colocated(cpu_request=1, cpu_limit=1000, memory_limit=4096)),
+        (QosClass.BE, OLD, Colocated(cpu_limit=30, memory_limit=40)),
+        (QosClass.BE, MID, Colocated(cpu_request=200, memory_limit=8192)),
+        (QosClass.BE, BOTH, Colocated(cpu_request=1)),
+        (QosClass.LS, MID, Colocated(cpu_request=200, memory_limit=8192)),
+        (None, MID, Colocated(cpu_request=200, memory_limit=8192)),
+        (None, BATCH, None),
+        (QosClass.LS, BATCH, None),
+        (QosClass.LSR, MID, None),
+        (QosClass.SYSTEM, BATCH, None),
+        (QosClass.BE, Extended(), None),
+    ],
+)
+def test_which_class_has_which_tier(qos: QosClass | None, extended: Extended, expected: Colocated | None) -> None:
+    """Batch is for BE; mid is for LS, BE and pods without a class. Old names count; parts of a unit are rounded up."""
+    assert colocated(qos, extended) == expected
+
+
+def test_more_than_a_node_can_have_is_an_error() -> None:
+    """It would not fit into the number that CRI has for it."""
+    with pytest.raises(ValueError, match=f"annotation {podspec.EXTENDED_RESOURCES}: kubernetes.io/mid-cpu: 1000000001"):
+        colocated(None, Extended(limits={"kubernetes.io/mid-cpu": Fraction(10**9 + 1)}))
+
+
+@pytest.mark.parametrize(
+    ("text", "previous", "ratio"),
+    [
+        ("1.2", None, 1.2),
+        (" 1.2 ", None, 1.2),
+        ("0.5", None, 0.5),
+        ("1.205", 1.2, 1.2),
+        ("1.195", 1.2, 1.2),
+        ("1.22", 1.2, 1.22),
+        ("1.0", 1.2, 1.0),
+    ],
+)
+def test_a_small_change_of_the_ratio_is_none(text: str, previous: float | None, ratio: float) -> None:
+    """Less than a hundredth leaves the ratio in force."""
+    assert normalization_ratio({podspec.NORMALIZATION_RATIO: text}, previous) == ratio
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "-1", "nan", "inf", "1e999", "1" * 100])
+def test_a_bad_ratio_is_named(text: str) -> None:
+    """Zero and below are no ratios either."""
+    with pytest.raises(ValueError, match="expected a number above zero, found") as caught:
+        normalization_ratio({podspec.NORMALIZATION_RATIO: text}, 1.2)
+    assert podspec.NORMALIZATION_RATIO in str(caught.value)

@@ -1,0 +1,124 @@
+"""Rules of plugins: made together, kept apart, replaced whole."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from interpose.runtimehooks.nodeslo import NodeSLO
+from interpose.runtimehooks.plugin import NodeInputs, Plugin
+from interpose.runtimehooks.rules import Rules, changed, make_rules
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A rule with one value."""
+
+    value: str
+
+
+class Reading(Plugin[Ratio]):
+    """Its rule is an annotation of the node."""
+
+    name: ClassVar[str] = "reading"
+
+    def rule(self, node: NodeInputs, previous: Ratio | None) -> Ratio:
+        """Refuses what is no number, and breaks on what it never thought of."""
+        text = node.annotations.get("ratio", "1")
+        if text == "zero":
+            raise ZeroDivisionError("by hand")
+        if not text.isdigit():
+            raise ValueError(f"annotation ratio: expected a number, found {text!r}")
+        return Ratio(text)
+
+
+class Lazy(Plugin[int]):
+    """Its rule follows small steps only when they add up."""
+
+    name: ClassVar[str] = "lazy"
+
+    def rule(self, node: NodeInputs, previous: int | None) -> int:
+        """The number of labels, or the rule before if it is only one more."""
+        count = len(node.labels)
+        return previous if previous is not None and count - previous < 2 else count
+
+
+class Policy(Plugin[bool]):
+    """Its rule is whether there is a policy."""
+
+    name: ClassVar[str] = "policy"
+
+    def rule(self, node: NodeInputs, previous: bool | None) -> bool:
+        """False is a rule like any other."""
+        return node.slo is not None
+
+
+def of(ratio: str) -> NodeInputs:
+    """Inputs with this annotation."""
+    return NodeInputs(annotations={"ratio": ratio})
+
+
+def test_each_plugin_gets_its_rule() -> None:
+    """All of the same inputs."""
+    rules = make_rules([Reading(), Policy()], NodeInputs(annotations={"ratio": "7"}, slo=NodeSLO()), Rules())
+    assert rules == Rules(by_plugin={"reading": Ratio("7"), "policy": True})
+
+
+def test_a_rule_that_cannot_be_made_leaves_the_last_good_one() -> None:
+    """With the reason; the others are made."""
+    before = make_rules([Reading(), Policy()], of("7"), Rules())
+    after = make_rules([Reading(), Policy()], NodeInputs(annotations={"ratio": "x"}, slo=NodeSLO()), before)
+    assert after.by_plugin == {"reading": Ratio("7"), "policy": True}
+    assert after.problems == {"reading": "annotation ratio: expected a number, found 'x'"}
+
+
+def test_a_plugin_without_a_good_rule_has_none() -> None:
+    """It does not run, and the reason is known."""
+    rules = make_rules([Reading(), Policy()], of("x"), Rules())
+    assert rules.by_plugin == {"policy": False}
+    assert list(rules.problems) == ["reading"]
+
+
+def test_a_mistake_of_a_plugin_is_its_own() -> None:
+    """Whatever it raises, it keeps its rule and the others get theirs."""
+    before = make_rules([Reading(), Policy()], of("7"), Rules())
+    after = make_rules([Reading(), Policy()], of("zero"), before)
+    assert after.by_plugin == before.by_plugin
+    assert after.problems == {"reading": "ZeroDivisionError: by hand"}
+
+
+def test_a_problem_ends_with_its_cause() -> None:
+    """The next good inputs are enough."""
+    bad = make_rules([Reading()], of("x"), make_rules([Reading()], of("7"), Rules()))
+    good = make_rules([Reading()], of("7"), bad)
+    assert good.problems == {}
+    assert changed(bad, good) == frozenset()
+
+
+def test_the_rule_in_force_is_handed_on() -> None:
+    """For those who ignore small changes."""
+    first = make_rules([Lazy()], NodeInputs(labels={"a": ""}), Rules())
+    second = make_rules([Lazy()], NodeInputs(labels={"a": "", "b": ""}), first)
+    third = make_rules([Lazy()], NodeInputs(labels={"a": "", "b": "", "c": ""}), second)
+    assert [rules.by_plugin["lazy"] for rules in (first, second, third)] == [1, 1, 3]
+
+
+def test_an_unchanged_rule_stays_the_same_object() -> None:
+    """So that nobody has to compare it again."""
+    before = make_rules([Reading()], of("7"), Rules())
+    after = make_rules([Reading()], of("7"), before)
+    assert after.by_plugin["reading"] is before.by_plugin["reading"]
+    assert changed(before, after) == frozenset()
+
+
+def test_rules_that_came_changed_or_went_are_named() -> None:
+    """And no others."""
+    before = make_rules([Reading(), Policy()], of("7"), Rules())
+    after = make_rules([Reading(), Lazy()], of("8"), before)
+    assert changed(before, after) == {"reading", "policy", "lazy"}
+    assert changed(before, make_rules([Reading(), Policy()], of("8"), before)) == {"reading"}
+
+
+def test_the_snapshot_before_is_not_touched() -> None:
+    """Whoever holds it has a consistent set."""
+    before = make_rules([Reading()], of("7"), Rules())
+    make_rules([Reading()], of("8"), before)
+    assert before == Rules(by_plugin={"reading": Ratio("7")})

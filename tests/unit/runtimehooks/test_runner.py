@@ -1,0 +1,356 @@
+"""Jobs in threads: results, the clock over plugins, and what becomes of those that do not return."""
+
+import asyncio
+import logging
+import math
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from interpose.runtimehooks.hooks import Watch
+from interpose.runtimehooks.runner import BOUNDS, Runner
+from interpose.testing.eventually import eventually
+
+TIMEOUT = 0.05
+
+
+class Clock:
+    """Real time that can be moved on."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Of the runner."""
+    return Clock()
+
+
+@pytest.fixture
+async def runner(clock: Clock) -> AsyncIterator[Runner]:
+    """Two threads and a short deadline."""
+    one = Runner(timeout=TIMEOUT, pause=60.0, workers=2, most_stuck=3, now=clock)
+    yield one
+    await one.close()
+
+
+@pytest.fixture
+def release() -> Any:
+    """Lets everything that hangs go at the end of the test."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def running(**plugins: Callable[[], object]) -> Callable[[Watch], list[str]]:
+    """A job that runs these plugins as Hooks would, and returns the names of those that were let in."""
+
+    def job(watch: Watch) -> list[str]:
+        ran = []
+        for name, act in plugins.items():
+            if not watch.enter(name):
+                continue
+            failure = ""
+            try:
+                act()
+            except Exception as error:
+                failure = str(error)
+            finally:
+                watch.leave(name, failure)
+            ran.append(name)
+        return ran
+
+    return job
+
+
+def nothing() -> None:
+    """A plugin that does its work."""
+
+
+def fails() -> None:
+    """A plugin that does not."""
+    raise ValueError("no")
+
+
+def spins() -> None:
+    """Never returns, and is never out of Python."""
+    while True:
+        pass
+
+
+# -- jobs
+
+
+async def test_result_comes_from_another_thread(runner: Runner) -> None:
+    """Which is kept for the next job."""
+    first = await runner.run(lambda _: threading.current_thread())
+    second = await runner.run(lambda _: threading.current_thread())
+    assert first is second
+    assert first is not threading.current_thread()
+    assert first.daemon
+
+
+async def test_error_of_a_job_is_the_callers(runner: Runner) -> None:
+    """The thread goes on."""
+
+    def bad(_: Watch) -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        await runner.run(bad)
+    assert await runner.run(lambda _: 1) == 1
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), StopIteration("x"), KeyboardInterrupt()])
+async def test_exceptions_that_mean_something_to_a_loop(runner: Runner, error: BaseException) -> None:
+    """They end neither the thread nor the loop."""
+
+    def bad(_: Watch) -> None:
+        raise error
+
+    with pytest.raises(RuntimeError, match=type(error).__name__):
+        await runner.run(bad)
+    assert await runner.run(lambda _: 1) == 1
+
+
+async def test_jobs_run_side_by_side_within_the_limit(runner: Runner) -> None:
+    """Two at a time, the others wait for their turn."""
+    met = threading.Barrier(2)
+    results = await asyncio.gather(*(runner.run(lambda _: met.wait(10)) for _ in range(6)))
+    assert sorted(results) == [0, 0, 0, 1, 1, 1]
+
+
+async def test_job_may_take_longer_than_a_plugin(runner: Runner) -> None:
+    """The deadline is for each plugin alone."""
+    rest = threading.Event()
+
+    def job(watch: Watch) -> int:
+        rest.wait(3 * TIMEOUT)  # outside of any plugin
+        for _ in range(6):
+            assert watch.enter("A")
+            rest.wait(TIMEOUT / 4)
+            watch.leave("A", "")
+        return 5
+
+    assert await runner.run(job) == 5
+    assert runner.stats["A"].timeouts == 0
+
+
+async def test_statistics_per_plugin(runner: Runner) -> None:
+    """Runs, failures and how long they took."""
+    for _ in range(3):
+        await runner.run(running(A=nothing, B=fails))
+    a, b = runner.stats["A"], runner.stats["B"]
+    assert (a.runs, a.failures, a.timeouts) == (3, 0, 0)
+    assert (b.runs, b.failures) == (3, 3)
+    assert (sum(a.buckets), len(a.buckets)) == (3, len(BOUNDS) + 1)
+    assert a.seconds > 0
+
+
+# -- plugins that do not return
+
+
+async def test_hung_plugin_is_left_out_and_the_job_run_again(
+    runner: Runner, release: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others have their say, and so they have in the next job, without waiting."""
+    job = running(A=nothing, hangs=lambda: release.wait(30), C=nothing)
+    assert await runner.run(job) == ["A", "C"]
+    assert await runner.run(job) == ["A", "C"]
+    assert runner.stats["hangs"].timeouts == 1
+    assert runner.stats["hangs"].runs == 0
+    assert runner.stats["A"].runs == 2  # what a thread did that was given up does not count
+    assert 50 < runner.left_out["hangs"] <= 60
+    assert runner.stuck == 1
+    assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == 1
+
+
+async def test_spinning_plugin_is_ended(runner: Runner) -> None:
+    """One that is busy in Python does not take turns with the loop for ever."""
+    assert await runner.run(running(spins=spins, B=nothing)) == ["B"]
+    await eventually(lambda: runner.stuck == 0, "the thread to end")
+
+
+async def test_plugin_that_catches_everything_is_given_up(runner: Runner) -> None:
+    """Its thread ends when it comes back after all."""
+    go = threading.Event()
+
+    def stubborn() -> None:
+        while not go.is_set():
+            try:
+                spins()
+            except BaseException:  # noqa: S110
+                pass
+
+    go_on = asyncio.get_running_loop().call_later(3 * TIMEOUT, go.set)
+    assert await runner.run(running(stubborn=stubborn, B=nothing)) == ["B"]
+    await eventually(lambda: runner.stuck == 0, "the thread to end")
+    go_on.cancel()
+
+
+async def test_several_hung_plugins_in_one_job(runner: Runner, release: threading.Event) -> None:
+    """One after the other is found out."""
+    hang = lambda: release.wait(30)  # noqa: E731
+    assert await runner.run(running(A=hang, B=hang, C=nothing)) == ["C"]
+    assert runner.left_out.keys() == {"A", "B"}
+
+
+async def test_other_jobs_go_on_when_every_thread_hangs(runner: Runner, release: threading.Event) -> None:
+    """New threads take the places of those that were given up."""
+    jobs = [running(hangs=lambda: release.wait(30), B=nothing) for _ in range(8)]
+    results = await asyncio.gather(*(runner.run(job) for job in jobs))
+    assert results == [["B"]] * 8
+    assert runner.stuck == 2  # as many as there were threads
+
+
+async def test_after_the_pause_one_run_tries(runner: Runner, release: threading.Event, clock: Clock) -> None:
+    """The others wait for its outcome; if it hangs again, it is left out again, and only one thread was lost."""
+    hang = True
+
+    def sometimes() -> None:
+        if hang:
+            release.wait(30)
+
+    job = running(A=sometimes, B=nothing)
+    assert await runner.run(job) == ["B"]
+    clock.ahead += 61
+    assert await asyncio.gather(*(runner.run(job) for _ in range(4))) == [["B"]] * 4
+    assert (runner.stuck, runner.stats["A"].timeouts) == (2, 2)
+    hang = False
+    assert await runner.run(job) == ["B"]
+    clock.ahead += 61
+    assert await runner.run(job) == ["A", "B"]
+    assert not runner.left_out
+    assert await runner.run(job) == ["A", "B"]
+
+
+async def test_plugin_that_hangs_too_often_is_off_for_good(
+    runner: Runner, release: threading.Event, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There is a limit to the threads it may cost."""
+    job = running(A=lambda: release.wait(30), B=nothing)
+    for _ in range(3):
+        assert await runner.run(job) == ["B"]
+        clock.ahead += 61
+    assert runner.left_out["A"] == math.inf
+    assert "off until the next start" in caplog.text
+    clock.ahead += 1e6
+    assert await runner.run(job) == ["B"]
+    assert runner.stuck == 3
+
+
+async def test_plugin_that_wants_to_end_the_program_is_left_out(runner: Runner) -> None:
+    """As one that does not return, but no thread is lost."""
+
+    def leaves() -> None:
+        raise SystemExit(1)
+
+    assert await runner.run(running(A=nothing, leaves=leaves, C=nothing)) == ["A", "C"]
+    assert runner.stats["leaves"].failures == 1
+    assert (runner.stuck, list(runner.left_out)) == (0, ["leaves"])
+
+
+async def test_whole_program_standing_still_is_no_plugins_fault(runner: Runner, clock: Clock) -> None:
+    """If the loop could not look in time, the plugin gets a moment more."""
+    entered, go = threading.Event(), threading.Event()
+
+    def waits() -> None:
+        entered.set()
+        go.wait(30)
+
+    task = asyncio.ensure_future(runner.run(running(A=waits)))
+    await eventually(entered.is_set, "the plugin to run")
+    time.sleep(3 * TIMEOUT)  # noqa: ASYNC251 - the loop stands still
+    asyncio.get_running_loop().call_soon(go.set)
+    assert await task == ["A"]
+    assert runner.stats["A"].timeouts == 0
+
+
+# -- who leaves
+
+
+async def test_caller_that_leaves_does_not_lose_the_thread(runner: Runner, release: threading.Event) -> None:
+    """The clock goes on for a plugin whose result nobody wants any more."""
+    entered = threading.Event()
+
+    def hang() -> None:
+        entered.set()
+        release.wait(30)
+
+    task = asyncio.ensure_future(runner.run(running(A=hang)))
+    await eventually(entered.is_set, "the plugin to run")
+    task.cancel()
+    await eventually(lambda: runner.stuck == 1, "the plugin to be found out")
+    assert runner.stats["A"].timeouts == 1
+    assert await runner.run(lambda _: 1) == 1
+
+
+async def test_job_nobody_waits_for_is_not_begun(runner: Runner) -> None:
+    """If its caller left while it was waiting for a thread."""
+    go = threading.Event()
+    busy = [asyncio.ensure_future(runner.run(lambda _: go.wait(30))) for _ in range(2)]
+    ran = []
+    waiting = asyncio.ensure_future(runner.run(lambda _: ran.append(1)))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.sleep(0)
+    go.set()
+    await asyncio.gather(*busy)
+    assert await runner.run(lambda _: 1) == 1
+    assert not ran
+
+
+async def test_result_that_comes_too_late_is_dropped(runner: Runner) -> None:
+    """Nothing is said about it."""
+    go, begun = threading.Event(), threading.Event()
+
+    def job(_: Watch) -> None:
+        begun.set()
+        go.wait(30)
+
+    task = asyncio.ensure_future(runner.run(job))
+    await eventually(begun.is_set, "the job to run")
+    task.cancel()
+    await asyncio.sleep(0)
+    go.set()
+    assert await runner.run(lambda _: 1) == 1
+
+
+async def test_close_ends_the_threads(clock: Clock) -> None:
+    """And whoever waits; a closed one takes no jobs."""
+    runner = Runner(timeout=TIMEOUT, now=clock)
+    threads = [await runner.run(lambda _: threading.current_thread())]
+    await runner.close()
+    await eventually(lambda: not any(one.is_alive() for one in threads), "the threads to end")
+    with pytest.raises(RuntimeError, match="closed"):
+        await runner.run(lambda _: 1)
+
+
+async def test_close_does_not_wait_for_what_hangs(release: threading.Event, caplog: pytest.LogCaptureFixture) -> None:
+    """Its caller is told; what comes later is ignored."""
+    runner = Runner(timeout=TIMEOUT)
+    begun = threading.Event()
+
+    def job(_: Watch) -> None:
+        begun.set()
+        release.wait(30)
+
+    task = asyncio.ensure_future(runner.run(job))
+    await eventually(begun.is_set, "the job to run")
+    await runner.close()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert "still run" in caplog.text
+    release.set()
+
+
+async def test_close_of_one_that_never_ran() -> None:
+    """There is nothing to end."""
+    await Runner().close()
