@@ -38,7 +38,7 @@ applications = st.lists(
         },
     ),
     max_size=3,
-    unique_by=lambda one: one["name"],
+    unique_by=lambda one: str(one["name"]),
 )
 specs = st.fixed_dictionaries(
     {},
@@ -102,7 +102,7 @@ def outcome(value: Any) -> NodeDocument | list[str]:
 
 @given(specs, applications)
 def test_the_three_forms_say_the_same(spec: dict[str, Any], found: list[dict[str, Any]]) -> None:
-    """A spec, an object around it, and a state around that. If one is refused, all are, for the same number of reasons."""
+    """A spec, an object around it, and a state around that: all are used, or all refused for as many reasons."""
     spec = {**spec, "hostApplications": found}
     bare = outcome(spec)
     wrapped = outcome({**WRAPPING, "spec": spec})

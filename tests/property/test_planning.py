@@ -101,7 +101,7 @@ class Server:
             if isinstance(batch, CriBatch):
                 self._update(batch)
             else:
-                assert all(outcome.ok for outcome in self.applier.carry_out(batch.steps))
+                assert [one.error for one in self.applier.carry_out(batch.steps) if not one.ok] == []
         return len(steps)
 
     def _update(self, batch: CriBatch) -> None:

@@ -11,8 +11,9 @@ import click
 from interpose.cli.admin_client import admin_option, ask
 from interpose.cli.hooks_text import check_text, list_text
 from interpose.config.settings import HookSettings
-from interpose.dispatcher.registration_files import Reading, Trust, is_registration, read_registration
+from interpose.dispatcher.registration_files import Reading, is_registration, read_registration
 from interpose.hookapi.hookpoint import HookPoint
+from interpose.host.trust import Trust
 
 
 @click.group("hooks")

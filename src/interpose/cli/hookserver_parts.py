@@ -171,7 +171,7 @@ def open_journal(settings: HookServerSettings, *, reading_only: bool = False) ->
         boot = ""
     journal = Journal(f"{settings.state_dir}/{_JOURNAL}", boot)
     if reading_only:
-        journal.peek()
+        journal.load()
     else:
         journal.load()
     return journal

@@ -5,7 +5,7 @@ stay visible, and the checker decides. Aliases are refused, so a small file cann
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from interpose.errors import ConfigError
 
 if TYPE_CHECKING:
+    from yaml.events import Event
     from yaml.nodes import Node as YamlNode
 
 # A settings file with every key and a page of comments is below 20 KiB.
@@ -34,12 +35,12 @@ class Node:
     items: "tuple[Node, ...]" = ()
 
 
-def read_document(path: str) -> Node:
+def read_document(path: str, limit: int = MAX_FILE_BYTES) -> Node:
     """Read and parse a .yaml, .yml or .json file; any trouble is a ConfigError that names the file."""
     suffix = Path(path).suffix.lower()
     if suffix not in (".yaml", ".yml", ".json"):
         raise ConfigError(f"file {path}: the name must end in .yaml, .yml or .json")
-    text = _read_text(path)
+    text = _read_text(path, limit)
     if not text.strip():
         raise ConfigError(f"file {path}: is empty")
     try:
@@ -48,14 +49,14 @@ def read_document(path: str) -> Node:
         raise ConfigError(f"file {path}: is nested too deeply") from None
 
 
-def _read_text(path: str) -> str:
+def _read_text(path: str, limit: int) -> str:
     try:
         with Path(path).open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+            data = file.read(limit + 1)
     except OSError as error:
         raise ConfigError(f"file {path}: cannot be read: {error.strerror}") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise ConfigError(f"file {path}: is larger than {MAX_FILE_BYTES} bytes, this is no settings file")
+    if len(data) > limit:
+        raise ConfigError(f"file {path}: is larger than {limit} bytes, no such file has so many")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -67,6 +68,7 @@ def _parse_yaml(text: str, path: str) -> Node:
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
+        _check_depth(yaml.parse(text, Loader=loader), path)
         root = yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
@@ -76,6 +78,20 @@ def _parse_yaml(text: str, path: str) -> Node:
     if root is None:
         raise ConfigError(f"file {path}: holds only comments")
     return _from_yaml(root, path, set(), 0)
+
+
+def _check_depth(events: "Iterable[Event]", path: str) -> None:
+    """To be known before the tree is made: the C library makes it by recursion, and dies of it."""
+    depth = 0
+    for event in events:
+        kind = type(event).__name__
+        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
+        if depth > MAX_DEPTH + 2:  # the stream and the document are two of them
+            raise ConfigError(f"file {path} line {_line_of(event)}: is nested too deeply")
+
+
+def _line_of(event: "Event") -> int:
+    return event.start_mark.line + 1 if event.start_mark is not None else 0
 
 
 def _from_yaml(node: "YamlNode", path: str, seen: set[int], depth: int) -> Node:
@@ -131,12 +147,14 @@ class _Lines:
     def __init__(self, text: str) -> None:
         self._text = text
         self._position = 0
+        self._line = 1
 
     def of_key(self, key: str) -> int:
         found = self._text.find(json.dumps(key), self._position)
         if found >= 0:
+            self._line += self._text.count("\n", self._position, found + 1)
             self._position = found + 1
-        return self._text.count("\n", 0, self._position) + 1
+        return self._line
 
 
 def _from_json(raw: Any, lines: _Lines, line: int, depth: int) -> Node:

@@ -7,49 +7,19 @@ readings of the one before and returns new ones. No file can hang it, whatever s
 import os
 import stat
 import time
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from interpose.errors import ConfigError
 from interpose.hookapi.registration import SUFFIX, HookServer, parse_registration
 from interpose.host.socket_paths import kind_of
+from interpose.host.trust import Stamp, Trust
 
 # Real files are below 1 KiB.
 MAX_BYTES = 1 << 20
 # A file changed less than this before it was read may change again without a trace: some file systems count time in
 # steps of a second.
 _SETTLED_NS = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trust:
-    """Whose files count: theirs, as long as nobody else can write to them."""
-
-    uids: Collection[int] = field(default_factory=lambda: {0, os.getuid()})
-    gids: Collection[int] = field(default_factory=lambda: {0, os.getgid()})
-
-    def doubts(self, found: os.stat_result) -> str | None:
-        """Why a file or directory does not count; None if it does."""
-        mode = f"mode {stat.S_IMODE(found.st_mode):04o}"
-        if found.st_uid not in self.uids:
-            allowed = " or ".join(map(str, sorted(self.uids)))
-            return f"belongs to uid {found.st_uid}, it must belong to uid {allowed}"
-        if found.st_mode & stat.S_IWOTH:
-            return f"has {mode}, everybody may write to it (chmod o-w)"
-        if found.st_mode & stat.S_IWGRP and found.st_gid not in self.gids:
-            return f"has {mode}, group {found.st_gid} may write to it (chmod g-w)"
-        return None
-
-
-class Stamp(NamedTuple):
-    """What tells one version of a file from another, as far as the file system says it."""
-
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,6 +128,7 @@ class Applier:
         )
         survey.compare(wanted)
         survey.clean_up(there, wanted, unsure, whole=whole)
+        survey.follow_parents()
         survey.hold_spoiled()
         if whole:
             self.kept = survey.kept
@@ -211,7 +212,9 @@ class Applier:
     def _note_spoiled(self, step: Step, now: Value | None) -> None:
         """A switch that makes the kernel replace another value: that is our doing too, and is put down as CLEAR."""
         spoiled = SPOILS.get(step.item.parameter)
-        if spoiled is None or is_off(step.value) or not is_off(now) or spoiled not in self._actuators:
+        if spoiled is None or spoiled not in self._actuators or step.item.action is Action.RESTORE:
+            return
+        if is_off(step.value) or not is_off(now):
             return
         target, plugin = step.item.target, step.item.plugin
         found = self._actuators[spoiled].read(target, spoiled)

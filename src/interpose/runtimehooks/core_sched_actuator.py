@@ -60,9 +60,9 @@ class CoreSchedActuator:
             except FileNotFoundError:
                 return
             self._remember(target, group)
-            # Several cookies: nobody can say which is the group's. A cookie that is another group's already: the process
-            # before us ended between noting a group and giving it; the first to say so keeps it, who reads as being in
-            # a wrong group gets a new one.
+            # Several cookies: nobody can say which is the group's. One that another group has already: the process
+            # before us ended between noting a group and giving it. The first to claim it keeps it; whoever then reads
+            # as being in a wrong group gets a new one.
             if len(found) == 1 and group not in self._cookies and not found & self._groups.keys():
                 self._learn(group, found.pop())
 

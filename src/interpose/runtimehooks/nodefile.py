@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from interpose.config.document import read_document
 from interpose.errors import ConfigError
@@ -32,6 +33,8 @@ _MAX_SAID = 400  # characters of one problem
 _MAX_LOGGED = 5  # problems in one line of the log; `problems` has all of them
 
 _log = logging.getLogger(__name__)
+
+MAX_BYTES: Final = 4 << 20  # a NodeSLO has some kilobytes, all annotations of a node 256 KiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +134,7 @@ class NodeFile:
         age = time.time_ns() - max(found.stamp.mtime_ns, found.stamp.ctime_ns)
         stamp = found.stamp if age >= _SETTLED_NS else None
         try:
-            return _Reading(document=parse_node_document(read_document(self.path), self.path), stamp=stamp)
+            return _Reading(document=parse_node_document(read_document(self.path, MAX_BYTES), self.path), stamp=stamp)
         except ConfigError as error:
             return _Reading(problems=tuple(map(_line, error.problems)), stamp=stamp)
 

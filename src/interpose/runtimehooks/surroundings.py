@@ -59,6 +59,9 @@ class Gatherer:
         cpus: Sequence[NumaCpus] = ()
         try:
             kubelet = self._kubelet()
+        except (OSError, ValueError) as error:
+            problems.append(str(error))
+        try:
             cpus = self._cpus()
         except (OSError, ValueError) as error:
             problems.append(str(error))

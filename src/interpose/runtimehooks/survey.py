@@ -99,6 +99,7 @@ class Survey:
         self._allowed = allowed
         self._detail = detail
         self._forget = forget  # whether entries of the journal may be ended
+        self._cleared: list[tuple[Want, str]] = []  # sets that have what their parent has, as a copy
 
     def compare(self, wanted: Mapping[Spot, Want]) -> None:
         """What differs from what is wanted."""
@@ -120,6 +121,8 @@ class Survey:
                 self.kept += 1
                 if spot in holds:
                     log_release(holds.release(spot), target, parameter)
+                if value is CLEAR and isinstance(now, str):
+                    self._cleared.append((want, now))
                 if not self._detail:
                     continue
             elif action is Action.SET and (reason := holds.reason(spot, value, self._time)):
@@ -155,6 +158,34 @@ class Survey:
             for parameter, entry in self._journal.entries_of(level, key).items():
                 if (level, key, parameter) not in wanted and entry.plugin not in unsure:
                     self._undo(target, parameter, entry)
+
+    def follow_parents(self) -> None:
+        """On cgroup v1 a cleared set is a copy of the parent's. It is as wanted until the parent's changes."""
+        changing = {
+            (item.parameter, item.target.directory)
+            for item in self.items
+            if item.parameter in SETS and item.action in CHANGES
+        }
+        following: dict[Spot, Item] = {}
+        for want, now in sorted(self._cleared, key=lambda one: one[0].target.directory):
+            target, parameter, value, plugin, why = want
+            if (parameter, target.directory.rpartition("/")[0]) in changing:
+                changing.add((parameter, target.directory))
+                following[target.level, target.key, parameter] = Item(
+                    target=target,
+                    parameter=parameter,
+                    now=now,
+                    wanted=value,
+                    plugin=plugin,
+                    why=why,
+                    action=Action.SET,
+                )
+        if following:
+            self.kept -= len(following)
+            self.items = [
+                item for item in self.items if (item.target.level, item.target.key, item.parameter) not in following
+            ]
+            self.items += following.values()
 
     def hold_spoiled(self) -> None:
         """Values that the kernel does not take while another one is on: wanted ones wait, others are no matter yet."""

@@ -89,3 +89,20 @@ def test_huge_files_are_refused_before_they_are_parsed(tmp_path: Path) -> None:
     path.write_bytes(b"#" * (MAX_FILE_BYTES + 1))
     with pytest.raises(ConfigError, match=r"huge\.yaml: is larger than"):
         read_document(str(path))
+
+
+@pytest.mark.parametrize("opening", ["[", "- ", "{a: ", "? "])
+def test_depth_is_known_before_the_tree_is_made(tmp_path: Path, opening: str) -> None:
+    """The C library dies of a tree that is deep enough, and the program with it."""
+    path = tmp_path / "deep.yaml"
+    path.write_text(opening * 100_000)
+    with pytest.raises(ConfigError, match=r"deep\.yaml line 1: is nested too deeply"):
+        read_document(str(path))
+
+
+def test_limit_can_be_another(tmp_path: Path) -> None:
+    """Not every document is a settings file."""
+    path = tmp_path / "long.yaml"
+    path.write_text("a: b\n")
+    with pytest.raises(ConfigError, match="is larger than 3 bytes"):
+        read_document(str(path), 3)

@@ -212,8 +212,8 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(path: Path, monkeypa
     """Otherwise half of each version could count."""
     path.write_text(text("one"))
 
-    def reading(name: str) -> Node:
-        found = read_document(name)
+    def reading(name: str, limit: int) -> Node:
+        found = read_document(name, limit)
         if "one" in path.read_text():
             path.write_text(text("three"))
         return found
@@ -228,8 +228,8 @@ def test_a_file_that_never_stands_still_is_not_used(path: Path, monkeypatch: pyt
     """What was read may be of a version that nobody looked at."""
     path.write_text(text("one"))
 
-    def reading(name: str) -> Node:
-        found = read_document(name)
+    def reading(name: str, limit: int) -> Node:
+        found = read_document(name, limit)
         path.write_text(path.read_text() + " ")
         return found
 
@@ -319,10 +319,10 @@ async def test_a_file_that_is_being_written_is_not_reported(path: Path, monkeypa
     put(path, text("one"))
     half_seen = threading.Event()
 
-    def reading(name: str) -> Node:
+    def reading(name: str, limit: int) -> Node:
         if path.read_text() == "{":
             half_seen.set()
-        return read_document(name)
+        return read_document(name, limit)
 
     monkeypatch.setattr(nodefile, "read_document", reading)
     found = Following(path, settle=3600.0)
