@@ -129,7 +129,7 @@ class Applier:
         survey.compare(wanted)
         survey.clean_up(there, wanted, unsure, whole=whole)
         survey.follow_parents()
-        survey.hold_spoiled()
+        survey.mind_switches(wanted)
         if whole:
             self.kept = survey.kept
             self._holds.keep(lambda spot: (spot[0], spot[1]) in there)

@@ -50,7 +50,7 @@ class Effects(Protocol):
     async def updated(self, pod: Pod, container: Container, verdict: Verdict) -> Verdict:
         """A container is about to be updated; the verdict with what has to be put back as well."""
 
-    async def started(self, pod: Pod, container_id: str) -> None:
+    async def started(self, pod: Pod, container: Container) -> None:
         """A container runs."""
 
     async def stopped(self, pod: Pod) -> None:
@@ -219,7 +219,7 @@ class ProxyServer:
         return self._answer(call, await self._affect(call, "updated", updated, verdict))
 
     async def _started(self, call: _Call) -> _Reply:
-        await self._affect(call, "started", self._effects.started(call.pod, call.container.id), None)
+        await self._affect(call, "started", self._effects.started(call.pod, call.container), None)
         return _Reply(echo(call.point, call.request), Outcome.UNCHANGED)
 
     async def _container_stopped(self, call: _Call) -> _Reply:

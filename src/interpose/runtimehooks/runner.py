@@ -19,7 +19,8 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Generic, TypeVar
+from pathlib import Path
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from interpose.runtimehooks.hooks import Watch
 
@@ -32,6 +33,9 @@ BOUNDS: Final = (0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0
 _MOST_STUCK: Final = 8
 # If the loop looks later than this part of the deadline, the whole program stood still, and the plugin with it.
 _GRACE: Final = 0.2
+# A thread that was given up is ended if it uses more than this part of a processor.
+_BUSY: Final = 0.1
+_SHORT_WAIT: Final = 1000
 
 
 class PluginStats:
@@ -100,11 +104,24 @@ class _Gate:
 class _Watch:
     """What a job tells while it runs; `enter` and `leave` are called for every plugin and every subject."""
 
-    __slots__ = ("_gate", "_lock", "_now", "_trial", "abandoned", "back", "culprit", "current", "stats", "thread")
+    __slots__ = (
+        "_gate",
+        "_lock",
+        "_now",
+        "_trial",
+        "abandoned",
+        "back",
+        "culprit",
+        "current",
+        "interrupted",
+        "stats",
+        "thread",
+    )
 
     def __init__(self, gate: _Gate, now: Callable[[], float]) -> None:
         self.current: tuple[str, float] | None = None  # the plugin at work, and since when
         self.abandoned = False
+        self.interrupted = False
         self.culprit = ""  # the plugin that wanted to end the thread or the program
         self.back: list[str] = []  # plugins that were left out before and have returned this time
         self.stats: dict[str, PluginStats] = {}
@@ -128,8 +145,7 @@ class _Watch:
         with self._lock:
             current, self.current = self.current, None
         if self.abandoned:
-            _interrupt(threading.get_ident(), None)  # one that is still under way would hit us later
-            raise _Abandoned
+            self._end()
         if sys.exc_info()[0] is not None:  # not an Exception, those are dealt with when we are told
             self.culprit = plugin
         if plugin == self._trial:
@@ -142,21 +158,27 @@ class _Watch:
                 stats = self.stats[plugin] = PluginStats()
             stats.add(bool(failure), self._now() - current[1])
 
+    def _end(self) -> NoReturn:
+        """This thread was given up. An exception that is on its way to it has to arrive here, not anywhere later."""
+        if self.interrupted and sys.exc_info()[0] is not _Abandoned:
+            for _ in range(_SHORT_WAIT):  # the first round takes it, unless the plugin has swallowed it
+                time.sleep(0)
+        raise _Abandoned
+
     def abandon(self, overdue: tuple[str, float]) -> bool:
-        """Give the thread up if that plugin is still at work. If it is at work in Python, this ends it."""
+        """Give the thread up if that plugin is still at work."""
         with self._lock:
-            if self.current is not overdue:
-                return False
-            self.abandoned = True
-            if self.thread is not None and self.thread.ident is not None:
-                _interrupt(self.thread.ident, _Abandoned)
-            return True
+            self.abandoned = self.current is overdue
+            return self.abandoned
 
-
-def _interrupt(ident: int, exception: type[BaseException] | None) -> None:
-    """Raise an exception in another thread the next time it runs Python code, or take back what was to be raised."""
-    given = None if exception is None else ctypes.py_object(exception)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), given)
+    def interrupt(self) -> None:
+        """End a plugin that is busy in Python. One that waits in the kernel would not notice, but everybody else would:
+        until such an exception has arrived, the interpreter looks for it at every turn."""
+        with self._lock:
+            if self.current is not None and not self.interrupted and self.thread is not None:
+                self.interrupted = True
+                ident = ctypes.c_ulong(self.thread.ident or 0)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(_Abandoned))
 
 
 class _Job(Generic[T]):
@@ -301,6 +323,12 @@ class Runner:
         self.stuck += 1
         self._leave_out(plugin, f"did not return within {self._timeout:g} s")
         self._again(job)
+        grace = self._timeout * _GRACE
+        job.loop.call_later(grace, self._end_if_busy, job.watch, _busy_seconds(job.watch), grace)
+
+    def _end_if_busy(self, watch: _Watch, before: float, during: float) -> None:
+        if _busy_seconds(watch) - before > during * _BUSY:
+            watch.interrupt()
 
     def _leave_out(self, plugin: str, why: str) -> None:
         for_good = self.stuck >= self._most_stuck
@@ -320,6 +348,15 @@ class Runner:
 
     def _stats_of(self, plugin: str) -> PluginStats:
         return self.stats.setdefault(plugin, PluginStats())
+
+
+def _busy_seconds(watch: _Watch) -> float:
+    """For how long the processor has worked for the thread of a watch; 0 if nobody knows."""
+    try:
+        native = watch.thread.native_id if watch.thread is not None else None
+        return int(Path(f"/proc/self/task/{native}/schedstat").read_text().split()[0]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def _stop_timer(job: _Job[Any]) -> None:

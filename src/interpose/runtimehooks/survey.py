@@ -74,6 +74,11 @@ def log_release(hold: Hold | None, target: Target, parameter: Parameter) -> None
         _log.info("Value that was refused is in place or not needed any more", extra={"kv": fields})
 
 
+def _to_set(want: Want, now: Value | None) -> Item:
+    target, parameter, value, plugin, why = want
+    return Item(target=target, parameter=parameter, now=now, wanted=value, plugin=plugin, why=why, action=Action.SET)
+
+
 class Survey:
     """One round of looking."""
 
@@ -168,18 +173,10 @@ class Survey:
         }
         following: dict[Spot, Item] = {}
         for want, now in sorted(self._cleared, key=lambda one: one[0].target.directory):
-            target, parameter, value, plugin, why = want
+            target, parameter = want.target, want.parameter
             if (parameter, target.directory.rpartition("/")[0]) in changing:
                 changing.add((parameter, target.directory))
-                following[target.level, target.key, parameter] = Item(
-                    target=target,
-                    parameter=parameter,
-                    now=now,
-                    wanted=value,
-                    plugin=plugin,
-                    why=why,
-                    action=Action.SET,
-                )
+                following[target.level, target.key, parameter] = _to_set(want, now)
         if following:
             self.kept -= len(following)
             self.items = [
@@ -187,32 +184,39 @@ class Survey:
             ]
             self.items += following.values()
 
-    def hold_spoiled(self) -> None:
-        """Values that the kernel does not take while another one is on: wanted ones wait, others are no matter yet."""
+    def mind_switches(self, wanted: Mapping[Spot, Want]) -> None:
+        """Values that the kernel replaces and does not take while a switch is on.
+
+        If it stays on, wanted ones are held, and others are no matter yet. If it is switched off, what is read of them
+        now says nothing about what they will be then.
+        """
         ending = {
             (item.target.level, item.target.key, SPOILS[item.parameter])
             for item in self.items
             if item.parameter in SPOILS and item.action in CHANGES and is_off(item.final)
         }
-        items = []
+        items: dict[Spot, Item] = {}
         for item in self.items:
             target, parameter = item.target, item.parameter
-            if (
-                parameter in _SWITCHES
-                and item.action in CHANGES
-                and (target.level, target.key, parameter) not in ending
-                and self._is_on(target, _SWITCHES[parameter])
-            ):
-                note = f"the kernel does not take it while {_SWITCHES[parameter]} is on"
-                if item.action is Action.RESTORE:
+            spot = (target.level, target.key, parameter)
+            if parameter in _SWITCHES and item.action in CHANGES and spot not in ending:
+                item = self._waiting(item, _SWITCHES[parameter])
+                if item.action is Action.KEEP:
                     self.kept += 1
                     if not self._detail:
                         continue
-                    item = replace(item, action=Action.KEEP, note=note)
-                else:
-                    item = replace(item, action=Action.HELD, note=note)
-            items.append(item)
-        self.items = items
+            items[spot] = item
+        for spot in ending & wanted.keys():
+            if spot not in items or items[spot].action is Action.KEEP:
+                self.kept -= 1
+                items[spot] = _to_set(wanted[spot], None)
+        self.items = list(items.values())
+
+    def _waiting(self, item: Item, switch: Parameter) -> Item:
+        if not self._is_on(item.target, switch):
+            return item
+        action = Action.KEEP if item.action is Action.RESTORE else Action.HELD
+        return replace(item, action=action, note=f"the kernel does not take it while {switch} is on")
 
     def _undo(self, target: Target, parameter: Parameter, entry: Entry) -> None:
         spot = (target.level, target.key, parameter)
@@ -255,7 +259,9 @@ class Survey:
     ) -> Action:
         """KEEP if nothing is to be undone: it is as it was, or somebody else has set something of his own."""
         if parameter in _SWITCHES and self._is_on(target, _SWITCHES[parameter]):
-            return Action.RESTORE  # what is read is the kernel's doing
+            # What is read is the kernel's doing, and of no use unless it was us who switched it on.
+            switched = self._journal.get(target.level, target.key, _SWITCHES[parameter])
+            return Action.KEEP if switched is None else Action.RESTORE
         if self._has(actuator, target, parameter, now, entry.found):
             return Action.KEEP
         spoiled = parameter in _SWITCHES and entry.written is CLEAR

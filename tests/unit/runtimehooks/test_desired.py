@@ -1,0 +1,108 @@
+"""Verdicts about a pod and all that is in it become wants with their targets."""
+
+from typing import ClassVar
+
+from interpose.model.cgroup import Level, Parameter
+from interpose.model.pod import Container, Pod
+from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext
+from interpose.runtimehooks.desired import Desire, Group, Member, Subject, of_groups, of_pod
+from interpose.runtimehooks.hooks import Hooks
+from interpose.runtimehooks.plugin import NodeInputs, Plugin
+from interpose.runtimehooks.rules import Rules, make_rules
+from interpose.runtimehooks.wants import Target
+
+POD = Pod(id="s", name="web", namespace="shop", uid="u", cgroup_parent="/kubepods/podu")
+ALL = frozenset((Parameter.CPU_SHARES, Parameter.CPU_BVT))
+
+
+class Toy(Plugin[int]):
+    """Wants its rule as shares of everything, and says about what it was asked."""
+
+    name: ClassVar[str] = "Toy"
+    serves: ClassVar = dict.fromkeys(Level, ALL)
+
+    def rule(self, node: NodeInputs, previous: int | None) -> int:
+        """Always seven."""
+        return 7
+
+    def group(self, rule: int, context: GroupContext) -> None:
+        """By its name."""
+        context.response.set(Parameter.CPU_BVT, rule, context.name)
+
+    def pod(self, rule: int, context: PodContext) -> None:
+        """By its name."""
+        context.response.set(Parameter.CPU_SHARES, rule, context.request.name)
+
+    def container(self, rule: int, context: ContainerContext) -> None:
+        """By its id, with the level in the reason."""
+        if context.request.name == "bad":
+            raise ValueError("bad container")
+        context.response.set(Parameter.CPU_SHARES, rule, f"{context.level} {context.request.id}")
+
+
+class Rival(Toy):
+    """Wants something else of pods."""
+
+    name: ClassVar[str] = "Rival"
+    serves: ClassVar = {Level.POD: ALL}
+
+    def pod(self, rule: int, context: PodContext) -> None:
+        """One more."""
+        context.response.set(Parameter.CPU_SHARES, rule + 1, "more")
+
+
+def target(level: Level, key: str) -> Target:
+    """A target with a name."""
+    return Target(level=level, key=key, directory=key, name=f"{level} {key}")
+
+
+def hooks(*plugins: Plugin[int]) -> Hooks:
+    """Hooks with the rules of these plugins."""
+    return Hooks(plugins, make_rules(plugins, NodeInputs(), Rules()))
+
+
+def shown(desire: Desire) -> list[tuple[str, int | str | object, str, str]]:
+    """Wants in short."""
+    return [(one.target.key, one.value, one.plugin, one.why) for one in desire.wants]
+
+
+def test_a_pod_its_sandbox_and_its_containers_are_asked_about() -> None:
+    """Each with its own target."""
+    subject = Subject(
+        pod=POD,
+        target=target(Level.POD, "d"),
+        sandbox=target(Level.SANDBOX, "s"),
+        members=(Member(container=Container(id="c1", name="app"), target=target(Level.CONTAINER, "c1")),),
+    )
+    desire = of_pod(hooks(Toy()), subject)
+    assert shown(desire) == [
+        ("d", 7, "Toy", "web"),
+        ("s", 7, "Toy", "sandbox s"),
+        ("c1", 7, "Toy", "container c1"),
+    ]
+    assert [one.key for one in subject.targets] == ["d", "s", "c1"]
+
+
+def test_what_has_no_cgroup_is_not_asked_about() -> None:
+    """A pod that was not run yet."""
+    assert of_pod(hooks(Toy()), Subject(pod=POD)) == Desire()
+    assert list(Subject(pod=POD).targets) == []
+
+
+def test_failures_and_conflicts_name_their_target() -> None:
+    """One bad container is not the others' trouble."""
+    members = tuple(
+        Member(container=Container(id=name, name=name), target=target(Level.CONTAINER, name)) for name in ("bad", "ok")
+    )
+    desire = of_pod(hooks(Toy(), Rival()), Subject(pod=POD, target=target(Level.POD, "d"), members=members))
+    assert [(one.target.key, one.failure.plugin, one.failure.text) for one in desire.troubles] == [
+        ("bad", "Toy", "bad container")
+    ]
+    assert [(one.target.key, one.loser, one.winner) for one in desire.conflicts] == [("d", "Toy", "Rival")]
+    assert shown(desire) == [("d", 8, "Rival", "more"), ("ok", 7, "Toy", "container ok")]
+
+
+def test_groups_above_pods() -> None:
+    """The node, QoS directories, host applications."""
+    group = Group(GroupContext(level=Level.QOS, name="BestEffort"), target(Level.QOS, "kubepods/besteffort"))
+    assert shown(of_groups(hooks(Toy()), [group])) == [("kubepods/besteffort", 7, "Toy", "BestEffort")]

@@ -1,0 +1,101 @@
+"""What was asked for is known as long as the container has what we gave it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from interpose.model.cgroup import CLEAR, UNLIMITED, Parameter, Value
+from interpose.model.pod import Container
+from interpose.model.resources import LinuxResources
+from interpose.runtimehooks.originals import Given, as_asked, in_force, note_of, read_note
+
+ASKED = LinuxResources(cpu_shares=2, cpu_quota=100_000, cpuset_cpus="0-3", oom_score_adj=1000)
+
+
+def container(**resources: Any) -> Container:
+    """A container that has these."""
+    found = LinuxResources(**resources)
+    return Container(id="c", resources=found, requested=found)
+
+
+def test_a_note_tells_what_was_asked_for_and_given() -> None:
+    """Of what differs only, and only of what a create request carries."""
+    wanted: dict[Parameter, Value] = {
+        Parameter.CPU_SHARES: 2,
+        Parameter.CPU_QUOTA: 83_334,
+        Parameter.CPUSET_CPUS: CLEAR,
+        Parameter.MEMORY_LIMIT: UNLIMITED,
+        Parameter.OOM_SCORE_ADJ: 0,
+        Parameter.CPU_BVT: -1,
+    }
+    note = note_of(ASKED, wanted)
+    assert json.loads(note) == {
+        "cpu_quota": [100_000, 83_334],
+        "cpuset_cpus": ["0-3", ""],
+        "memory_limit_in_bytes": [0, -1],
+        "oom_score_adj": [1000, 0],
+    }
+    assert read_note(note) == {
+        Parameter.CPU_QUOTA: Given(100_000, 83_334),
+        Parameter.CPUSET_CPUS: Given("0-3", CLEAR),
+        Parameter.MEMORY_LIMIT: Given(None, UNLIMITED),
+        Parameter.OOM_SCORE_ADJ: Given(1000, 0),
+    }
+    assert note_of(ASKED, {Parameter.CPU_SHARES: 2}) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "[" * 100_000,
+        '{"cpu_quota": 5}',
+        '{"cpu_quota": [1, 2, 3]}',
+        '{"cpu_quota": ["1", 2]}',
+        '{"cpu_quota": [true, 2]}',
+        '{"cpu_quota": [1, 99999999999999999999]}',
+        '{"cpuset_cpus": ["0", 1]}',
+        '{"something": [1, 2]}',
+    ],
+)
+def test_a_damaged_note_is_as_good_as_none(text: str) -> None:
+    """Anybody can write annotations."""
+    assert read_note(text) == {}
+
+
+@pytest.mark.parametrize(
+    ("pair", "resources", "expected"),
+    [
+        (Given(1, 5000), {"cpu_quota": 5000}, True),
+        (Given(1, 5000), {"cpu_quota": 6000}, False),
+        (Given(1, 5000, before=6000), {"cpu_quota": 6000}, True),
+        (Given(1, 5000, before=6000), {"cpu_quota": 7000}, False),
+        (Given(1, UNLIMITED), {"cpu_quota": -1}, True),
+        (Given(1, CLEAR), {}, True),
+        (Given(1, CLEAR), {"cpu_quota": 1}, False),
+    ],
+)
+def test_a_note_counts_while_the_container_has_what_it_was_given(
+    pair: Given, resources: dict[str, Any], expected: bool
+) -> None:
+    """Or what it was given before, if the last time may not have come to be."""
+    assert in_force(container(**resources), Parameter.CPU_QUOTA, pair) is expected
+
+
+def test_a_container_as_it_was_asked_for() -> None:
+    """What nobody noted is as it is."""
+    found = container(cpu_quota=5000, cpuset_cpus="1", cpu_shares=9)
+    notes = {Parameter.CPU_QUOTA: Given(UNLIMITED, 5000), Parameter.CPUSET_CPUS: Given(None, "1")}
+    asked = as_asked(found, notes).requested
+    assert (asked.cpu_quota, asked.cpuset_cpus, asked.cpu_shares) == (-1, "", 9)
+    assert as_asked(found, {}) is found
+
+
+def test_a_number_that_was_not_asked_for_is_zero_again() -> None:
+    """As CRI says it."""
+    found = container(memory_limit_in_bytes=4096)
+    asked = as_asked(found, {Parameter.MEMORY_LIMIT: Given(None, 4096)}).requested
+    assert asked.memory_limit_in_bytes == 0
