@@ -25,7 +25,7 @@ from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
 from interpose.runtimehooks.actuator import Actuator
 from interpose.runtimehooks.applier import Applier
-from interpose.runtimehooks.cgroup_actuator import CgroupActuator, SysctlActuator
+from interpose.runtimehooks.cgroup_actuator import BvtActuator, CgroupActuator, SysctlActuator
 from interpose.runtimehooks.core_sched_actuator import CoreSchedActuator
 from interpose.runtimehooks.inventory import Inventory, default_layout
 from interpose.runtimehooks.journal import Journal
@@ -131,9 +131,11 @@ class Parts:
 
     def _actuators(self, files: KernelFiles) -> Mapping[Parameter, Actuator]:
         proc = self.settings.cgroups.proc_root
-        cgroup, sysctl = CgroupActuator(self.tree), SysctlActuator(files, proc)
+        cgroup: Actuator = CgroupActuator(self.tree)
+        sysctl: Actuator = SysctlActuator(files, proc)
         return {
             **dict.fromkeys(TABLE, cgroup),
+            Parameter.CPU_BVT: BvtActuator(self.tree),
             Parameter.SCHED_CORE: sysctl,
             Parameter.SCHED_GROUP_IDENTITY: sysctl,
             Parameter.OOM_SCORE_ADJ: OomActuator(self.tree, Processes(files, proc)),
@@ -171,7 +173,7 @@ def open_journal(settings: HookServerSettings, *, reading_only: bool = False) ->
         boot = ""
     journal = Journal(f"{settings.state_dir}/{_JOURNAL}", boot)
     if reading_only:
-        journal.load()
+        journal.peek()
     else:
         journal.load()
     return journal

@@ -6,14 +6,14 @@ what is wrong with the value, not who noticed.
 
 import errno
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Final
 
 from interpose.host.cgroup.files import Files
 from interpose.host.cgroup.table import TABLE
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import Parameter, Value
+from interpose.model.cgroup import Level, Parameter, Value
 from interpose.runtimehooks.wants import Target
 
 _SYSCTLS: Final[Mapping[Parameter, str]] = MappingProxyType(
@@ -50,6 +50,36 @@ class CgroupActuator:
     def same(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:
         """Whether what is found is what writing the wanted value leads to, on this kernel."""
         return self._tree.same(parameter, found, wanted)
+
+
+class BvtActuator(CgroupActuator):
+    """`cpu.bvt_warp_ns`: of a pod, its containers have it too.
+
+    They inherit it when they are made and keep it when the pod's changes, so a pod that goes back to zero would leave
+    them behind.
+    """
+
+    def read(self, target: Target, parameter: Parameter) -> Value:
+        """The value of the directory, or of one below a pod that has another."""
+        value = super().read(target, parameter)
+        return next((one for one in self._below(target, parameter) if one != value), value)
+
+    def write(self, target: Target, parameter: Parameter, value: Value) -> None:
+        """Put it there and, for a pod, into the directories of its containers."""
+        super().write(target, parameter, value)
+        for directory in self._containers(target):
+            with suppress(FileNotFoundError):  # it ended meanwhile
+                self._tree.write(directory, parameter, value)
+
+    def _below(self, target: Target, parameter: Parameter) -> Iterator[Value]:
+        for directory in self._containers(target):
+            with suppress(OSError, ValueError):
+                yield self._tree.read(directory, parameter)
+
+    def _containers(self, target: Target) -> list[str]:
+        if target.level is not Level.POD:
+            return []
+        return [f"{target.directory}/{name}" for name in self._tree.children(target.directory)]
 
 
 class SysctlActuator:

@@ -74,6 +74,22 @@ class Journal:
             self.close()
             raise ConfigError(f"journal {path} cannot be used: {error}") from error
 
+    def peek(self) -> None:
+        """Read the file, and have nothing to do with it from then on: another process may be at work with it."""
+        path, self._path = self._path, None
+        if path is None:
+            return
+        try:
+            content = parse(path.read_bytes(), self._boot)
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            extra = {"kv": {"file": str(path), "error": str(error)}}
+            _log.warning("Journal cannot be read, what would be restored is not known", extra=extra)
+            return
+        self._slots = content.slots
+        self._count = sum(len(slot.entries) for slot in self._slots.values())
+
     def note(
         self,
         target: Target,

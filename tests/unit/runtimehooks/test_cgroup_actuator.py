@@ -7,7 +7,7 @@ import pytest
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
 from interpose.runtimehooks.actuator import Actuator
-from interpose.runtimehooks.cgroup_actuator import CgroupActuator, SysctlActuator
+from interpose.runtimehooks.cgroup_actuator import BvtActuator, CgroupActuator, SysctlActuator
 from interpose.runtimehooks.wants import Target
 from interpose.testing.fakecgroup import FakeKernel
 
@@ -99,3 +99,34 @@ def test_a_switch_is_on_or_off(kernel: FakeKernel, sysctls: Actuator) -> None:
     with pytest.raises(OSError, match="cannot read 'x'") as refused:
         sysctls.read(NODE, Parameter.SCHED_CORE)
     assert refused.value.errno == errno.EIO
+
+
+def test_containers_follow_the_priority_of_their_pod() -> None:
+    """They inherit it once; after that the kernel leaves it to us."""
+    kernel = FakeKernel(1, bvt=True)
+    children = [f"{POD.directory}/c{number}" for number in range(2)]
+    for directory in (POD.directory, *children):
+        kernel.make(directory)
+    actuator = BvtActuator(CgroupTree(kernel, version=1))
+    actuator.write(POD, Parameter.CPU_BVT, -1)
+    assert [
+        actuator.read(Target(level=Level.CONTAINER, key=one, directory=one), Parameter.CPU_BVT) for one in children
+    ] == [
+        -1,
+        -1,
+    ]
+    assert actuator.read(POD, Parameter.CPU_BVT) == -1
+    kernel.write(kernel.path(children[1], "cpu.bvt_warp_ns"), "2")
+    assert actuator.read(POD, Parameter.CPU_BVT) == 2  # one of them differs, so it is not as wanted
+    actuator.write(POD, Parameter.CPU_BVT, 0)
+    assert {kernel.get(one, "cpu.bvt_warp_ns") for one in children} == {"0"}
+
+
+def test_only_pods_have_followers() -> None:
+    """A QoS directory has pods in it, which have values of their own."""
+    kernel = FakeKernel(1, bvt=True)
+    kernel.make("kubepods")
+    kernel.make("kubepods/burstable")
+    actuator = BvtActuator(CgroupTree(kernel, version=1))
+    actuator.write(Target(level=Level.QOS, key="kubepods", directory="kubepods"), Parameter.CPU_BVT, 2)
+    assert kernel.get("kubepods/burstable", "cpu.bvt_warp_ns") == "0"

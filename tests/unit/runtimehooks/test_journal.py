@@ -322,3 +322,33 @@ def test_threads_share_it(path: Path, journal: Journal) -> None:
     read = again(path)
     assert len(read) == 4
     assert all(read.get(Level.CONTAINER, f"t{number}", QUOTA) for number in range(4))
+
+
+def test_a_look_at_a_journal_in_use(path: Path, journal: Journal) -> None:
+    """It tells what is in it, and what is noted afterwards is nobody's."""
+    journal.note(POD, SHARES, found=2, written=100, plugin="x")
+    before = path.read_bytes()
+    looked = Journal(str(path), "boot")
+    looked.peek()
+    assert looked.get(POD.level, POD.key, SHARES) == journal.get(POD.level, POD.key, SHARES)
+    assert len(looked) == 1
+    looked.note(POD, QUOTA, found=1, written=5, plugin="x")
+    assert path.read_bytes() == before
+
+
+def test_a_look_at_what_is_not_there_or_damaged(path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Leaves it as it is; only the damage is worth a word."""
+    for file in (None, str(tmp_path / "missing")):
+        looked = Journal(file, "boot")
+        looked.peek()
+        assert len(looked) == 0
+    assert not caplog.records
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(b"x\ny\n")
+    looked = Journal(str(damaged), "boot")
+    looked.peek()
+    assert len(looked) == 0
+    assert damaged.read_bytes() == b"x\ny\n"
+    assert [record.message for record in caplog.records] == [
+        "Journal cannot be read, what would be restored is not known"
+    ]
