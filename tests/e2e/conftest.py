@@ -16,6 +16,7 @@ import pytest
 from interpose.testing.lab.containerd import Containerd
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.hookplugin import HookPlugin
+from interpose.testing.lab.qospods import Kubepods
 from interpose.testing.lab.relay import Relay, hook_options
 
 if TYPE_CHECKING:
@@ -109,3 +110,12 @@ def plugin(scratch: Path) -> Iterator[HookPlugin]:
     """A hook server that changes nothing."""
     with HookPlugin(scratch / "plugin.sock") as running:
         yield running
+
+
+@pytest.fixture
+def kubepods() -> Iterator[Kubepods]:
+    """The cgroups above the pods of this test."""
+    if reason := Kubepods.missing():
+        pytest.skip(f"no cgroups for pods: {reason}")
+    with Kubepods() as made:
+        yield made

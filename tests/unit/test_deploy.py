@@ -8,15 +8,27 @@ from pathlib import Path
 
 import pytest
 
+from interpose.config.document import read_document
 from interpose.config.endpoint import parse_endpoint
+from interpose.config.hookserver import HOOKSERVER
+from interpose.config.hookserver_settings import HookServerSettings
 from interpose.config.load import load
+from interpose.config.schema import Schema
 from interpose.config.settings import ProcessSettings, RelaySettings
-from interpose.config.table import RELAY_SETTINGS
+from interpose.config.table import RELAY
+from interpose.runtimehooks.nodedocument import NodeDocument, parse_node_document
+from interpose.runtimehooks.nodeslo import NodeSLO
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
 PROGRAM = "/opt/interpose/bin/interpose"
-# Asked for on the command line of one start, never in a file.
-_NOT_IN_THE_SAMPLE = {"process.take_over", "process.detach"}
+UNITS = ("interpose-relay.service", "interpose-relay.socket", "interpose-hookserver.service")
+SERVICES = ("interpose-relay.service", "interpose-hookserver.service")
+# Each program with its sample, and what is asked for on the command line of one start, never in a file.
+SAMPLES = (
+    pytest.param(RELAY, "interpose.yaml", {"process.take_over", "process.detach"}, id="relay"),
+    pytest.param(HOOKSERVER, "hookserver.yaml", set[str](), id="hookserver"),
+)
 
 
 def unit(name: str) -> ConfigParser:
@@ -32,27 +44,28 @@ def seconds(text: str) -> float:
     return float(text)
 
 
-def test_the_sample_settings_are_the_defaults() -> None:
+@pytest.mark.parametrize(("schema", "name", "absent"), SAMPLES)
+def test_the_sample_settings_are_the_defaults(schema: Schema, name: str, absent: set[str]) -> None:
     """The sample loads without a problem and changes nothing."""
-    loaded = load(flags={}, env={}, path=str(DEPLOY / "interpose.yaml"))
+    loaded = load(schema, flags={}, env={}, path=str(DEPLOY / name))
 
-    assert loaded.settings == RelaySettings()
+    assert loaded.settings == schema.settings()
     assert loaded.warnings == ()
 
 
-def test_the_sample_settings_are_complete() -> None:
+@pytest.mark.parametrize(("schema", "name", "absent"), SAMPLES)
+def test_the_sample_settings_are_complete(schema: Schema, name: str, absent: set[str]) -> None:
     """Every setting that belongs into a file is in the sample."""
-    origins = load(flags={}, env={}, path=str(DEPLOY / "interpose.yaml")).origins
+    origins = load(schema, flags={}, env={}, path=str(DEPLOY / name)).origins
 
-    missing = {setting.key for setting in RELAY_SETTINGS if origins[setting.key] == "default"}
-    assert missing == _NOT_IN_THE_SAMPLE
+    assert {setting.key for setting in schema.table if origins[setting.key] == "default"} == absent
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     """systemd-analyze finds no unknown key and no wrong value; the program stands where it is installed here."""
     installed = Path(sys.executable).parent / "interpose"
-    for name in ("interpose-relay.service", "interpose-relay.socket"):
+    for name in UNITS:
         text = (DEPLOY / "systemd" / name).read_text()
         (tmp_path / name).write_text(text.replace(PROGRAM, str(installed)))
 
@@ -63,7 +76,7 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
         check=False,
     )
 
-    complaints = [line for line in done.stderr.splitlines() if "interpose-relay" in line]
+    complaints = [line for line in done.stderr.splitlines() if "interpose-" in line]
     assert (done.returncode, complaints) == (0, []), done.stderr
 
 
@@ -86,13 +99,65 @@ def test_the_service_can_be_taken_over() -> None:
     assert service["RuntimeDirectoryPreserve"] == "yes"
 
 
-def test_a_mistake_in_the_settings_is_not_retried() -> None:
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_mistake_in_the_settings_is_not_retried(name: str) -> None:
     """The exit code for unusable settings ends the restarts; everything else is restarted for ever."""
-    parser = unit("interpose-relay.service")
+    parser = unit(name)
 
     assert parser["Service"]["RestartPreventExitStatus"] == "78"
     assert parser["Service"]["Restart"] == "always"
     assert parser["Unit"]["StartLimitIntervalSec"] == "0"
+
+
+def test_the_hook_server_may_write_what_it_has_to() -> None:
+    """Nothing in its unit makes cgroups, sysctls or the directory of registrations read-only; its own are made."""
+    service = unit("interpose-hookserver.service")["Service"]
+    settings = HookServerSettings()
+
+    assert not {"ProtectControlGroups", "ProtectKernelTunables", "ProtectProc"} & set(service)
+    assert settings.registration.dir.startswith("/etc/")
+    assert service["ProtectSystem"] == "yes"  # "full" is /etc too
+    assert f"/var/lib/{service['StateDirectory']}" == settings.state_dir
+    assert settings.listen.startswith(f"/var/run/{service['RuntimeDirectory']}/")
+
+
+def test_the_services_can_share_their_directory() -> None:
+    """Neither takes the sockets of the other away when it stops."""
+    for name in SERVICES:
+        service = unit(name)["Service"]
+
+        assert service["RuntimeDirectory"] == "interpose"
+        assert service["RuntimeDirectoryPreserve"] == "yes"
+
+
+def sample(name: str) -> NodeDocument:
+    """A document of samples/nodeslo."""
+    path = str(ROOT / "samples" / "nodeslo" / name)
+    return parse_node_document(read_document(path), path)
+
+
+def test_the_sample_policy_switches_everything_on() -> None:
+    """colocation.yaml enables all classes and has a host application."""
+    slo = sample("colocation.yaml").slo
+
+    assert slo is not None
+    assert (slo.lsr.enable, slo.ls.enable, slo.be.enable, slo.suppress_enabled) == (True, True, True, True)
+    assert [one.directory for one in slo.host_applications] == ["host-latency-sensitive/nginx"]
+
+
+def test_the_sample_of_nothing_is_neutral() -> None:
+    """off.yaml is as good as an empty policy."""
+    assert sample("off.yaml").slo == NodeSLO()
+
+
+def test_the_sample_state_has_every_part() -> None:
+    """node-state.json has policy, node and topology."""
+    state = sample("node-state.json")
+
+    assert state.slo is not None
+    assert (state.slo.ls.enable, state.slo.be.group_identity, state.name) == (True, -1, "node-1")
+    assert state.annotations["node.koordinator.sh/cpu-normalization-ratio"] == "1.20"
+    assert "kubelet.koordinator.sh/cpu-manager-policy" in state.topology_annotations
 
 
 def test_the_socket_unit_listens_where_the_kubelet_connects() -> None:

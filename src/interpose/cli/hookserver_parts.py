@@ -11,7 +11,7 @@ from interpose.config.settings import RelaySettings
 from interpose.errors import ConfigError
 from interpose.h2.limits import Limits
 from interpose.hookapi.hookpoint import HookPoint
-from interpose.host.cgroup.files import KernelFiles
+from interpose.host.cgroup.files import Files, KernelFiles
 from interpose.host.cgroup.table import TABLE
 from interpose.host.cgroup.tree import CgroupTree, detect_version
 from interpose.host.coresched import KernelCoreSched
@@ -62,11 +62,13 @@ class Parts:
         asked: Callable[[str], int] | None = None,
         dry_run: bool = False,
         changed: Callable[[], None] = lambda: None,
+        files: Files | None = None,
     ) -> None:
+        """`files` are the kernel's, unless a test has others."""
         self.settings = settings
         self.plugins = tuple(plugins)
         places = settings.cgroups
-        files = KernelFiles()
+        files = KernelFiles() if files is None else files
         self.tree = CgroupTree(files, places.root, version=detect_version(files, places.root))
         self.journal = open_journal(settings, reading_only=dry_run)
         self.hub = Hub()
@@ -129,7 +131,7 @@ class Parts:
         await self.runner.close()
         self.journal.close()
 
-    def _actuators(self, files: KernelFiles) -> Mapping[Parameter, Actuator]:
+    def _actuators(self, files: Files) -> Mapping[Parameter, Actuator]:
         proc = self.settings.cgroups.proc_root
         cgroup: Actuator = CgroupActuator(self.tree)
         sysctl: Actuator = SysctlActuator(files, proc)

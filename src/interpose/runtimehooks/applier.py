@@ -104,13 +104,13 @@ class Applier:
         known: Known = _NOTHING_KNOWN,
         detail: bool = False,
         whole: bool = True,
-        unsure: Collection[str] = (),
+        unsure: Collection[tuple[Level, str, str]] = (),
     ) -> list[Item]:
         """What differs from the wants, and what of our values nobody wants any more; with `detail` all the rest too.
 
         `live` are all targets there are. If they and the wants are only a part, `whole` is False, and nothing is
-        concluded from others not being among them. `known` is what containers have that do not run. What plugins in
-        `unsure` wrote stays: nobody knows what they want now.
+        concluded from others not being among them. `known` is what containers have that do not run. `unsure` are
+        targets, by level and key, with a plugin that failed there: what it wrote stays, nobody knows what it wants now.
         """
         wanted = {(want.target.level, want.target.key, want.parameter): want for want in wants}
         there = {(target.level, target.key): target for target in live}

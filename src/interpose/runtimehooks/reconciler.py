@@ -204,12 +204,13 @@ class Reconciler:
                 updates = [_update(members[key], steps) for key, steps in batch.containers.items() if key in members]
                 errors = await self._updates.send(updates)
                 for update in updates:
-                    error = errors.get(update.target.key, "")
-                    for step in batch.containers[update.target.key]:
-                        self._applier.report(step, error)
-                    done.written += not error
-                    if error:
-                        done.errors.append(f"{update.target.name}: {error}")
+                    error = errors.get(update.target.key)
+                    if error is None or not error.later:
+                        for step in batch.containers[update.target.key]:
+                            self._applier.report(step, "" if error is None else error.text)
+                    done.written += error is None
+                    if error is not None:
+                        done.errors.append(f"{update.target.name}: {error.text}")
             else:
                 for outcome in await asyncio.to_thread(self._applier.carry_out, batch.steps):
                     done.written += outcome.ok

@@ -149,7 +149,7 @@ class Survey:
         self,
         live: Mapping[tuple[Level, str], Target],
         wanted: Mapping[Spot, Want],
-        unsure: Collection[str],
+        unsure: Collection[tuple[Level, str, str]],
         *,
         whole: bool,
     ) -> None:
@@ -157,11 +157,11 @@ class Survey:
         for level, key in self._journal.targets():
             target = live.get((level, key))
             if target is None:
-                if whole and self._forget:
+                if whole and self._forget and not self._is_there(level, key):
                     self._journal.forget_target(level, key)
                 continue
             for parameter, entry in self._journal.entries_of(level, key).items():
-                if (level, key, parameter) not in wanted and entry.plugin not in unsure:
+                if (level, key, parameter) not in wanted and (level, key, entry.plugin) not in unsure:
                     self._undo(target, parameter, entry)
 
     def follow_parents(self) -> None:
@@ -296,9 +296,23 @@ class Survey:
         allowed = self._allowed(parameter, target.directory.rpartition("/")[0])
         return bool(allowed) and CpuSet.parse(allowed) <= CpuSet.parse(now)
 
+    def _is_there(self, level: Level, key: str) -> bool:
+        """Whether a pod that the runtime does not tell of has a cgroup: it got its values and is about to be run."""
+        target = self._journal.target_of(level, key) if level is Level.POD else None
+        if target is None:
+            return False
+        for parameter in self._journal.entries_of(level, key).keys() & self._actuators.keys():
+            try:
+                self._actuators[parameter].read(target, parameter)
+            except Exception as error:
+                if action_of(error) is Action.GONE:
+                    continue
+            return True
+        return False
+
     def _is_on(self, target: Target, parameter: Parameter) -> bool:
         actuator = self._actuators.get(parameter)
-        if actuator is None:
+        if actuator is None or not target.directory:
             return False
         try:
             return not is_off(actuator.read(target, parameter))

@@ -28,6 +28,7 @@ from interpose.store.sync import Calls
 _log = logging.getLogger(__name__)
 
 _PARALLEL: Final = 8
+_LATER: Final = frozenset((Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED, Code.ABORTED))
 
 
 class Update(NamedTuple):
@@ -37,6 +38,13 @@ class Update(NamedTuple):
     member: Container  # `requested` is what was asked for
     values: Mapping[Parameter, Value | None]
     plugins: Mapping[Parameter, str]
+
+
+class Refused(NamedTuple):
+    """Why an update was not made. `later`: the runtime has no opinion, it was not there or did not get to it."""
+
+    text: str
+    later: bool
 
 
 class Updates:
@@ -62,20 +70,20 @@ class Updates:
         self.sent = 0
         self.failed = 0
 
-    async def send(self, updates: Sequence[Update]) -> dict[str, str]:
+    async def send(self, updates: Sequence[Update]) -> dict[str, Refused]:
         """Carry them out. What went wrong, by container; a container that is gone is not among it."""
-        errors: dict[str, str] = {}
+        errors: dict[str, Refused] = {}
         waiting = iter(updates)
 
         async def work() -> None:
             for update in waiting:
-                if error := await self._send(update):
+                if (error := await self._send(update)) is not None:
                     errors[update.target.key] = error
 
         await asyncio.gather(*(work() for _ in range(min(_PARALLEL, len(updates)))))
         return errors
 
-    async def _send(self, update: Update) -> str:
+    async def _send(self, update: Update) -> Refused | None:
         self.sent += 1
         try:
             if self._asked is None:
@@ -84,10 +92,10 @@ class Updates:
                 await self._through_relay(update, self._asked)
         except RpcError as error:
             if error.code is Code.NOT_FOUND:
-                return ""
+                return None
             self.failed += 1
-            return f"{error.code.name}: {error.message}"
-        return ""
+            return Refused(f"{error.code.name}: {error.message}", error.code in _LATER)
+        return None
 
     async def _directly(self, update: Update) -> None:
         for parameter, value in update.values.items():

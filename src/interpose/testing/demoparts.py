@@ -1,180 +1,209 @@
-"""What the demo puts into the relay: a hook server, a policy, a tap, and the words to show what they did.
+"""The demo's node: three pods and what must become of them, two versions of a NodeSLO, and the programs to run.
 
-Small on purpose, and a model for real ones: the hook server answers only what it wants changed, the policy edits the
-parsed request in place, and neither says anything about transport. Nothing here prints.
+Tables and files only; nothing here prints or decides. Every value that the demo shows has its line in `POD_VALUES`.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-from google.protobuf.message import Message
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from interpose.api import cri_pb2 as cri
-from interpose.api import hook_pb2 as hook
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.relay.interceptor import CLIENT, Call, Direction, Proceed, Reply
-from interpose.relay.methods import METHODS, Method
-from interpose.testing.hookserver import FakeHookServer
+from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.model.qos import QOS_LABEL, QosClass
+from interpose.runtimehooks.podspec import EXTENDED_RESOURCES, RESOURCE_STATUS
+from interpose.testing import pods
 
-PLUGIN = "zone"  # the name of the hook server: that of its file
-ZONE = "rack-7"
-SEEN = "demo.interpose/seen"
-SHARED_CPUS = "0-1"
-CRITICAL_CPUS = "2-3"
-# The least the kernel knows: such a container runs when nobody else wants to.
-IDLE_SHARES = 2
-
-HOOKS = (HookPoint.PRE_RUN_POD_SANDBOX, HookPoint.PRE_CREATE_CONTAINER, HookPoint.POST_STOP_CONTAINER)
-# What somebody in the relay changes: the requests of the first two, the reply of the third.
-SHAPED = ("RunPodSandbox", "CreateContainer", "ContainerStatus")
+NAMESPACE: Final = "shop"
+CPUS: Final = "0-7"
+_GIB: Final = 1 << 30
+_BOTH: Final = (Level.POD, Level.CONTAINER)
+_POD: Final = (Level.POD,)
+_CONTAINER: Final = (Level.CONTAINER,)
 
 
-def hook_server() -> FakeHookServer:
-    """Marks pods, tells containers their zone, makes those of batch pods yield to everybody, and hears of stops."""
-    server = FakeHookServer()
-    server.answers[HookPoint.PRE_RUN_POD_SANDBOX] = hook.PodSandboxHookResponse(annotations={SEEN: "yes"})
-    server.answers[HookPoint.PRE_CREATE_CONTAINER] = _shape
-    return server
+class DemoPod(NamedTuple):
+    """A pod with one container: what Kubernetes is told, and what Koordinator's webhook and scheduler write on it."""
+
+    name: str
+    qos: QosClass
+    kube_qos: pods.QosClass
+    asks: str  # for people
+    resources: cri.LinuxContainerResources
+    annotations: Mapping[str, str]
+
+    def configs(self) -> tuple[cri.PodSandboxConfig, cri.ContainerConfig]:
+        """As a kubelet sends them."""
+        labels = {QOS_LABEL: str(self.qos)}
+        pod = pods.pod_config(self.name, NAMESPACE, labels=labels, annotations=self.annotations, qos=self.kube_qos)
+        pod.linux.resources.CopyFrom(self.resources)
+        return pod, pods.container_config(pod, "main", resources=self.resources)
 
 
-def _shape(request: Any) -> hook.ContainerResourceHookResponse:
-    answer = hook.ContainerResourceHookResponse(container_envs={"NODE_ZONE": ZONE})
-    if request.pod_labels.get("tier") == "batch":
-        answer.container_resources.cpu_shares = IDLE_SHARES
-    return answer
+_BATCH: Final = {"kubernetes.io/batch-cpu": "1500", "kubernetes.io/batch-memory": "2Gi"}
+# Pods that run, in this order: the CPUs of the first are not in the pool of the second.
+PODS: Final = (
+    DemoPod(
+        name="orders",
+        qos=QosClass.LSR,
+        kube_qos="guaranteed",
+        asks="2 CPUs of its own; the scheduler chose 2 and 3",
+        resources=pods.linux_resources(cpu_request=2000, cpu_limit=2000, memory_limit=4 * _GIB, oom_score_adj=-997),
+        annotations={RESOURCE_STATUS: json.dumps({"cpuset": "2-3"})},
+    ),
+    DemoPod(
+        name="web",
+        qos=QosClass.LS,
+        kube_qos="burstable",
+        asks="half a CPU, up to 2",
+        resources=pods.linux_resources(cpu_request=500, cpu_limit=2000, memory_limit=_GIB),
+        annotations={},
+    ),
+    DemoPod(
+        name="reports",
+        qos=QosClass.BE,
+        kube_qos="besteffort",
+        asks="1500m of batch CPU and 2Gi of batch memory, of which CRI knows nothing",
+        resources=cri.LinuxContainerResources(cpu_period=100_000, cpu_shares=2, oom_score_adj=1000),
+        annotations={
+            EXTENDED_RESOURCES: json.dumps({"containers": {"main": {"requests": _BATCH, "limits": _BATCH}}})
+        },
+    ),
+)
 
 
-class Policy:
-    """Gives critical pods CPUs of their own and everybody else the shared ones. It runs last: its word stands."""
+class Due(NamedTuple):
+    """A value that must be there: as found without a hook server, with it, and after the NodeSLO was edited."""
 
-    name = "policy"
-    methods = ("CreateContainer",)
-
-    async def intercept(self, call: Call, proceed: Proceed) -> Reply:
-        """Choose the CPUs."""
-        tier = call.request.sandbox_config.labels.get("tier")
-        call.request.config.linux.resources.cpuset_cpus = CRITICAL_CPUS if tier == "critical" else SHARED_CPUS
-        return await proceed()
+    parameter: Parameter
+    levels: tuple[Level, ...]
+    asked: Value
+    given: Value
+    edited: Value
 
 
-class Passed(NamedTuple):
-    """A call at one place in the chain: the request on its way there, the reply on its way back."""
-
-    request: bytes
-    reply: bytes
+def _due(parameter: Parameter, levels: tuple[Level, ...], asked: Value, given: Value, edited: Value | None = None) -> Due:
+    return Due(parameter, levels, asked, given, given if edited is None else edited)
 
 
-class Witness:
-    """Stands between two others and notes what passes, so that it can be said who changed what."""
+POD_VALUES: Final[Mapping[str, tuple[Due, ...]]] = MappingProxyType(
+    {
+        "orders": (
+            _due(Parameter.CPU_QUOTA, _BOTH, 200_000, UNLIMITED),
+            _due(Parameter.CPUSET_CPUS, _CONTAINER, CLEAR, "2-3"),
+            _due(Parameter.CPU_BVT, _POD, 0, 2),
+        ),
+        "web": (
+            _due(Parameter.CPUSET_CPUS, _CONTAINER, CLEAR, "0-1,4-7"),
+            _due(Parameter.CPU_BVT, _POD, 0, 2, 1),
+        ),
+        "reports": (
+            _due(Parameter.CPU_SHARES, _BOTH, 2, 1536),
+            _due(Parameter.CPU_QUOTA, _BOTH, UNLIMITED, 150_000, UNLIMITED),
+            _due(Parameter.MEMORY_LIMIT, _BOTH, UNLIMITED, 2 * _GIB),
+            _due(Parameter.CPU_BVT, _POD, 0, -1),
+        ),
+    }
+)
 
-    name = "witness"
-    methods = SHAPED
+# -- the node's policy
 
-    def __init__(self) -> None:
-        self.notes: list[Passed] = []
+BEFORE: Final = """\
+resourceQOSStrategy:
+  lsrClass: {cpuQOS: {enable: true, groupIdentity: 2}}
+  lsClass: {cpuQOS: {enable: true, groupIdentity: 2}}
+  beClass: {cpuQOS: {enable: true, groupIdentity: -1}}
+"""
+AFTER: Final = """\
+resourceQOSStrategy:
+  lsrClass: {cpuQOS: {enable: true, groupIdentity: 2}}
+  lsClass: {cpuQOS: {enable: true, groupIdentity: 1}}
+  beClass: {cpuQOS: {enable: true, groupIdentity: -1}}
+resourceUsedThresholdWithBE: {enable: true, cpuSuppressPolicy: cfsQuota}
+"""
 
-    async def intercept(self, call: Call, proceed: Proceed) -> Reply:
-        """Look, and let it pass."""
-        request = call.body.data()
-        reply = await proceed()
-        self.notes.append(Passed(request, reply.body.data() if reply.body is not None else b""))
-        return reply
+
+def edit(path: Path, text: str) -> None:
+    """Replace a file in one step, as editors and mounted ConfigMaps do."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.rename(path)
 
 
-@dataclass(slots=True)
-class Seen:
-    """One call as the tap saw it: whole messages by direction, times of the given clock."""
+# -- where everything is
 
-    method: Method
-    began: float
-    ended: float = 0.0
-    code: int | None = None
-    origin: str = CLIENT
-    messages: dict[Direction, bytes] = field(default_factory=dict)
+
+class Places(NamedTuple):
+    """The demo's folder."""
+
+    folder: Path
 
     @property
-    def request(self) -> bytes:
-        """As the caller sent it."""
-        return self.messages.get(Direction.REQUEST, b"")
+    def cri(self) -> Path:
+        """The socket of the relay."""
+        return self.folder / "cri.sock"
 
     @property
-    def forwarded(self) -> bytes:
-        """As the runtime got it."""
-        return self.messages.get(Direction.FORWARDED, self.request)
+    def runtime(self) -> Path:
+        """The socket of the runtime."""
+        return self.folder / "runtime.sock"
+
+    @property
+    def relay_admin(self) -> Path:
+        """The admin socket of the relay."""
+        return self.folder / "relay-admin.sock"
+
+    @property
+    def admin(self) -> Path:
+        """The admin socket of the hook server."""
+        return self.folder / "hookserver-admin.sock"
+
+    @property
+    def nodeslo(self) -> Path:
+        """The node's policy."""
+        return self.folder / "nodeslo.yaml"
+
+    @property
+    def cgroups(self) -> Path:
+        """What stands for /sys/fs/cgroup."""
+        return self.folder / "cgroup"
+
+    def prepare(self) -> None:
+        """Directories and files that a node has."""
+        (self.folder / "hookserver.d").mkdir(mode=0o755)
+        (self.folder / "proc").mkdir()
+        system = self.folder / "sys/devices/system/cpu"
+        system.mkdir(parents=True)
+        (system / "online").write_text(f"{CPUS}\n")
+        edit(self.nodeslo, BEFORE)
+
+    def environment(self) -> dict[str, str]:
+        """All paths of both programs, so that their command lines are as short as on a node."""
+        folder = self.folder
+        return {
+            "INTERPOSE_LISTEN": str(self.cri),
+            "INTERPOSE_RUNTIME_ENDPOINT": str(self.runtime),
+            "INTERPOSE_ADMIN_LISTEN": str(self.relay_admin),
+            "INTERPOSE_HOOKS_DIR": str(folder / "hookserver.d"),
+            "INTERPOSE_HOOKSERVER_LISTEN": str(folder / "hooks.sock"),
+            "INTERPOSE_HOOKSERVER_NODESLO": str(self.nodeslo),
+            "INTERPOSE_HOOKSERVER_RUNTIME_ENDPOINT": str(self.cri),
+            "INTERPOSE_HOOKSERVER_ADMIN_LISTEN": str(self.admin),
+            "INTERPOSE_HOOKSERVER_HOOKS_DIR": str(folder / "hookserver.d"),
+            "INTERPOSE_HOOKSERVER_STATE_DIR": str(folder / "state"),
+            "INTERPOSE_HOOKSERVER_KUBELET_STATE_DIR": str(folder / "kubelet"),
+            "INTERPOSE_HOOKSERVER_CGROUP_ROOT": str(self.cgroups),
+            "INTERPOSE_HOOKSERVER_PROC_ROOT": str(folder / "proc"),
+            "INTERPOSE_HOOKSERVER_SYS_ROOT": str(folder / "sys"),
+        }
 
 
-class Recorder:
-    """A tap on every method that keeps what passes."""
-
-    name = "recorder"
-    methods = tuple(METHODS)
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self.calls: dict[int, Seen] = {}
-
-    def on_message(self, call: int, method: Method, origin: str, direction: Direction, message: bytes) -> None:
-        """Keep a message."""
-        if call not in self.calls:
-            self.calls[call] = Seen(method, self._clock(), origin=origin)
-        self.calls[call].messages[direction] = message
-
-    def on_end(self, call: int, method: Method, code: int) -> None:
-        """Note the end."""
-        now = self._clock()
-        seen = self.calls.setdefault(call, Seen(method, now))
-        seen.code, seen.ended = code, now
+_OTHERS: Final = ("INTERPOSE_", "LISTEN_", "NOTIFY_", "WATCHDOG_")
 
 
-class Change(NamedTuple):
-    """One field of a message and who changed it; None stands for not there."""
-
-    by: str
-    path: str
-    before: str | None
-    after: str | None
-
-
-def changes(by: str, kind: type[Message], before: bytes, after: bytes) -> list[Change]:
-    """How two messages of a kind differ, field by field."""
-    if before == after:
-        return []
-    was, now = (dict(_leaves(kind.FromString(data), "")) for data in (before, after))
-    paths = [*now, *(path for path in was if path not in now)]
-    return [Change(by, path, was.get(path), now.get(path)) for path in paths if was.get(path) != now.get(path)]
-
-
-def changes_by_stage(seen: Seen, stages: list[tuple[str, bytes]]) -> list[Change]:
-    """What became of a request on its way; each stage is who comes next and the request after it."""
-    kind = getattr(cri, seen.method.request)
-    found: list[Change] = []
-    before = seen.request
-    for by, after in stages:
-        found += changes(by, kind, before, after)
-        before = after
-    return found
-
-
-def _leaves(message: Message, prefix: str) -> Iterator[tuple[str, str]]:
-    """Every set scalar with its path. Lists of key-value pairs are shown by key, as maps are."""
-    for descriptor, value in message.ListFields():
-        path = f"{prefix}{descriptor.name}"
-        if isinstance(value, Message):
-            yield from _leaves(value, f"{path}.")
-        elif hasattr(value, "items"):
-            yield from ((f"{path}[{key}]", _text(item)) for key, item in value.items())
-        elif descriptor.is_repeated:
-            for index, item in enumerate(value):
-                if isinstance(item, cri.KeyValue):
-                    yield f"{path}[{item.key}]", _text(item.value)
-                elif isinstance(item, Message):
-                    yield from _leaves(item, f"{path}[{index}].")
-                else:
-                    yield f"{path}[{index}]", _text(item)
-        else:
-            yield path, _text(value)
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+def forget_settings() -> None:
+    """Settings of the shell are for other relays."""
+    for name in [name for name in os.environ if name.startswith(_OTHERS)]:
+        del os.environ[name]

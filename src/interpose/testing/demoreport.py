@@ -1,201 +1,152 @@
-"""What the demo found out: everything it remembers, whether that is as promised, and the text for the terminal.
+"""What the demo found out: values measured in cgroup files, whether they are as promised, and the text for the terminal.
 
-Nothing here is printed, and nothing is taken on trust: each claim is held against what the runtime got.
+Nothing here is printed, and nothing is taken on trust: what is shown was read from files, and each value of the demo's
+table is held against it.
 """
 
-import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+import difflib
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from google.protobuf.message import Message
-
-from interpose import __version__
 from interpose.api import cri_pb2 as cri
-from interpose.relay.interceptor import CLIENT, Direction
-from interpose.relay.methods import METHODS
-from interpose.rpc.status import Code
-from interpose.testing.demoparts import (
-    CRITICAL_CPUS,
-    HOOKS,
-    IDLE_SHARES,
-    PLUGIN,
-    SEEN,
-    SHAPED,
-    SHARED_CPUS,
-    ZONE,
-    Change,
-    Recorder,
-    Seen,
-    Witness,
-    changes_by_stage,
-    hook_server,
-)
-from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.hookserver import FakeHookServer
+from interpose.model.cgroup import CLEAR, CRI_FIELDS, UNLIMITED, Level, Parameter, Value, cri_value
+from interpose.runtimehooks.report import value_text
+from interpose.store.convert import to_resources
+from interpose.testing.demoparts import NAMESPACE, PODS, POD_VALUES, DemoPod, Due
+from interpose.testing.fakenode import FakeNode
+
+_WORDS: Final[Mapping[Level, str]] = {Level.POD: "pod", Level.CONTAINER: "container"}
+_WHAT, _WHERE, _CHANGE = 23, 16, 24  # widths of columns
 
 
-class Claim(NamedTuple):
-    """A pod of the demo, what its container asks for, and what it must have in the end."""
+class Spot(NamedTuple):
+    """Where a value is: a pod of the demo, the pod itself or its container, and the parameter."""
 
     pod: str
-    tier: str
-    asked: int  # shares
-    shares: int
-    cpus: str
+    level: Level
+    parameter: Parameter
 
 
-CLAIMS = (
-    Claim("checkout", "critical", 2048, 2048, CRITICAL_CPUS),
-    Claim("reports", "batch", 1024, IDLE_SHARES, SHARED_CPUS),
-    Claim("blog", "standard", 512, 512, SHARED_CPUS),
-)
-_COUNTER = "interpose_cri_requests_total{"
+class Running(NamedTuple):
+    """A pod that runs."""
+
+    pod: DemoPod
+    sandbox: str
+    container: str
 
 
-@dataclass(slots=True)
-class Node:
-    """The parts of the demo that remember something, and what was found out with them."""
+Values = Mapping[Spot, Value]
+Reasons = Mapping[Spot, str]
 
-    runtime: FakeRuntime = field(default_factory=FakeRuntime)
-    plugin: FakeHookServer = field(default_factory=hook_server)
-    tap: Recorder = field(default_factory=lambda: Recorder(time.perf_counter))
-    after_hooks: Witness = field(default_factory=Witness)
-    after_policy: Witness = field(default_factory=Witness)
-    statuses: list[cri.ContainerStatus] = field(default_factory=list)  # as the kubelet sees them
-    metrics: str = ""
-    hooks: str = ""
 
-    def calls(self) -> list[Seen]:
-        """What the kubelet called."""
-        return [seen for seen in self.tap.calls.values() if seen.origin == CLIENT]
+def dues() -> Iterator[tuple[Spot, Due]]:
+    """Every value of the table, by where it is."""
+    for pod, due in ((pod.name, due) for pod in PODS for due in POD_VALUES[pod.name]):
+        yield from ((Spot(pod, level, due.parameter), due) for level in due.levels)
 
-    def shaped(self) -> list[tuple[int, Seen]]:
-        """Those of them that both witnesses saw, in the same order, with their numbers."""
-        return [(number, seen) for number, seen in enumerate(self.calls(), 1) if seen.method.name in SHAPED]
 
-    def changes(self) -> dict[int, list[Change]]:
-        """What was changed by whom, by number of the call."""
-        found = {}
-        notes = zip(self.after_hooks.notes, self.after_policy.notes, strict=True)
-        for (number, seen), (hooked, decided) in zip(self.shaped(), notes, strict=True):
-            stages = [(PLUGIN, hooked.request), ("policy", decided.request), ("relay", seen.forwarded)]
-            found[number] = changes_by_stage(seen, stages)
-        return found
+ASKED: Final[Values] = {spot: due.asked for spot, due in dues()}
+GIVEN: Final[Values] = {spot: due.given for spot, due in dues()}
+EDITED: Final[Values] = {spot: due.edited for spot, due in dues()}
 
-    def corrected(self) -> set[int]:
-        """Numbers of the calls whose reply is not the runtime's."""
-        pairs = zip(self.shaped(), self.after_hooks.notes, strict=True)
-        return {n for (n, seen), note in pairs if seen.messages.get(Direction.REPLY, b"") != note.reply}
+
+def measured(node: FakeNode, running: Iterable[Running]) -> dict[Spot, Value]:
+    """What the files say. A set with all that its parent has is no restriction."""
+    found: dict[Spot, Value] = {}
+    for pod, sandbox, container in running:
+        directories = {
+            Level.POD: node.pod_directory(node.runtime.sandboxes[sandbox]),
+            Level.CONTAINER: node.directory(container),
+        }
+        for spot in (spot for spot in ASKED if spot.pod == pod.name):
+            value = node.tree.read(directories[spot.level], spot.parameter)
+            found[spot] = CLEAR if node.tree.same(spot.parameter, value, CLEAR) else value
+    return found
+
+
+def reasons(records: Sequence[Mapping[str, Any]]) -> dict[Spot, str]:
+    """Plugin and reason of each value, from what the hook server's admin socket tells."""
+    found: dict[Spot, str] = {}
+    for record in records:
+        names = str(record.get("name", "")).split("/")
+        if record["kind"] == "value" and record["level"] in tuple(_WORDS) and names[0] == NAMESPACE:
+            spot = Spot(names[1], Level(record["level"]), Parameter(record["parameter"]))
+            found[spot] = f"{record['plugin']}: {record['why']}"
+    return found
 
 
 # -- checking
 
 
-def wrong_container(claim: Claim, config: cri.ContainerConfig) -> list[str]:
-    """Where the runtime's container differs from what the hook server and the policy promise."""
-    resources = config.linux.resources
-    zones = [env.value.decode() for env in config.envs if env.key == "NODE_ZONE"]
-    facts = (
-        ("cpuset_cpus", resources.cpuset_cpus, claim.cpus),
-        ("cpu_shares", resources.cpu_shares, claim.shares),
-        ("NODE_ZONE", zones, [ZONE]),
-    )
-    return _differing(claim, facts)
+def wrong_values(when: str, found: Values, promised: Values) -> list[str]:
+    """Where files differ from what was promised."""
+    return [
+        f"{when}: {spot.parameter} of {_WORDS[spot.level]} {spot.pod} is {_shown(spot, found.get(spot))}, "
+        f"not {_shown(spot, value)}"
+        for spot, value in promised.items()
+        if found.get(spot) != value
+    ]
 
 
-def wrong_status(claim: Claim, status: cri.ContainerStatus) -> list[str]:
+def wrong_request(pod: DemoPod, request: cri.CreateContainerRequest) -> list[str]:
+    """Where the runtime was told something else than promised: what CRI carries must be there from the start."""
+    told = to_resources(request.config.linux.resources)
+    found = {spot: cri_value(told, spot.parameter) for spot in GIVEN if spot.parameter in CRI_FIELDS}
+    promised = {spot: GIVEN[spot] for spot in found if spot.pod == pod.name and spot.level is Level.CONTAINER}
+    return wrong_values("CreateContainer", {spot: value for spot, value in found.items() if value is not None}, promised)
+
+
+def wrong_status(when: str, pod: DemoPod, status: cri.ContainerStatus) -> list[str]:
     """Where the kubelet sees something else than it asked for."""
-    shown = status.resources.linux
-    return _differing(claim, (("status cpu_shares", shown.cpu_shares, claim.asked), ("cpuset", shown.cpuset_cpus, "")))
-
-
-def _differing(claim: Claim, facts: Sequence[tuple[str, object, object]]) -> list[str]:
-    return [f"{claim.pod}: {name} is {found!r}, not {wanted!r}" for name, found, wanted in facts if found != wanted]
-
-
-def wrong_traffic(node: Node) -> list[str]:
-    """Where what the tap saw differs from what the runtime got."""
-    problems = []
-    seen = list(node.tap.calls.values())
-    saw = Counter((one.method.name, _same(getattr(cri, one.method.request), one.forwarded)) for one in seen)
-    got = Counter((name, _same(type(one), one.SerializeToString())) for name, one in node.runtime.requests)
-    for (method, _), count in (saw - got).items():
-        problems.append(f"{method}: the tap saw {count} that the runtime did not get")
-    for (method, _), count in (got - saw).items():
-        problems.append(f"{method}: the runtime got {count} that the tap did not see")
-    problems += [f"{one.method.name} ended with {one.code}" for one in seen if one.code != Code.OK]
-    for number, found in node.changes().items():
-        method = node.calls()[number - 1].method.name
-        if bool(found) != (method in SHAPED[:2]):
-            problems.append(f"{method} should {'not ' if found else ''}have been changed")
-    marked = [request.config.annotations.get(SEEN) for request in node.runtime.requests_of("RunPodSandbox")]
-    return problems + ([] if marked == ["yes"] * len(CLAIMS) else [f"annotations {SEEN} are {marked}"])
-
-
-def _same(kind: type[Message], data: bytes) -> bytes:
-    """The same bytes for the same content: maps have no order."""
-    return kind.FromString(data).SerializeToString(deterministic=True)
-
-
-def wrong_hooks(plugin: FakeHookServer) -> list[str]:
-    """Where the hook server was not asked once per pod at each hook point."""
-    asked = Counter(call.point for call in plugin.calls)
-    return [f"{point}: asked {asked[point]} times" for point in HOOKS if asked[point] != len(CLAIMS)]
-
-
-def wrong_metrics(text: str, sent: Mapping[str, int]) -> list[str]:
-    """Where /metrics would not say what was sent."""
-    wanted = set()
-    for name, count in sent.items():
-        service = f"runtime.v1.{METHODS[name].service}"
-        wanted.add(f'{_COUNTER}code="OK",method="{name}",service="{service}"}} {float(count)}')
-    return [f"metrics differ: {line}" for line in sorted(set(counters(text)) ^ wanted)]
-
-
-def counters(text: str) -> list[str]:
-    """The lines of the exposition that count calls."""
-    return [line for line in text.splitlines() if line.startswith(_COUNTER)]
+    shown, asked = to_resources(status.resources.linux), to_resources(pod.resources)
+    return [
+        f"{when}: the kubelet sees {parameter} of {pod.name} as {found}, not {wanted}"
+        for parameter in CRI_FIELDS
+        if parameter is not Parameter.OOM_SCORE_ADJ
+        if (found := cri_value(shown, parameter) or UNLIMITED) != (wanted := cri_value(asked, parameter) or UNLIMITED)
+    ]
 
 
 # -- showing
 
 
-def report(node: Node) -> Iterator[str]:
-    """The text for the terminal."""
-    changes, corrected = node.changes(), node.corrected()
-    yield f"interpose {__version__}: three pods through the relay\n"
-    yield "  kubelet --> relay [hook servers, policy; a tap looks on] --> runtime (a fake one)"
-    yield f"                     '--> {PLUGIN}, a hook server\n"
-    yield "What passed (time as the relay saw it, hooks and runtime included):"
-    for number, call in enumerate(node.calls(), 1):
-        code = "-" if call.code is None else Code(call.code).name
-        done = _done(changes.get(number, []), number in corrected)
-        yield f"  {number:3}  {call.method.name:<18}{code:<4}{(call.ended - call.began) * 1000:7.2f} ms   {done}"
-    own = Counter(seen.method.name for seen in node.tap.calls.values() if seen.origin != CLIENT)
-    yield f"  and of the relay's own accord: {', '.join(f'{name} {count}' for name, count in own.items())}"
-    yield "\nWhat was changed on the way, and by whom (before -> after):"
-    for number, found in changes.items():
-        for change in found:
-            before, after = change.before or "(none)", change.after or "(none)"
-            yield f"  {number:3}  {change.by:<8}{change.path:<44}{before} -> {after}"
-    yield "\nWhat the containers have, and what the kubelet sees of it:"
-    for claim, status in zip(CLAIMS, node.statuses, strict=True):
-        shown = status.resources.linux
-        yield f"  {claim.pod:<10}{_given(claim.shares, claim.cpus):<26}{_given(shown.cpu_shares, shown.cpuset_cpus)}"
-    yield f"\nWhat `interpose hooks list` says:\n{_indented(node.hooks)}"
-    yield f"\nWhat /metrics says:\n{_indented(chr(10).join(counters(node.metrics)))}"
+def table(before: Values, after: Values, why: Reasons, width: int) -> Iterator[str]:
+    """Values that changed, pod by pod, each with who wanted it and why; beside it where that fits, else below."""
+    changed = [spot for spot in after if after[spot] != before[spot]]
+    rows = {pod.name: list(_rows([spot for spot in changed if spot.pod == pod.name], before, after, why)) for pod in PODS}
+    left = max((len(text) for found in rows.values() for text, _ in found), default=0) + 2
+    beside = all(left + len(reason) <= width for found in rows.values() for _, reason in found)
+    for pod in PODS:
+        if rows[pod.name]:
+            yield f"  {NAMESPACE}/{pod.name}  {pod.qos}: {pod.asks}"
+        for text, reason in rows[pod.name]:
+            if beside:
+                yield f"{text:<{left}}{reason}".rstrip()
+            else:
+                yield text
+                yield from textwrap.wrap(
+                    reason, width, initial_indent=" " * 8, subsequent_indent=" " * 8, break_on_hyphens=False
+                )
 
 
-def _done(found: Sequence[Change], corrected: bool) -> str:
-    by = ", ".join(dict.fromkeys(change.by for change in found))
-    return f"changed by {by}" if by else "reply shows what was asked for" if corrected else "passed untouched"
+def _rows(spots: Sequence[Spot], before: Values, after: Values, why: Reasons) -> Iterator[tuple[str, str]]:
+    """A line for each value; pod and container share one if all is the same."""
+    levels: dict[tuple[Parameter, str, str], list[str]] = {}
+    for spot in spots:
+        change = f"{_shown(spot, before[spot])} -> {_shown(spot, after[spot])}"
+        levels.setdefault((spot.parameter, change, why.get(spot, "")), []).append(_WORDS[spot.level])
+    for (parameter, change, reason), names in levels.items():
+        yield f"    {parameter:<{_WHAT}}{', '.join(names):<{_WHERE}}{change:<{_CHANGE}}".rstrip(), reason
 
 
-def _given(shares: int, cpus: str) -> str:
-    return f"{shares} shares, {f'CPUs {cpus}' if cpus else 'any CPU'}"
+def edited(before: str, after: str) -> Iterator[str]:
+    """What was changed in a file, as diff shows it."""
+    lines = difflib.ndiff(before.splitlines(), after.splitlines())
+    yield from (f"    {line}" for line in lines if line[0] in "+-")
 
 
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
+def _shown(spot: Spot, value: Value | None) -> str:
+    if value is CLEAR:
+        return "any" if spot.parameter is Parameter.CPUSET_CPUS else UNLIMITED.value
+    return value_text(spot.parameter, value)

@@ -57,14 +57,21 @@ class PlainCgroups(KernelFiles):
     """Files with a kernel's defaults in a directory of one's own, without its rules."""
 
     def __init__(
-        self, root: Path, version: int = 2, cpus: str = "0-7", mems: str = "0", *, proc: Path | None = None
+        self,
+        root: Path,
+        version: int = 2,
+        cpus: str = "0-7",
+        mems: str = "0",
+        *,
+        proc: Path | None = None,
+        bvt: bool = False,
     ) -> None:
         """`proc` is where /proc/PID/oom_score_adj of the processes is kept; without it nowhere."""
         self.root = str(root)
         self.version = version
         self._proc = proc
         self._where: dict[int, list[Path]] = {}
-        model = FakeKernel(version, cpus, mems)
+        model = FakeKernel(version, cpus, mems, bvt=bvt)
         model.make("any")
         names = model.directories(model.root) if version == 1 else [""]
         self._defaults: Mapping[Path, Mapping[str, str]] = {root / name: model.contents("any", name) for name in names}

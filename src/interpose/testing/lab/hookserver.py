@@ -1,0 +1,137 @@
+"""Our own hook server as a separate process, started the way an operator starts it, with every path in one folder."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from interpose.cli.admin_client import ask
+from interpose.testing.lab.processes import Child, LabError
+from interpose.testing.lab.relay import hooks_dir, program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NAME = "qos"
+"""Under which it registers."""
+RATIO = "node.koordinator.sh/cpu-normalization-ratio"
+_SINGLE = 30.0  # seconds a single round may take on a busy machine
+
+
+def node_state(*, ratio: float | None = None, **spec: Any) -> dict[str, Any]:
+    """The whole state of a node: how fast its CPUs are, and the spec of its NodeSLO."""
+    annotations = {} if ratio is None else {RATIO: f"{ratio:g}"}
+    return {
+        "apiVersion": "interpose/v1",
+        "kind": "NodeState",
+        "nodeSLO": {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", "spec": spec},
+        "node": {"name": "lab", "annotations": annotations},
+    }
+
+
+class HookServer:
+    """`interpose hookserver` for pods below one cgroup; paths stay the same over restarts.
+
+    `runtime` is the socket on which it sees and updates pods: a runtime's, or a relay's, whose `registrations` it then
+    needs. The `with` block starts and ends it; what it set stays, for the pods go anyway.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        runtime: Path,
+        *,
+        kubepods: str,
+        registrations: Path | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
+        self.socket = folder / "hookserver.sock"
+        self.admin = folder / "hookserver-admin.sock"
+        self.nodeslo = folder / "nodeslo.json"
+        self.state = folder / "state"
+        self.log = folder / "hookserver.log"
+        self.registration = (registrations or hooks_dir(folder)) / f"{NAME}.json"
+        self._folder = folder
+        self._runtime = runtime
+        self._kubepods = kubepods
+        self._options = tuple(options)
+        self._child: Child | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._child is not None:
+            self._child.stop()
+        # One that was killed, or serves under Fail, leaves it; nobody else shall be refused for that.
+        self.registration.unlink(missing_ok=True)
+
+    @property
+    def child(self) -> Child:
+        if self._child is None:
+            raise LabError("the hook server was not started")
+        return self._child
+
+    def argv(self, *options: str) -> list[str]:
+        """The command line."""
+        paths = {
+            "--listen": self.socket,
+            "--admin-listen": self.admin,
+            "--nodeslo": self.nodeslo,
+            "--runtime-endpoint": self._runtime,
+            "--state-dir": self.state,
+            "--kubelet-state-dir": self._folder / "kubelet",
+            "--hooks-dir": self.registration.parent,
+            "--registration-name": NAME,
+            "--kubepods": self._kubepods,
+        }
+        said = [part for flag, value in paths.items() for part in (flag, str(value))]
+        return [str(program()), "hookserver", *said, *self._options, *options]
+
+    def start(self, *options: str) -> None:
+        """Start a process and wait until it has looked at everything that runs."""
+        self.start_unready(*options)
+        self.child.wait_listening(self.admin)
+        self.child.wait_until(self._in_step, within=20, what="the first whole round", every=0.01)
+
+    def start_unready(self, *options: str) -> None:
+        """Start a process and return at once."""
+        if not self.nodeslo.exists():
+            self.tell(node_state())
+        self._child = Child(self.argv(*options), log=self.log)
+
+    def kill(self) -> None:
+        """Without a chance to tidy up."""
+        self.child.kill()
+
+    def stop(self) -> None:
+        """As a service manager does; it must end well."""
+        code = self.child.stop()
+        if code != 0:
+            raise self.child.error(f"ended with {code} when it was told to stop")
+
+    def tell(self, document: Mapping[str, Any]) -> None:
+        """Replace the node's document in one step."""
+        new = self.nodeslo.with_suffix(".new")
+        new.write_text(json.dumps(document))
+        new.chmod(0o644)
+        new.rename(self.nodeslo)
+
+    def single(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Another process with the same paths, to its end: --once, --restore, --deregister."""
+        return subprocess.run(self.argv(*options), capture_output=True, text=True, timeout=_SINGLE, check=False)
+
+    def status(self) -> Any:
+        """What it says of itself."""
+        return ask(str(self.admin), "GET", "/v1/status")
+
+    def _in_step(self) -> bool:
+        last = self.status()["round"]
+        return last is not None and last["in_step"]
