@@ -17,7 +17,7 @@ ARGS ?=
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-demo: $(STAMP) ## three pods through the relay on a fake runtime; shows what was seen and changed
+demo: $(STAMP) ## pods of three classes, relay and hook server on a fake runtime: who gets what, why, and back
 	@$(BIN)/python -m interpose.testing.demo
 
 test: $(STAMP) ## all tests; as root also those with a real containerd, whose programs are installed if apt-get can

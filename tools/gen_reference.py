@@ -66,9 +66,9 @@ RELAY_METRICS_INTRO = """\
 Those about interceptors, taps, hook servers and the store appear when the first hook server has registered."""
 
 HOOKSERVER_METRICS_INTRO = """\
-On the admin socket of `interpose hookserver`, beside {common}, which are as above. Those about the last round appear
-after the first one.
+On the admin socket of `interpose hookserver`. Those about the last round appear after the first one.
 
+- As above: {common}.
 - `plugin` is the name of a [plugin](hook-plugins.md) that is on, `parameter` that of a value, `hook` a hook point.
 - `outcome` of a hook call: {outcomes}.
 - `outcome` of a write: `ok`, `failed`, `gone` (there is nothing to write to any more) or `skipped` (the plugin needs a

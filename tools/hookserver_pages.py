@@ -30,8 +30,8 @@ it. Each has a [page](../hooks/README.md#plugins-of-our-own) that says what it r
 
 SERVES_INTRO = """\
 What a plugin may set. **Way** is how a value gets there: *create* in the request that creates the container, *update*
-by CRI's `UpdateContainerResources` while it runs, *directly* by the hook server itself, in the kernel's files (cookies of
-core scheduling: by system calls)."""
+by CRI's `UpdateContainerResources` while it runs, *directly* by the hook server itself, in the kernel's files (cookies
+of core scheduling: by system calls)."""
 
 LEVELS: Mapping[Level, str] = {Level.QOS: "directory of a QoS class", Level.SANDBOX: "sandbox container"}
 DIRECTLY = "directly"

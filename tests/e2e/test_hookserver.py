@@ -7,54 +7,51 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 
 from interpose.testing.lab.hookserver import HookServer, node_state
 from interpose.testing.lab.pods import MEBIBYTE
-from interpose.testing.lab.qospods import Kubepods, QosPod, be_pod, ls_pod
+from interpose.testing.lab.qospods import (
+    BE,
+    BE_ASKED,
+    LS,
+    LS_ASKED,
+    RATIO,
+    SCALED,
+    Kubepods,
+    QosPod,
+    be_pod,
+    ls_pod,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from interpose.testing.lab.cri import CriClient
     from interpose.testing.lab.relay import Relay
 
 pytestmark = pytest.mark.e2e
 
-# A CPU limit of one CPU on CPUs that are 1.2 times as fast, and what batch pods get: see `be_pod`.
-SCALED = 83_334
-BE = (512, SCALED, 64 * MEBIBYTE)
-LS = (512, SCALED, 128 * MEBIBYTE)
 LIMITED_TOGETHER = {"resourceUsedThresholdWithBE": {"enable": True, "cpuSuppressPolicy": "cfsQuota"}}
 
 
 @contextmanager
-def served(
-    scratch: Path, relay: Relay, kubepods: Kubepods, *options: str, ratio: float | None = 1.2
-) -> Iterator[HookServer]:
+def served(scratch: Path, relay: Relay, kubepods: Kubepods, *options: str) -> Iterator[HookServer]:
     """A hook server that the relay asks."""
     options = ("--cpu-normalization", *options)
     server = HookServer(scratch, relay.socket, kubepods=kubepods.name, registrations=relay.hooks_dir, options=options)
-    server.tell(node_state(ratio=ratio))
+    server.tell(node_state(ratio=RATIO))
     try:
         with server:
             relay.wait_hooks(qos="connected")
             yield server
     finally:
         relay.wait_hooks(qos=None)
-
-
-def soon(server: HookServer, what: str, condition: Callable[[], bool]) -> None:
-    """It comes to be within a second on a machine with time to spare; a busy one gets three."""
-    began = time.monotonic()
-    server.child.wait_until(condition, within=3, what=what)
-    print(f"{what}: after {time.monotonic() - began:.3f} s")
 
 
 # -- creating
@@ -83,7 +80,7 @@ def test_values_are_there_for_the_first_process(
         assert (batch.values, web.values) == (BE, LS)
         assert batch.pod_values == BE
         if made:
-            assert web.pod_values == (512, 100_000, 128 * MEBIBYTE)
+            assert web.pod_values == LS_ASKED
         # Nobody writes behind the runtime's back: it knows what it runs.
         batch.client = web.client = runtime
         cpu = batch.info()["runtimeSpec"]["linux"]["resources"]["cpu"]
@@ -157,14 +154,14 @@ def test_running_pods_follow_the_document(
 
         assert quotas(SCALED, SCALED, SCALED)
         server.tell(node_state(ratio=1.5))
-        soon(server, "another ratio", lambda: quotas(66_667, 66_667, 66_667))
-        server.tell(node_state(ratio=1.5, **LIMITED_TOGETHER))
-        soon(server, "cfsQuota on", lambda: quotas(66_667, -1, -1))
-        server.tell(node_state(ratio=1.1, **LIMITED_TOGETHER))
-        soon(server, "another ratio", lambda: quotas(90_910, -1, -1))
+        server.soon("another ratio", lambda: quotas(66_667, 66_667, 66_667))
+        server.tell(node_state(LIMITED_TOGETHER, ratio=1.5))
+        server.soon("cfsQuota on", lambda: quotas(66_667, -1, -1))
+        server.tell(node_state(LIMITED_TOGETHER, ratio=1.1))
+        server.soon("another ratio", lambda: quotas(90_910, -1, -1))
         server.tell(node_state())
-        soon(server, "all off", lambda: quotas(100_000, 100_000, 100_000))
-        assert (web.values, batch.values) == ((512, 100_000, 128 * MEBIBYTE), (512, 100_000, 64 * MEBIBYTE))
+        server.soon("all off", lambda: quotas(100_000, 100_000, 100_000))
+        assert (web.values, batch.values) == (LS_ASKED, (512, 100_000, 64 * MEBIBYTE))
         assert web.status().resources.linux.cpu_quota == 100_000
 
 
@@ -191,8 +188,8 @@ def test_everything_goes_back_to_what_it_was(
 
 def assert_original(web: QosPod, batch: QosPod) -> None:
     """What a kubelet asked for, and what it wrote to the cgroups of pods."""
-    assert (web.values, web.pod_values) == ((512, 100_000, 128 * MEBIBYTE),) * 2
-    assert (batch.values, batch.pod_values) == ((2, -1, -1),) * 2
+    assert (web.values, web.pod_values) == (LS_ASKED,) * 2
+    assert (batch.values, batch.pod_values) == (BE_ASKED,) * 2
 
 
 @pytest.mark.parametrize(("batch_resource", "shares"), [(False, 2), (True, 512)], ids=["alone", "with batch resources"])
@@ -209,8 +206,8 @@ def test_idle_stands_in_for_group_identity(
         be_pod(kubelet, kubepods, "before") as before,
     ):
         assert before.pod_has("cpu.idle") == 0
-        server.tell(node_state(**on))
-        soon(server, "idle", lambda: before.pod_has("cpu.idle") == 1)
+        server.tell(node_state(on))
+        server.soon("idle", lambda: before.pod_has("cpu.idle") == 1)
         with be_pod(kubelet, kubepods, "after") as after:
             for pod in (before, after):
                 assert (pod.pod_has("cpu.idle"), pod.has("cpu.idle")) == (1, 0)
@@ -221,8 +218,8 @@ def test_idle_stands_in_for_group_identity(
                 assert kubepods.file(kubepods.name + directory, "cpu.idle").read_text() == "0\n"
             server.tell(node_state())
             for pod in (before, after):
-                soon(server, "not idle", lambda pod=pod: pod.pod_has("cpu.idle") == 0)  # type: ignore[misc]
-                soon(server, "shares", lambda pod=pod: pod.pod_has("cpu.shares") == shares)  # type: ignore[misc]
+                server.soon("not idle", lambda pod=pod: pod.pod_has("cpu.idle") == 0)  # type: ignore[misc]
+                server.soon("shares", lambda pod=pod: pod.pod_has("cpu.shares") == shares)  # type: ignore[misc]
 
 
 # -- registration and single rounds
@@ -269,9 +266,9 @@ def test_pods_start_without_it_under_ignore(
     with served(scratch, hooked_relay, kubepods, "--mode", "proxy") as server:
         server.kill()
         with be_pod(kubelet, kubepods) as batch:
-            assert (batch.values, batch.pod_values) == ((2, -1, -1),) * 2
+            assert (batch.values, batch.pod_values) == (BE_ASKED,) * 2
             server.start()
-            soon(server, "pods made meanwhile", lambda: batch.values == BE and batch.pod_values == BE)
+            server.soon("pods made meanwhile", lambda: batch.values == BE and batch.pod_values == BE)
             server.stop()
             assert not server.registration.exists()
             assert batch.values == BE

@@ -5,17 +5,14 @@ Nobody asks it: pods are created straight on the runtime, and it puts values rig
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from interpose.testing.lab.hookserver import HookServer, node_state
-from interpose.testing.lab.pods import MEBIBYTE
-from interpose.testing.lab.qospods import Kubepods, be_pod, ls_pod
+from interpose.testing.lab.qospods import BE, BE_ASKED, LS, LS_ASKED, RATIO, SCALED, Kubepods, be_pod, ls_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from interpose.testing.lab.containerd import Containerd
@@ -23,9 +20,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-SCALED = 83_334
-BE = (512, SCALED, 64 * MEBIBYTE)
-LS = (512, SCALED, 128 * MEBIBYTE)
 # So far apart that only what happens can have led to a round, or close enough to see one soon.
 EVENTS_ONLY = ("--reconcile-interval", "60s")
 OFTEN = ("--reconcile-interval", "500ms")
@@ -35,15 +29,8 @@ def standalone(scratch: Path, containerd: Containerd, kubepods: Kubepods, *optio
     """A hook server that watches the runtime, on a node with fast CPUs."""
     options = ("--mode", "standalone", "--cpu-normalization", *options)
     server = HookServer(scratch, containerd.socket, kubepods=kubepods.name, options=options)
-    server.tell(node_state(ratio=1.2))
+    server.tell(node_state(ratio=RATIO))
     return server
-
-
-def soon(server: HookServer, what: str, condition: Callable[[], bool]) -> None:
-    """It comes to be within a second on a machine with time to spare; a busy one gets three."""
-    began = time.monotonic()
-    server.child.wait_until(condition, within=3, what=what)
-    print(f"{what}: after {time.monotonic() - began:.3f} s")
 
 
 @pytest.mark.parametrize("made", [True, False], ids=["cgroup made before", "cgroup made by the runtime"])
@@ -56,16 +43,16 @@ def test_new_pods_are_put_right_at_once(
         be_pod(runtime, kubepods, made=made) as batch,
         ls_pod(runtime, kubepods, made=made) as web,
     ):
-        soon(server, "values of new pods", lambda: (batch.values, batch.pod_values, web.values) == (BE, BE, LS))
+        server.soon("values of new pods", lambda: (batch.values, batch.pod_values, web.values) == (BE, BE, LS))
         assert web.pod_values[:2] == ((512, 100_000) if made else (1024, -1))
         # Through the runtime: it knows what it runs, and a later update does not undo it.
         assert batch.info()["runtimeSpec"]["linux"]["resources"]["cpu"]["quota"] == SCALED
         assert web.status().resources.linux.cpu_quota == SCALED
         server.stop()
         server.start("--no-cpu-normalization", "--no-batch-resource", "--no-cpuset")
-        assert web.values == (512, 100_000, 128 * MEBIBYTE)
-        assert batch.values == (2, -1, -1)
-        assert batch.pod_values == ((2, -1, -1) if made else (1024, -1, -1))
+        assert web.values == LS_ASKED
+        assert batch.values == BE_ASKED
+        assert batch.pod_values == (BE_ASKED if made else (1024, -1, -1))
         assert server.status()["journal_entries"] == 0
 
 
@@ -95,13 +82,13 @@ def test_running_pods_follow_the_document(
         def quotas(*expected: int) -> bool:
             return (web.cpu[1], batch.cpu[1], batch.pod_has("cpu.cfs_quota_us")) == expected
 
-        soon(server, "values of new pods", lambda: quotas(SCALED, SCALED, SCALED))
-        server.tell(node_state(ratio=1.5, **together))
-        soon(server, "cfsQuota on", lambda: quotas(66_667, -1, -1))
+        server.soon("values of new pods", lambda: quotas(SCALED, SCALED, SCALED))
+        server.tell(node_state(together, ratio=1.5))
+        server.soon("cfsQuota on", lambda: quotas(66_667, -1, -1))
         server.tell(node_state(ratio=1.5))
-        soon(server, "cfsQuota off", lambda: quotas(66_667, 66_667, 66_667))
+        server.soon("cfsQuota off", lambda: quotas(66_667, 66_667, 66_667))
         server.tell(node_state())
-        soon(server, "all off", lambda: quotas(100_000, 100_000, 100_000))
+        server.soon("all off", lambda: quotas(100_000, 100_000, 100_000))
 
 
 def test_what_others_change_is_put_right(
@@ -113,12 +100,12 @@ def test_what_others_change_is_put_right(
         be_pod(runtime, kubepods) as batch,
         ls_pod(runtime, kubepods) as web,
     ):
-        soon(server, "values of new pods", lambda: (batch.values, batch.pod_values, web.values) == (BE, BE, LS))
+        server.soon("values of new pods", lambda: (batch.values, batch.pod_values, web.values) == (BE, BE, LS))
         batch.write("cpu.shares", 99)
         web.write("cpu.cfs_quota_us", 70_000)
-        soon(server, "containers repaired", lambda: (batch.values, web.values) == (BE, LS))
+        server.soon("containers repaired", lambda: (batch.values, web.values) == (BE, LS))
         batch.write_pod("cpu.cfs_quota_us", -1)
-        soon(server, "pod repaired", lambda: batch.pod_values == BE)
+        server.soon("pod repaired", lambda: batch.pod_values == BE)
         assert web.info()["runtimeSpec"]["linux"]["resources"]["cpu"]["quota"] == SCALED
 
 
@@ -130,13 +117,13 @@ def test_an_update_of_somebody_else_is_what_is_asked_for(
         standalone(scratch, containerd, kubepods, *OFTEN) as server,
         ls_pod(runtime, kubepods) as web,
     ):
-        soon(server, "values of new pods", lambda: web.values == LS)
+        server.soon("values of new pods", lambda: web.values == LS)
         web.update(cpu_quota=60_000, cpu_period=100_000)
-        soon(server, "new quota", lambda: web.cpu == (512, 50_000))
+        server.soon("new quota", lambda: web.cpu == (512, 50_000))
         for shares in (600, 700, 800):
             web.update(cpu_shares=shares)
             assert web.cpu == (shares, 50_000)
         server.tell(node_state(ratio=1.5))
-        soon(server, "another ratio", lambda: web.cpu == (800, 40_000))
+        server.soon("another ratio", lambda: web.cpu == (800, 40_000))
         server.tell(node_state())
-        soon(server, "all off", lambda: web.cpu == (800, 60_000))
+        server.soon("all off", lambda: web.cpu == (800, 60_000))

@@ -15,8 +15,10 @@ import pytest
 import uvloop
 
 from interpose.testing.grpcpeer import grpc_channel
+from interpose.testing.hooknode import write_cpus
 from interpose.testing.hookserver import FakeHookServer, serve_hooks
 from interpose.testing.hookstack import HookStack, hook_stack
+from interpose.testing.lab.hookserver import HookServer
 from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import Relay
 from interpose.testing.stack import Stack
@@ -102,6 +104,46 @@ def start_runtime(runtime_path: Path, spawn: Callable[..., Child]) -> Callable[.
     return start
 
 
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder of this test alone for many small files: in memory, where that can be had."""
+    shared = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="ip-", dir=shared if os.access(shared, os.W_OK) else None))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def fake_node(memory: Path, runtime_path: Path, spawn: Callable[..., Child]) -> Callable[..., Path]:
+    """Starts a fake node in a process of its own and waits until all pods are there; returns its cgroup root."""
+
+    def start(*, pods: int = 3, version: str = "v1") -> Path:
+        write_cpus(memory / "sys", ["0-31", "32-63"])
+        child = spawn(
+            *(sys.executable, "-m", "interpose.testing.fakenode", "--socket", runtime_path, "--pods", pods),
+            *("--cgroups", memory / "cgroup", "--proc", memory / "proc", "--version", version),
+        )
+        child.wait_listening(runtime_path)
+        return memory / "cgroup"
+
+    return start
+
+
+@pytest.fixture
+def hookserver(scratch: Path, memory: Path, runtime_path: Path) -> Iterator[Callable[..., HookServer]]:
+    """Our hook server for the fake node, not started yet; whatever is started is stopped."""
+    with ExitStack() as stack:
+
+        def make(*options: str, folder: Path = scratch) -> HookServer:
+            places = {"--cgroup-root": "cgroup", "--proc-root": "proc", "--sys-root": "sys"}
+            said = [part for flag, name in places.items() for part in (flag, str(memory / name))]
+            server = HookServer(folder, runtime_path, kubepods="kubepods", options=(*said, *options))
+            stack.push(server)
+            return server
+
+        yield make
+
+
 class _UnixHttp(http.client.HTTPConnection):
     def __init__(self, path: Path) -> None:
         super().__init__("localhost", timeout=10)
@@ -115,10 +157,10 @@ class _UnixHttp(http.client.HTTPConnection):
 
 @pytest.fixture
 def admin(scratch: Path) -> Callable[..., tuple[int, str]]:
-    """Asks the admin socket: status and text."""
+    """Asks an admin socket, the relay's unless another is named: status and text."""
 
-    def ask(path: str, method: str = "GET", body: str | None = None) -> tuple[int, str]:
-        connection = _UnixHttp(scratch / "admin.sock")
+    def ask(path: str, method: str = "GET", body: str | None = None, at: str = "admin.sock") -> tuple[int, str]:
+        connection = _UnixHttp(scratch / at)
         try:
             connection.request(method, path, body)
             response = connection.getresponse()

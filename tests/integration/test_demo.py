@@ -1,25 +1,60 @@
 """The demo as a person runs it."""
 
+import os
+import shutil
 import subprocess
 import sys
 
+import pytest
 
-def test_the_demo_shows_calls_and_changes() -> None:
-    """`python -m interpose.testing.demo` ends well and shows what passed, who changed what and the metrics."""
+from interpose.model.cgroup import Level, Parameter
+from interpose.testing import demo
+from interpose.testing.demoreport import GIVEN, Spot
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_demo_shows_values_reasons_and_that_all_comes_back(columns: int) -> None:
+    """It ends well, stays within the width of the terminal, and says who wants what and why."""
     done = subprocess.run(
-        [sys.executable, "-m", "interpose.testing.demo"], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-m", "interpose.testing.demo"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "COLUMNS": str(columns)},
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
-    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    assert "7 zone config.linux.resources.cpu_shares 1024 -> 2" in lines
-    assert "3 policy config.linux.resources.cpuset_cpus (none) -> 2-3" in lines
-    assert "reports 2 shares, CPUs 0-1 1024 shares, any CPU" in lines
-    assert any(line.startswith("1 Version OK") and line.endswith("passed untouched") for line in lines)
-    assert any(line.startswith("zone connected") for line in lines)
-    assert (
-        'interpose_cri_requests_total{code="OK",method="CreateContainer",service="runtime.v1.RuntimeService"} 3.0'
-        in lines
-    )
-    assert "WRONG" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= columns
+    text = " ".join(done.stdout.split())
+    started, _, rest = text.partition("2. nodeslo.yaml is edited")
+    changed, _, restored = rest.partition("3. The hook server stops")
+    assert "cpu.shares pod, container 2 -> 1536 BatchResource: CPU request 1500m in annotation" in started
+    assert "cpuset.cpus container any -> 0-1,4-7 CPUSetAllocator: LS: all LS share pools" in started
+    assert "cpu.bvt_warp_ns pod 2 -> 1 GroupIdentity: LS: lsClass.cpuQOS.groupIdentity 1" in changed
+    assert "cpu.cfs_quota_us pod, container 150000 -> unlimited BatchResource: cpuSuppressPolicy cfsQuota" in changed
+    assert "reports cpu.shares pod, container 1536 -> 2" in restored
+    assert "WRONG" not in text
+
+
+def test_a_value_that_is_not_as_promised_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named, and the exit code says so."""
+    monkeypatch.setattr(demo, "GIVEN", {**GIVEN, Spot("web", Level.POD, Parameter.CPU_BVT): 0})
+
+    assert demo.main() == 1
+    text = capsys.readouterr().out
+    assert "WRONG: started: cpu.bvt_warp_ns of pod web is 2, not 0\n" in text
+    assert text.endswith("Something is wrong, see above.\n")
+
+
+def test_a_program_that_does_not_start_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its last words are shown."""
+    monkeypatch.setattr(demo, "program", lambda: shutil.which("false"))
+
+    assert demo.main() == 1
+    assert "ended with 1" in capsys.readouterr().out

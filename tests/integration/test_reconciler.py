@@ -24,7 +24,6 @@ from interpose.runtimehooks.plugin import NodeInputs, Plugin
 from interpose.runtimehooks.plugins.batch_resource import BatchResource, BatchRule
 from interpose.runtimehooks.podspec import EXTENDED_RESOURCES, MANAGED, OOM_SCORE
 from interpose.testing import pods
-from interpose.testing.eventually import eventually
 from interpose.testing.fakestate import Sandbox
 from interpose.testing.hooknode import HookNode, hook_node
 from interpose.testing.qospods import GIB, be_pod, ls_pod, lsr_pod
@@ -153,7 +152,7 @@ async def test_group_identity_of_pods_and_directories(start: Start) -> None:
         assert [node.of_pod(pod, BVT) for pod in made] == [2, 2, -1]
         classes = [node.node.layout.qos_directory(qos) for qos in KubeQos]
         assert [node.node.tree.read(one, BVT) for one in classes] == [0, 2, -1]
-        assert node.kernel.read(f"{node.kernel.proc}/sys/kernel/sched_group_identity_enabled") == "1\n"
+        assert node.kernel.read(f"{node.kernel.proc}/sys/kernel/sched_group_identity_enabled").strip() == "1"
 
 
 async def test_cpus_by_class(hooked: HookNode) -> None:
@@ -426,7 +425,7 @@ async def test_plugin_that_fails_for_one_pod(start: Start) -> None:
         assert [(one.target.name, one.failure.plugin) for one in done.desire.troubles] == [
             ("default/broken", "GroupIdentity")
         ]
-        assert "found 3" in done.desire.troubles[0].failure.text
+        assert "found '3'" in done.desire.troubles[0].failure.text
         assert (node.of_pod(broken, BVT), node.of_pod(fine, BVT)) == (2, 2)
         assert {node.of_container(pod, CPUS) for pod in (broken, fine)} == {"0-1,4-7"}
         node.slo(identity=False)
@@ -513,7 +512,6 @@ async def test_plugin_that_hangs_is_left_out(start: Start) -> None:
     async with start(plugins=[plugin, BatchResource()], timeout=0.2) as node:
         slow, batch_pod = ls_pod(node.node, "slow"), be_pod(node.node, "be")
         await node.round()
-        assert node.of_pod(slow, SHARES) == node.of_pod(ls_pod(node.node, "x"), SHARES) or node.of_pod(slow, SHARES)
         had = cpu_and_memory(node, node.node.pod_directory(slow))
         assert had[0] == as_files(node, 4096, 0, 0)[0]
         plugin.hangs, plugin.version = True, 2

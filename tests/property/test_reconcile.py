@@ -57,6 +57,7 @@ LS_PODS = st.fixed_dictionaries(
 )
 # Disjoint for most, and never all CPUs: somebody has to be able to share.
 LSR_PODS = st.fixed_dictionaries({"cpuset": st.sampled_from(["2-3", "0", "4-5", "1,6"])})
+AMOUNTS: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {"be": BATCH_PODS, "ls": LS_PODS, "lsr": LSR_PODS}
 UNMANAGED = {"interpose/managed": "false"}
 
 
@@ -64,7 +65,7 @@ UNMANAGED = {"interpose/managed": "false"}
 def pods(draw: st.DrawFn) -> Pod:
     """A pod of any kind; some want to be left alone."""
     kind = draw(st.sampled_from(list(KINDS)))
-    more = draw({"be": BATCH_PODS, "ls": LS_PODS, "lsr": LSR_PODS}[kind])
+    more: dict[str, Any] = draw(AMOUNTS[kind])
     return Pod(kind=kind, more={**more, "labels": draw(st.sampled_from([{}, {}, {}, UNMANAGED]))})
 
 

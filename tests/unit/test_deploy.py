@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.document import read_document
 from interpose.config.endpoint import parse_endpoint
 from interpose.config.hookserver import HOOKSERVER
 from interpose.config.hookserver_settings import HookServerSettings
@@ -16,11 +15,8 @@ from interpose.config.load import load
 from interpose.config.schema import Schema
 from interpose.config.settings import ProcessSettings, RelaySettings
 from interpose.config.table import RELAY
-from interpose.runtimehooks.nodedocument import NodeDocument, parse_node_document
-from interpose.runtimehooks.nodeslo import NodeSLO
 
-ROOT = Path(__file__).parents[2]
-DEPLOY = ROOT / "deploy"
+DEPLOY = Path(__file__).parents[2] / "deploy"
 PROGRAM = "/opt/interpose/bin/interpose"
 UNITS = ("interpose-relay.service", "interpose-relay.socket", "interpose-hookserver.service")
 SERVICES = ("interpose-relay.service", "interpose-hookserver.service")
@@ -128,36 +124,6 @@ def test_the_services_can_share_their_directory() -> None:
 
         assert service["RuntimeDirectory"] == "interpose"
         assert service["RuntimeDirectoryPreserve"] == "yes"
-
-
-def sample(name: str) -> NodeDocument:
-    """A document of samples/nodeslo."""
-    path = str(ROOT / "samples" / "nodeslo" / name)
-    return parse_node_document(read_document(path), path)
-
-
-def test_the_sample_policy_switches_everything_on() -> None:
-    """colocation.yaml enables all classes and has a host application."""
-    slo = sample("colocation.yaml").slo
-
-    assert slo is not None
-    assert (slo.lsr.enable, slo.ls.enable, slo.be.enable, slo.suppress_enabled) == (True, True, True, True)
-    assert [one.directory for one in slo.host_applications] == ["host-latency-sensitive/nginx"]
-
-
-def test_the_sample_of_nothing_is_neutral() -> None:
-    """off.yaml is as good as an empty policy."""
-    assert sample("off.yaml").slo == NodeSLO()
-
-
-def test_the_sample_state_has_every_part() -> None:
-    """node-state.json has policy, node and topology."""
-    state = sample("node-state.json")
-
-    assert state.slo is not None
-    assert (state.slo.ls.enable, state.slo.be.group_identity, state.name) == (True, -1, "node-1")
-    assert state.annotations["node.koordinator.sh/cpu-normalization-ratio"] == "1.20"
-    assert "kubelet.koordinator.sh/cpu-manager-policy" in state.topology_annotations
 
 
 def test_the_socket_unit_listens_where_the_kubelet_connects() -> None:

@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import signal
+import time
 from functools import partial
 
 import uvloop
@@ -24,12 +25,11 @@ from interpose.host.peers import peer_credentials
 from interpose.host.sockets import bind_unix
 from interpose.host.systemd import Notifier
 from interpose.instrumentation.logging import LogControl, setup
-from interpose.model.cgroup import KubeQos
 from interpose.rpc.listener import Admission
 from interpose.rpc.server import LocalServer
 from interpose.runtimehooks.effects import ProxyEffects
+from interpose.runtimehooks.newcomers import Newcomers
 from interpose.runtimehooks.proxyserver import ProxyServer
-from interpose.runtimehooks.reconciler import Round
 from interpose.runtimehooks.registrar import Registrar
 from interpose.runtimehooks.rounds import Rounds
 
@@ -42,6 +42,7 @@ DOCUMENT = "NodeSLO"
 CGROUPS = "cgroups"
 RUNTIME = "runtime"
 POOLS = "CPU pools"
+NEWCOMERS = "newcomers"
 
 
 def run(settings: HookServerSettings) -> int:
@@ -145,6 +146,7 @@ class Daemon:
         self.registrar = _registrar(settings, served)
         self._rounds = Rounds(self._round, settings.reconcile.interval if settings.reconciles else _HOUSEKEEPING)
         self._watch: CgroupWatch | None = None
+        self._newcomers: Newcomers | None = None
         self._views = HookServerViews(settings, self, log)
         self._ticker: asyncio.TimerHandle | None = None
 
@@ -168,6 +170,7 @@ class Daemon:
             parts.node_file.start()
         if settings.reconciles:
             self._watch = CgroupWatch(parts.tree.watch_root, partial(self._rounds.soon, CGROUPS))
+            self._newcomers = Newcomers(parts.tree, self._watch, now=time.monotonic)
         if self._admin_socket is not None:
             self._views.start(self._admin_socket)
         self._rounds.start()
@@ -225,16 +228,11 @@ class Daemon:
         done = await parts.reconciler.round(reason, act=acts)
         if not acts and parts.reconciler.rule_changes != changes:
             done = await parts.reconciler.round(reason)
-        if self._watch is not None:
-            self._watch.follow(_followed(done, self))
+        if self._newcomers is not None:
+            layout = parts.reconciler.surroundings.layout
+            pause = await self._newcomers.after(done.subjects, layout, changed=done.written > 0)
+            if pause is not None:
+                self._rounds.later(NEWCOMERS, pause)
         if done.listed:
             uids = {one.pod.uid for one in done.subjects}
             await asyncio.to_thread(parts.resctrl.sweep, uids)
-
-
-def _followed(done: Round, daemon: Daemon) -> list[str]:
-    """Directories in which pods and containers appear."""
-    layout = daemon.parts.reconciler.surroundings.layout
-    above = [""] if layout is None else [layout.qos_directory(qos) for qos in KubeQos]
-    pods = [one.target.directory for one in done.subjects if one.target is not None]
-    return [*above, *pods, *{place.rpartition("/")[0] for place in pods}]

@@ -46,7 +46,7 @@ class Outcome:
 
     step: Step
     ok: bool
-    error: str = ""
+    error: str = ""  # also empty if the target is gone, which is normal
     drifted: bool = False  # it had been as wanted, and somebody else changed it
 
 
@@ -176,7 +176,7 @@ class Applier:
         except Exception as error:  # a mistake of an actuator costs this value only
             if action_of(error) is Action.GONE:
                 self._count(parameter, "gone")
-                return Outcome(step=step, ok=False, error=text_of(error), drifted=drifted)
+                return Outcome(step=step, ok=False, drifted=drifted)
             return self._refused(step, _explained(parameter, error), drifted=drifted)
         outcome = self._done(step, drifted=drifted)
         if item.action is Action.RESTORE and value == item.final:

@@ -24,7 +24,7 @@ from interpose.runtimehooks.plugin import AnyPlugin
 from interpose.runtimehooks.podspec import RESOURCE_STATUS
 from interpose.runtimehooks.rules import Rules
 from interpose.runtimehooks.runner import Runner
-from interpose.runtimehooks.wants import Target, Want
+from interpose.runtimehooks.wants import Target
 from interpose.store.sync import Synchronizer
 
 _NOBODY = "nobody wants it any more"
@@ -101,7 +101,7 @@ class ProxyEffects:
         forgotten = {
             parameter: (entry.plugin, Wish(NEUTRAL[parameter], _NOBODY))
             for parameter, entry in entries.items()
-            if parameter in NEUTRAL and parameter not in verdict.wishes
+            if parameter in NEUTRAL and parameter not in verdict.wishes and entry.plugin not in _failed(verdict)
             if cri_value(container.requested, parameter) is None
         }
         # The record is looked at again when the runtime has done it.
@@ -142,19 +142,27 @@ class ProxyEffects:
     def _write_pod(self, pod: Pod, verdict: Verdict) -> None:
         directory, _ = self._inventory.look(pod.cgroup_parent)
         if directory:
-            self._write(wants_of(pod_target(pod, directory), verdict))
+            self._write([(pod_target(pod, directory), verdict)])
 
     def _write_started(self, pod: Pod, container: Container, of_pod: Verdict, of_container: Verdict) -> None:
         directory, children = self._inventory.look(container.cgroup_parent or pod.cgroup_parent)
         child = find_child(children, container.id) if directory else None
         if child is not None:
             target = _container_target(pod, container, f"{directory}/{child}")
-            self._write([*wants_of(pod_target(pod, directory), of_pod), *wants_of(target, of_container)])
+            self._write([(pod_target(pod, directory), of_pod), (target, of_container)])
 
-    def _write(self, wants: Sequence[Want]) -> None:
-        items = self._applier.survey(wants, [], whole=False)
+    def _write(self, judged: Sequence[tuple[Target, Verdict]]) -> None:
+        wants = [want for target, verdict in judged for want in wants_of(target, verdict)]
+        unsure = {(target.level, target.key, plugin) for target, verdict in judged for plugin in _failed(verdict)}
+        items = self._applier.survey(wants, [], whole=False, unsure=unsure)
         steps = ordered(one for one in items if route_of(one) is Route.FILE)
         self._applier.carry_out(steps)
+
+
+def _failed(verdict: Verdict) -> set[str]:
+    """Plugins whose values stay, for nobody knows what they want; what has no plugin's name may be one's of them."""
+    failed = {one.plugin for one in verdict.failures}
+    return failed | {""} if failed else failed
 
 
 def pod_target(pod: Pod, directory: str) -> Target:

@@ -94,7 +94,7 @@ class Inventory:
         for parameter, pair in read_note(record.annotations.get(ANNOTATION, "")).items():
             if parameter not in entries and in_force(record, parameter, pair):
                 notes[parameter] = pair
-                self._journal.note(target, parameter, found=pair.asked, written=pair.given, plugin="")
+                self._journal.note(target, parameter, found=pair.asked, written=pair.given, plugin=pair.plugin)
         for parameter, entry in entries.items():
             if parameter in CRI_FIELDS:
                 pair = Given(entry.found, entry.written, entry.before)

@@ -195,7 +195,8 @@ def answer(point: HookPoint, request: Any, verdict: Verdict) -> Answer:
             response.clear.append(path)
     if carried.creates:
         _write_envs(request, verdict, response, changed, failures)
-        if note := note_of(_resources(asked), values):
+        plugins = {parameter: plugin for parameter, (plugin, _) in verdict.wishes.items()}
+        if note := note_of(_resources(asked), values, plugins):
             response.container_annotations[ANNOTATION] = note
     return Answer(response, tuple(changed), tuple(failures))
 

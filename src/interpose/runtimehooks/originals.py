@@ -1,8 +1,8 @@
 """What a container was asked to have, where we gave it something else: how that is known later.
 
-Two notes tell it. The create request carries an annotation of ours with [asked, given] of each field we changed: it
-lives as long as the container. What we change in a running container is in the journal. Either counts while the
-container has what was given; once it has something else, somebody asked for that since, and that is the original.
+Two notes tell it. The create request carries an annotation of ours with [asked, given, by whom] of each field we
+changed: it lives as long as the container. What we change in a running container is in the journal. Either counts while
+the container has what was given; once it has something else, somebody asked for that since, and that is the original.
 Nothing here fails: a note that is damaged, or that a stranger wrote, is as good as none.
 """
 
@@ -40,12 +40,20 @@ class Given(NamedTuple):
     asked: Value | None
     given: Value
     before: Value | None = None
+    plugin: str = ""
 
 
-def note_of(asked: LinuxResources, wanted: Mapping[Parameter, Value]) -> str:
-    """The annotation for a container that is created with other values than asked for; empty if there are none."""
+def note_of(asked: LinuxResources, wanted: Mapping[Parameter, Value], plugins: Mapping[Parameter, str]) -> str:
+    """The annotation for a container that is created with other values than asked for; empty if there are none.
+
+    With each the plugin that wants it: as long as that one cannot say what it wants, its value stays.
+    """
     changed = {
-        CREATE_FIELDS[parameter]: [getattr(asked, CREATE_FIELDS[parameter]), to_cri(parameter, value)]
+        CREATE_FIELDS[parameter]: [
+            getattr(asked, CREATE_FIELDS[parameter]),
+            to_cri(parameter, value),
+            plugins.get(parameter, ""),
+        ]
         for parameter, value in wanted.items()
         if parameter in CREATE_FIELDS and to_cri(parameter, value) != getattr(asked, CREATE_FIELDS[parameter])
     }
@@ -84,13 +92,16 @@ def as_asked(container: Container, notes: Mapping[Parameter, Given]) -> Containe
 
 
 def _pair(parameter: Parameter, raw: object) -> Given | None:
-    if not isinstance(raw, list) or len(raw) != 2:
+    if not isinstance(raw, list) or len(raw) not in (2, 3):
+        return None
+    values, plugin = raw[:2], raw[2] if len(raw) == 3 else ""
+    if not isinstance(plugin, str):
         return None
     kind = str if parameter in (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS) else int
-    if not all(type(one) is kind and (kind is str or one in _INT64) for one in raw):
+    if not all(type(one) is kind and (kind is str or one in _INT64) for one in values):
         return None
-    asked, given = (cri_value(replace(_NOTHING, **{CREATE_FIELDS[parameter]: one}), parameter) for one in raw)
-    return Given(asked, CLEAR if given is None else given)
+    asked, given = (cri_value(replace(_NOTHING, **{CREATE_FIELDS[parameter]: one}), parameter) for one in values)
+    return Given(asked, CLEAR if given is None else given, plugin=plugin)
 
 
 _NOTHING: Final = LinuxResources()

@@ -147,7 +147,15 @@ class Reconciler:
         known = _known(done.subjects)
         done.wanted = len(wants)
         # What a plugin wanted before it failed stays until it says something else.
-        unsure = {(one.target.level, one.target.key, one.failure.plugin) for one in done.desire.troubles}
+        # Of what a container was created with nobody knows which plugin it was.
+        unsure = {
+            (one.target.level, one.target.key, plugin)
+            for one in done.desire.troubles
+            for plugin in (one.failure.plugin, "")
+        }
+        # So does what one gave that has no rule yet, because of inputs that cannot be used.
+        if ruleless := self.rules.problems.keys() - self.rules.by_plugin.keys():
+            unsure |= {(target.level, target.key, plugin) for target in live for plugin in (*ruleless, "")}
 
         def survey() -> list[Item]:
             return self._applier.survey(wants, live, known=known, detail=detail, unsure=unsure, whole=done.listed)
@@ -215,7 +223,8 @@ class Reconciler:
                 for outcome in await asyncio.to_thread(self._applier.carry_out, batch.steps):
                     done.written += outcome.ok
                     if not outcome.ok and outcome.error:
-                        done.errors.append(f"{outcome.step.item.target.name}: {outcome.error}")
+                        item = outcome.step.item
+                        done.errors.append(f"{item.target.name}: {item.parameter}: {outcome.error}")
         if done.written or done.errors:
             kv = {"reason": done.reason, "written": done.written, "failed": len(done.errors)}
             _log.info("Values were put right", extra={"kv": kv})

@@ -11,9 +11,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from interpose.model.cgroup import CLEAR, Level, Parameter, Special, Value, kube_qos_of
+from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Special, Value, kube_qos_of
 from interpose.model.qos import QosClass
-from interpose.runtimehooks.planning import Action, Item
+from interpose.runtimehooks.planning import BOUNDED, Action, Item
 from interpose.runtimehooks.wants import Target
 
 WIDTH: Final = 100
@@ -66,8 +66,8 @@ class _Shown(NamedTuple):
 _ACTIONS: Final[Mapping[Action, _Shown]] = MappingProxyType(
     {
         Action.KEEP: _Shown("ok", _Style.GREEN, "as wanted", always=True),
-        Action.SET: _Shown("set", _Style.YELLOW, "would change", always=True),
-        Action.RESTORE: _Shown("restore", _Style.CYAN, "would be restored", always=True),
+        Action.SET: _Shown("set", _Style.YELLOW, "to change", always=True),
+        Action.RESTORE: _Shown("restore", _Style.CYAN, "to restore", always=True),
         Action.UNSUPPORTED: _Shown("unsupported", _Style.FAINT, "unsupported", always=True),
         Action.HELD: _Shown("held", _Style.RED, "held back"),
         Action.GONE: _Shown("gone", _Style.FAINT, "gone"),
@@ -297,7 +297,8 @@ def value_text(parameter: Parameter, value: Value | None) -> str:
     if value is None:
         return "-"
     if isinstance(value, Special):
-        return "cleared" if value is CLEAR else str(value)
+        # A limit that is cleared is none.
+        return "cleared" if value is CLEAR and parameter not in BOUNDED else str(UNLIMITED)
     if isinstance(value, int):
         return _bytes(value) if parameter is Parameter.MEMORY_LIMIT else str(value)
     return _printable(value) or "empty"

@@ -24,6 +24,7 @@ class Rounds:
         self._reasons: dict[str, None] = {}
         self._wake = asyncio.Event()
         self._tasks = TaskBag()
+        self._timer: asyncio.TimerHandle | None = None
         self.failed = 0
 
     def start(self) -> None:
@@ -36,8 +37,16 @@ class Rounds:
         self._reasons[reason] = None
         self._wake.set()
 
+    def later(self, reason: str, pause: float) -> None:
+        """Something is to be looked at in a while. The last word counts: it takes the place of one said before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(pause, self.soon, reason)
+
     async def close(self) -> None:
         """No more of them; one that is under way is cut off."""
+        if self._timer is not None:
+            self._timer.cancel()
         await self._tasks.cancel()
 
     async def _run(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from interpose.model.cgroup import CLEAR, CRI_FIELDS, Level, Parameter, Value, cri_value, to_cri
 from interpose.model.pod import Container
-from interpose.model.resources import NO_RESOURCES, LinuxResources
+from interpose.model.resources import NO_RESOURCES
 from interpose.rpc.status import Code, RpcError
 from interpose.runtimehooks.journal import Journal
 from interpose.runtimehooks.originals import NEUTRAL, Given, in_force
@@ -98,10 +98,12 @@ class Updates:
         return None
 
     async def _directly(self, update: Update) -> None:
+        wanted = self._wanted(update)
         for parameter, value in update.values.items():
             if value is not None:
-                self._note(update, parameter, value)
-        resources = self._wanted(update)
+                self._note(update, parameter, wanted[parameter])
+        values: dict[str, Any] = {CRI_FIELDS[one]: to_cri(one, value) for one, value in wanted.items()}
+        resources = replace(NO_RESOURCES, **values)
         await self._call("UpdateContainerResources", convert.update_resources(update.target.key, resources))
         if (record := self._store.containers.get(update.target.key)) is not None:
             has = record.resources.overlay(resources)
@@ -147,16 +149,15 @@ class Updates:
         plugin = update.plugins.get(parameter, "")
         self._journal.note(target, parameter, found=found, written=value, plugin=plugin, before=before)
 
-    def _wanted(self, update: Update) -> LinuxResources:
-        values: dict[str, Any] = {}
+    def _wanted(self, update: Update) -> dict[Parameter, Value]:
+        """What is sent. A set cannot be cleared, so it gets everything; that is what counts as ours then."""
+        values: dict[Parameter, Value] = {}
         for parameter, value in update.values.items():
             wanted = value if value is not None else _original(update.member, parameter) or NEUTRAL[parameter]
             if wanted is CLEAR:
-                parent = update.target.directory.rpartition("/")[0]
-                values[CRI_FIELDS[parameter]] = self._allowed(parameter, parent)
-            else:
-                values[CRI_FIELDS[parameter]] = to_cri(parameter, wanted)
-        return replace(NO_RESOURCES, **values)
+                wanted = self._allowed(parameter, update.target.directory.rpartition("/")[0]) or CLEAR
+            values[parameter] = wanted
+        return values
 
 
 def _original(container: Container, parameter: Parameter) -> Value | None:

@@ -1,58 +1,77 @@
-"""`python -m interpose.testing.demo`: three pods live and die behind the relay, and the terminal shows what happened.
+"""`python -m interpose.testing.demo`: pods of three classes on a node with relay and hook server, before your eyes.
 
-Everything is real but the runtime: sockets, HTTP/2, the relay, a hook server that registers with a file and is asked by
-the dispatcher, a policy after it, and a tap. What is printed is also checked against what the runtime got; exit code 1
-if anything differs.
+Both programs are the real ones, as processes; only the runtime is a fake, with cgroups in files of a scratch folder, so
+that neither root nor containers are needed. Everything shown was read from these files and is held against a table of
+what must be there; exit code 1 if anything differs.
 """
 
 import asyncio
+import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import uvloop
 from google.protobuf.message import Message
 
+from interpose import __version__
 from interpose.api import cri_pb2 as cri
-from interpose.cli.hooks_text import list_text
-from interpose.cli.relay_interceptors import Interceptors
-from interpose.config.settings import HookSettings, RelaySettings
-from interpose.dispatcher.registrations import Registrations
+from interpose.cli.admin_client import ask
 from interpose.h2.limits import Limits
-from interpose.instrumentation.metrics import render
 from interpose.relay.methods import METHODS
-from interpose.relay.metrics import call_collector
 from interpose.rpc.client import Client
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
-from interpose.testing.demoparts import HOOKS, PLUGIN, Policy
+from interpose.testing.demoparts import AFTER, BEFORE, CPUS, PODS, DemoPod, Places, edit, forget_settings
 from interpose.testing.demoreport import (
-    CLAIMS,
-    Claim,
-    Node,
-    report,
-    wrong_container,
-    wrong_hooks,
-    wrong_metrics,
+    ASKED,
+    EDITED,
+    GIVEN,
+    Reasons,
+    Running,
+    Values,
+    edited,
+    explained,
+    listed,
+    measured,
+    reasons,
+    wrong_calls,
+    wrong_leftovers,
+    wrong_request,
     wrong_status,
-    wrong_traffic,
+    wrong_values,
 )
 from interpose.testing.eventually import eventually
-from interpose.testing.hookserver import register, serve_hooks
-from interpose.testing.pods import container_config, create_request, linux_resources, pod_config, run_request
+from interpose.testing.fakenode import FakeNode, PlainCgroups
+from interpose.testing.lab.processes import Child, LabError, accepts
+from interpose.testing.lab.relay import program
+from interpose.testing.pods import create_request, run_request
 from interpose.testing.serve import serve_runtime
-from interpose.testing.stack import relay_stack
+
+_PICTURE = """\
+interpose {version}: three pods share a node of 8 CPUs
+
+  kubelet --> interpose relay --> runtime (a fake, with cgroups in plain files)
+                     |
+                     '--> interpose hookserver --mode both <-- nodeslo.yaml
+"""
+_GOOD = """\
+All values were checked in their files; after the end every cgroup is as on a
+node without a hook server. The kubelet saw what it asked for all the time."""
+_BAD = "Something is wrong, see above."
+_START = 20.0  # seconds a program has to come up on a busy machine
 
 
 class Kubelet:
-    """Calls as a kubelet makes them, over the relay's socket."""
+    """Calls as a kubelet makes them. The cgroup of a pod is its own work, before the runtime hears of the pod."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, make_cgroup: Callable[[cri.PodSandboxConfig], object]) -> None:
         self._client = client
+        self._make_cgroup = make_cgroup
         self.calls: Counter[str] = Counter()
 
     async def call(self, name: str, request: Message) -> Any:
@@ -62,101 +81,178 @@ class Kubelet:
         reply = await self._client.unary(method.paths[0].encode(), request.SerializeToString(), timeout=10)
         return getattr(cri, method.response).FromString(reply)
 
-    async def run_pod(self, claim: Claim) -> tuple[str, cri.ContainerStatus]:
-        """Start a pod with one container; its id, and the status of the container."""
-        pod = pod_config(claim.pod, "shop", labels={"tier": claim.tier})
-        sandbox = (await self.call("RunPodSandbox", run_request(pod))).pod_sandbox_id
-        resources = linux_resources(cpu_request=claim.asked * 1000 // 1024)
-        container = container_config(pod, resources=resources)
-        created = await self.call("CreateContainer", create_request(sandbox, pod, container))
-        await self.call("StartContainer", cri.StartContainerRequest(container_id=created.container_id))
-        status = await self.call("ContainerStatus", cri.ContainerStatusRequest(container_id=created.container_id))
-        return sandbox, status.status
+    async def run_pod(self, pod: DemoPod) -> Running:
+        """Start a pod with its container."""
+        config, container = pod.configs()
+        self._make_cgroup(config)
+        sandbox = (await self.call("RunPodSandbox", run_request(config))).pod_sandbox_id
+        created = (await self.call("CreateContainer", create_request(sandbox, config, container))).container_id
+        await self.call("StartContainer", cri.StartContainerRequest(container_id=created))
+        return Running(pod, sandbox, created)
 
-    async def end_pod(self, sandbox: str, container: str) -> None:
+    async def status(self, container: str) -> cri.ContainerStatus:
+        """What it sees of a container."""
+        reply = await self.call("ContainerStatus", cri.ContainerStatusRequest(container_id=container))
+        status: cri.ContainerStatus = reply.status
+        return status
+
+    async def end_pod(self, one: Running) -> None:
         """Stop and remove it."""
-        await self.call("StopContainer", cri.StopContainerRequest(container_id=container, timeout=1))
-        await self.call("RemoveContainer", cri.RemoveContainerRequest(container_id=container))
-        await self.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=sandbox))
-        await self.call("RemovePodSandbox", cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox))
+        await self.call("StopContainer", cri.StopContainerRequest(container_id=one.container, timeout=1))
+        await self.call("RemoveContainer", cri.RemoveContainerRequest(container_id=one.container))
+        await self.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=one.sandbox))
+        await self.call("RemovePodSandbox", cri.RemovePodSandboxRequest(pod_sandbox_id=one.sandbox))
 
 
 @asynccontextmanager
-async def relaying(folder: Path, node: Node) -> AsyncIterator[None]:
-    """The node's runtime, its hook server, and a relay between them and `cri.sock`."""
-    directory = folder / "hookserver.d"
-    directory.mkdir(mode=0o755)
-    settings = RelaySettings(hooks=HookSettings(dir=str(directory)))
-    async with (
-        serve_runtime(folder / "runtime.sock", node.runtime),
-        serve_hooks(folder / "zone.sock", node.plugin),
-        relay_stack(folder / "cri.sock", folder / "runtime.sock") as stack,
-    ):
-        register(directory, PLUGIN, folder / "zone.sock", hooks=HOOKS, failure_policy="Fail")
-        registrations = Registrations(settings.hooks.dir)
-        registrations.load()
-        parts = Interceptors(
-            settings,
-            stack.relay,
-            stack.hub,
-            stack.runtime,
-            policies=[node.after_hooks, Policy(), node.after_policy],
-            taps=[node.tap],
-        )
-        parts.update(registrations.servers)
-        parts.start()
-        try:
-            await eventually(lambda: parts.sync.in_step, "the store to know the runtime")
-            yield
-            node.metrics = render([call_collector(stack.relay)])[1].decode()
-            node.hooks = list_text({"directory": "hookserver.d", **parts.view()})
-        finally:
-            await parts.close()
+async def running(places: Places, ready: Path, *command: str) -> AsyncIterator[Child]:
+    """`interpose ...` inside the block, from the moment it listens on `ready`."""
+    child = Child([str(program()), *command], log=places.folder / f"{command[0]}.log", env=places.environment())
+    try:
+        await eventually(lambda: accepts(ready) or not child.running, f"interpose {command[0]}", within=_START)
+        if not child.running:
+            raise child.error(f"ended with {child.exit_code}")
+        yield child
+    finally:
+        await asyncio.to_thread(child.stop)
 
 
 @asynccontextmanager
-async def connected(path: Path) -> AsyncIterator[Kubelet]:
+async def connected(path: Path, node: FakeNode) -> AsyncIterator[Kubelet]:
     """A kubelet at this socket."""
     hub = Hub()
     upstream = Upstream(str(path), hub=hub, limits=Limits(), wait=1.0)
     upstream.start()
     try:
-        yield Kubelet(Client(upstream, hub))
+        yield Kubelet(Client(upstream, hub), node.make_pod)
     finally:
         await upstream.close()
 
 
-async def story(folder: Path) -> int:
-    """Run the pods, show what was seen, check it."""
-    node = Node()
-    problems: list[str] = []
-    async with relaying(folder, node), connected(folder / "cri.sock") as kubelet:
-        await kubelet.call("Version", cri.VersionRequest())
-        pods = [await kubelet.run_pod(claim) for claim in CLAIMS]
-        node.statuses = [status for _, status in pods]
-        for claim, (_, status) in zip(CLAIMS, pods, strict=True):
-            problems += wrong_container(claim, node.runtime.containers[status.id].config)
-            problems += wrong_status(claim, status)
-        await kubelet.call("ListContainers", cri.ListContainersRequest())
-        for sandbox, status in pods:
-            await kubelet.end_pod(sandbox, status.id)
-        left = (await kubelet.call("ListPodSandbox", cri.ListPodSandboxRequest())).items
-        problems += [f"pod {item.metadata.name} was not removed" for item in left]
-    problems += wrong_traffic(node) + wrong_hooks(node.plugin) + wrong_metrics(node.metrics, kubelet.calls)
-    print("\n".join(report(node)))
-    for problem in problems:
-        print(f"WRONG: {problem}")
-    print(f"\n{'Something is wrong, see above.' if problems else 'All of this was checked against the runtime.'}")
-    return 1 if problems else 0
+class Story:
+    """What happens, one chapter after the other, and what was wrong with it."""
+
+    def __init__(self, places: Places, node: FakeNode, kubelet: Kubelet, width: int) -> None:
+        self.problems: list[str] = []
+        self._places = places
+        self._node = node
+        self._kubelet = kubelet
+        self._width = width
+        self._pods: list[Running] = []
+
+    async def begins(self) -> None:
+        """Pods start, and have their values from the start."""
+        print("1. Pods start. Asked for -> in the cgroup, who wants it, and why:\n")
+        await self._kubelet.call("Version", cri.VersionRequest())
+        for pod in PODS:
+            self._pods.append(await self._kubelet.run_pod(pod))
+            self.problems += wrong_request(pod, self._node.runtime.requests_of("CreateContainer")[-1])
+            why = await self._reasons()  # the hook server looks at everything for it: CPUs of this pod are known now
+        await self._shows("started", ASKED, GIVEN, why)
+        print("\n   What containers have was in CreateContainer, before a process ran.")
+
+    async def goes_on(self) -> None:
+        """The node's policy is edited, and running pods follow."""
+        print("\n2. nodeslo.yaml is edited while they run:\n")
+        print("\n".join(edited(BEFORE, AFTER)))
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        edit(self._places.nodeslo, AFTER)
+        with suppress(AssertionError):  # what is missing is named below
+            await eventually(lambda: self._measured() == EDITED, "the edited values")
+        print(f"\n   {(loop.time() - began) * 1000:.0f} ms later:\n")
+        await self._shows("edited", GIVEN, EDITED, await self._reasons())
+
+    async def ends(self, server: Child) -> None:
+        """The hook server goes, and everything is as if it had never been there."""
+        print("\n3. The hook server stops; `interpose hookserver --restore` puts it all back:\n")
+        await asyncio.to_thread(server.stop)
+        log = self._places.folder / "restore.log"
+        with Child([str(program()), "hookserver", "--restore"], log=log, env=self._places.environment()) as restore:
+            if (code := await asyncio.to_thread(restore.wait, _START)) != 0:
+                self.problems.append(f"--restore ended with {code}: {restore.log_tail()}")
+        await self._shows("restored", EDITED, ASKED, {})
+        untouched = FakeNode(cgroups(self._places.folder / "untouched"))
+        for pod in PODS:
+            config, container = pod.configs()
+            untouched.add(config, [container])
+        self.problems += wrong_leftovers(self._node, untouched)
+
+    async def is_over(self) -> None:
+        """Pods end; what passed is counted."""
+        for one in self._pods:
+            await self._kubelet.end_pod(one)
+        left = (await self._kubelet.call("ListPodSandbox", cri.ListPodSandboxRequest())).items
+        self.problems += [f"pod {item.metadata.name} was not removed" for item in left]
+        counted = await asyncio.to_thread(ask, str(self._places.relay_admin), "GET", "/v1/methods")
+        self.problems += wrong_calls(counted, self._kubelet.calls)
+
+    async def _reasons(self) -> Reasons:
+        # In a thread: the hook server asks the runtime, which is here.
+        return reasons(await asyncio.to_thread(ask, str(self._places.admin), "GET", "/v1/values"))
+
+    def _measured(self) -> Values:
+        return measured(self._node, self._pods)
+
+    async def _shows(self, when: str, before: Values, promised: Values, why: Reasons) -> None:
+        found = self._measured()
+        self.problems += wrong_values(when, found, promised)
+        for one in self._pods:
+            self.problems += wrong_status(when, one.pod, await self._kubelet.status(one.container))
+        _print(explained(before, found, why, self._width) if why else listed(before, found))
+
+
+def cgroups(root: Path) -> PlainCgroups:
+    """Those of the demo: version 1, whose files are named as the values are, on a kernel that knows bvt."""
+    return PlainCgroups(root, 1, CPUS, bvt=True)
+
+
+def _print(lines: Iterable[str]) -> None:
+    print("\n".join(lines))
+
+
+def _hooked(places: Places) -> bool:
+    plugins = ask(str(places.relay_admin), "GET", "/v1/hooks")["plugins"]
+    return any(one["state"] == "connected" for one in plugins)
+
+
+async def tell(folder: Path, width: int) -> list[str]:
+    """The whole story; what was not as promised."""
+    places = Places(folder)
+    places.prepare()
+    node = FakeNode(cgroups(places.cgroups))
+    print(_PICTURE.format(version=__version__))
+    async with (
+        serve_runtime(places.runtime, node.runtime),
+        running(places, places.relay_admin, "relay"),
+        running(places, places.admin, "hookserver", "--mode", "both") as server,
+        connected(places.cri, node) as kubelet,
+    ):
+        await eventually(lambda: _hooked(places), "the relay to know the hook server", within=_START)
+        story = Story(places, node, kubelet, width)
+        await story.begins()
+        await story.goes_on()
+        await story.ends(server)
+        await story.is_over()
+    return story.problems
 
 
 def main() -> int:
     """Run in a scratch folder of its own."""
-    with (
-        tempfile.TemporaryDirectory(prefix="interpose-") as folder,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-    ):
-        return runner.run(story(Path(folder)))
+    forget_settings()
+    width = min(max(shutil.get_terminal_size().columns, 60), 160)
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="interpose-") as folder,
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
+            problems = runner.run(tell(Path(folder), width))
+    except (AssertionError, LabError) as error:
+        problems = [str(error)]
+    for problem in problems:
+        print(f"WRONG: {problem}")
+    print(f"\n{_BAD if problems else _GOOD}")
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -65,11 +65,9 @@ PODS: Final = (
         name="reports",
         qos=QosClass.BE,
         kube_qos="besteffort",
-        asks="1500m of batch CPU and 2Gi of batch memory, of which CRI knows nothing",
+        asks="1500m batch CPU and 2Gi batch memory, unknown to CRI",
         resources=cri.LinuxContainerResources(cpu_period=100_000, cpu_shares=2, oom_score_adj=1000),
-        annotations={
-            EXTENDED_RESOURCES: json.dumps({"containers": {"main": {"requests": _BATCH, "limits": _BATCH}}})
-        },
+        annotations={EXTENDED_RESOURCES: json.dumps({"containers": {"main": {"requests": _BATCH, "limits": _BATCH}}})},
     ),
 )
 
@@ -84,7 +82,9 @@ class Due(NamedTuple):
     edited: Value
 
 
-def _due(parameter: Parameter, levels: tuple[Level, ...], asked: Value, given: Value, edited: Value | None = None) -> Due:
+def _due(
+    parameter: Parameter, levels: tuple[Level, ...], asked: Value, given: Value, edited: Value | None = None
+) -> Due:
     return Due(parameter, levels, asked, given, given if edited is None else edited)
 
 

@@ -1,4 +1,4 @@
-"""What the demo found out: values measured in cgroup files, whether they are as promised, and the text for the terminal.
+"""What the demo found out: values measured in cgroup files, whether they are as promised, and how they are shown.
 
 Nothing here is printed, and nothing is taken on trust: what is shown was read from files, and each value of the demo's
 table is held against it.
@@ -7,17 +7,19 @@ table is held against it.
 import difflib
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from interpose.api import cri_pb2 as cri
 from interpose.model.cgroup import CLEAR, CRI_FIELDS, UNLIMITED, Level, Parameter, Value, cri_value
 from interpose.runtimehooks.report import value_text
 from interpose.store.convert import to_resources
-from interpose.testing.demoparts import NAMESPACE, PODS, POD_VALUES, DemoPod, Due
+from interpose.testing.demoparts import CPUS, NAMESPACE, POD_VALUES, PODS, DemoPod, Due
 from interpose.testing.fakenode import FakeNode
 
 _WORDS: Final[Mapping[Level, str]] = {Level.POD: "pod", Level.CONTAINER: "container"}
-_WHAT, _WHERE, _CHANGE = 23, 16, 24  # widths of columns
+_WHO, _WHAT, _WHERE = 9, 23, 16  # widths of columns
+_INDENT: Final = " " * 8
 
 
 class Spot(NamedTuple):
@@ -42,17 +44,20 @@ Reasons = Mapping[Spot, str]
 
 def dues() -> Iterator[tuple[Spot, Due]]:
     """Every value of the table, by where it is."""
-    for pod, due in ((pod.name, due) for pod in PODS for due in POD_VALUES[pod.name]):
-        yield from ((Spot(pod, level, due.parameter), due) for level in due.levels)
+    for pod in PODS:
+        for due in POD_VALUES[pod.name]:
+            yield from ((Spot(pod.name, level, due.parameter), due) for level in due.levels)
 
 
 ASKED: Final[Values] = {spot: due.asked for spot, due in dues()}
 GIVEN: Final[Values] = {spot: due.given for spot, due in dues()}
 EDITED: Final[Values] = {spot: due.edited for spot, due in dues()}
 
+_PARAMETERS: Final = tuple(dict.fromkeys(spot.parameter for spot in ASKED))
+
 
 def measured(node: FakeNode, running: Iterable[Running]) -> dict[Spot, Value]:
-    """What the files say. A set with all that its parent has is no restriction."""
+    """What the files say. A set of all CPUs is no restriction."""
     found: dict[Spot, Value] = {}
     for pod, sandbox, container in running:
         directories = {
@@ -60,8 +65,18 @@ def measured(node: FakeNode, running: Iterable[Running]) -> dict[Spot, Value]:
             Level.CONTAINER: node.directory(container),
         }
         for spot in (spot for spot in ASKED if spot.pod == pod.name):
-            value = node.tree.read(directories[spot.level], spot.parameter)
-            found[spot] = CLEAR if node.tree.same(spot.parameter, value, CLEAR) else value
+            # A kernel's file never is, but ours is empty for a moment while the hook server writes it.
+            with suppress(ValueError):
+                value = node.tree.read(directories[spot.level], spot.parameter)
+                found[spot] = CLEAR if value == CPUS else value
+    return found
+
+
+def everything(node: FakeNode, directory: str = "kubepods") -> dict[tuple[str, Parameter], Value]:
+    """The values of the demo's kind in all cgroups of pods, also those nobody speaks of."""
+    found = {(directory, parameter): node.tree.read(directory, parameter) for parameter in _PARAMETERS}
+    for name in node.tree.children(directory):
+        found |= everything(node, f"{directory}/{name}")
     return found
 
 
@@ -89,55 +104,101 @@ def wrong_values(when: str, found: Values, promised: Values) -> list[str]:
     ]
 
 
+def wrong_leftovers(node: FakeNode, untouched: FakeNode) -> list[str]:
+    """Where a node differs from one that has the same pods and never had a hook server."""
+    found, promised = everything(node), everything(untouched)
+    return [
+        f"restored: {parameter} of {directory} is {found.get((directory, parameter))}, not {value}"
+        for (directory, parameter), value in promised.items()
+        if found.get((directory, parameter)) != value
+    ]
+
+
 def wrong_request(pod: DemoPod, request: cri.CreateContainerRequest) -> list[str]:
     """Where the runtime was told something else than promised: what CRI carries must be there from the start."""
     told = to_resources(request.config.linux.resources)
     found = {spot: cri_value(told, spot.parameter) for spot in GIVEN if spot.parameter in CRI_FIELDS}
     promised = {spot: GIVEN[spot] for spot in found if spot.pod == pod.name and spot.level is Level.CONTAINER}
-    return wrong_values("CreateContainer", {spot: value for spot, value in found.items() if value is not None}, promised)
+    return wrong_values(
+        "CreateContainer", {spot: value for spot, value in found.items() if value is not None}, promised
+    )
 
 
 def wrong_status(when: str, pod: DemoPod, status: cri.ContainerStatus) -> list[str]:
     """Where the kubelet sees something else than it asked for."""
-    shown, asked = to_resources(status.resources.linux), to_resources(pod.resources)
+    shown, asked = _seen(status.resources.linux), _seen(pod.resources)
     return [
-        f"{when}: the kubelet sees {parameter} of {pod.name} as {found}, not {wanted}"
-        for parameter in CRI_FIELDS
-        if parameter is not Parameter.OOM_SCORE_ADJ
-        if (found := cri_value(shown, parameter) or UNLIMITED) != (wanted := cri_value(asked, parameter) or UNLIMITED)
+        f"{when}: the kubelet sees {name} of {pod.name} as {found!r}, not {asked[name]!r}"
+        for name, found in shown.items()
+        if found != asked[name]
     ]
+
+
+def _seen(resources: cri.LinuxContainerResources) -> dict[str, int | str]:
+    """In one form: no limit is 0, and all CPUs, the only way for an update to clear a set, are no restriction."""
+    cpus = resources.cpuset_cpus
+    return {
+        "cpu_shares": resources.cpu_shares,
+        "cpu_quota": max(resources.cpu_quota, 0),
+        "memory_limit_in_bytes": max(resources.memory_limit_in_bytes, 0),
+        "cpuset_cpus": "" if cpus == CPUS else cpus,
+    }
+
+
+def wrong_calls(counted: Sequence[Mapping[str, Any]], sent: Mapping[str, int]) -> list[str]:
+    """Where the relay did not count what the kubelet sent, or counted a failure. Others may have called as well."""
+    calls = {str(one["method"]): one["calls"] for one in counted}
+    failed = [f"{one['failed']} calls of {one['method']} failed" for one in counted if one["failed"]]
+    lost = [
+        f"{name}: the relay counted {calls.get(name, 0)} calls of {n}"
+        for name, n in sent.items()
+        if calls.get(name, 0) < n
+    ]
+    return failed + lost
 
 
 # -- showing
 
 
-def table(before: Values, after: Values, why: Reasons, width: int) -> Iterator[str]:
-    """Values that changed, pod by pod, each with who wanted it and why; beside it where that fits, else below."""
-    changed = [spot for spot in after if after[spot] != before[spot]]
-    rows = {pod.name: list(_rows([spot for spot in changed if spot.pod == pod.name], before, after, why)) for pod in PODS}
-    left = max((len(text) for found in rows.values() for text, _ in found), default=0) + 2
-    beside = all(left + len(reason) <= width for found in rows.values() for _, reason in found)
+def explained(before: Values, after: Values, why: Reasons, width: int) -> Iterator[str]:
+    """Values that differ, pod by pod, each with who wants it and why."""
+    found = changes(before, after, why)
     for pod in PODS:
-        if rows[pod.name]:
-            yield f"  {NAMESPACE}/{pod.name}  {pod.qos}: {pod.asks}"
-        for text, reason in rows[pod.name]:
-            if beside:
-                yield f"{text:<{left}}{reason}".rstrip()
-            else:
-                yield text
-                yield from textwrap.wrap(
-                    reason, width, initial_indent=" " * 8, subsequent_indent=" " * 8, break_on_hyphens=False
-                )
+        own = [change for change in found if change.pod == pod.name]
+        if own:
+            yield f"  {NAMESPACE}/{pod.name}, {pod.qos}: {pod.asks}"
+        for change in own:
+            yield f"    {change.parameter:<{_WHAT}}{change.where:<{_WHERE}}{change.text}"
+            yield from textwrap.wrap(
+                change.why, width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
+            )
 
 
-def _rows(spots: Sequence[Spot], before: Values, after: Values, why: Reasons) -> Iterator[tuple[str, str]]:
-    """A line for each value; pod and container share one if all is the same."""
-    levels: dict[tuple[Parameter, str, str], list[str]] = {}
-    for spot in spots:
-        change = f"{_shown(spot, before[spot])} -> {_shown(spot, after[spot])}"
-        levels.setdefault((spot.parameter, change, why.get(spot, "")), []).append(_WORDS[spot.level])
-    for (parameter, change, reason), names in levels.items():
-        yield f"    {parameter:<{_WHAT}}{', '.join(names):<{_WHERE}}{change:<{_CHANGE}}".rstrip(), reason
+def listed(before: Values, after: Values) -> Iterator[str]:
+    """Values that differ, one in a line."""
+    for change in changes(before, after, {}):
+        yield f"    {change.pod:<{_WHO}}{change.parameter:<{_WHAT}}{change.where:<{_WHERE}}{change.text}"
+
+
+class Change(NamedTuple):
+    """A line of what is shown: pod and container share one if all is the same."""
+
+    pod: str
+    parameter: Parameter
+    where: str
+    text: str
+    why: str
+
+
+def changes(before: Values, after: Values, why: Reasons) -> list[Change]:
+    """What differs. A value of which nothing is known after is one that differs."""
+    found: dict[tuple[str, Parameter, str, str], list[str]] = {}
+    for spot, was in before.items():
+        now = after.get(spot)
+        if now != was:
+            text = f"{_shown(spot, was)} -> {_shown(spot, now)}"
+            found.setdefault((spot.pod, spot.parameter, text, why.get(spot, "")), []).append(_WORDS[spot.level])
+    return [Change(pod, parameter, ", ".join(where), *rest) for (pod, parameter, *rest), where in found.items()]
 
 
 def edited(before: str, after: str) -> Iterator[str]:

@@ -326,7 +326,7 @@ def test_created_container_carries_a_note_of_what_was_asked_for() -> None:
     """Of what is changed, and only then."""
     request = container(**USUAL)
     made = answer(CREATE, request, verdict({Parameter.CPU_QUOTA: UNLIMITED, Parameter.CPU_SHARES: 102}))
-    assert made.message.container_annotations[ANNOTATION] == '{"cpu_quota":[50000,-1]}'
+    assert made.message.container_annotations[ANNOTATION] == '{"cpu_quota":[50000,-1,"P"]}'
     same = answer(CREATE, request, verdict({Parameter.CPU_SHARES: 102}))
     assert ANNOTATION not in same.message.container_annotations
 

@@ -29,20 +29,20 @@ def test_a_note_tells_what_was_asked_for_and_given() -> None:
         Parameter.OOM_SCORE_ADJ: 0,
         Parameter.CPU_BVT: -1,
     }
-    note = note_of(ASKED, wanted)
+    note = note_of(ASKED, wanted, dict.fromkeys(wanted, "P"))
     assert json.loads(note) == {
-        "cpu_quota": [100_000, 83_334],
-        "cpuset_cpus": ["0-3", ""],
-        "memory_limit_in_bytes": [0, -1],
-        "oom_score_adj": [1000, 0],
+        "cpu_quota": [100_000, 83_334, "P"],
+        "cpuset_cpus": ["0-3", "", "P"],
+        "memory_limit_in_bytes": [0, -1, "P"],
+        "oom_score_adj": [1000, 0, "P"],
     }
     assert read_note(note) == {
-        Parameter.CPU_QUOTA: Given(100_000, 83_334),
-        Parameter.CPUSET_CPUS: Given("0-3", CLEAR),
-        Parameter.MEMORY_LIMIT: Given(None, UNLIMITED),
-        Parameter.OOM_SCORE_ADJ: Given(1000, 0),
+        Parameter.CPU_QUOTA: Given(100_000, 83_334, plugin="P"),
+        Parameter.CPUSET_CPUS: Given("0-3", CLEAR, plugin="P"),
+        Parameter.MEMORY_LIMIT: Given(None, UNLIMITED, plugin="P"),
+        Parameter.OOM_SCORE_ADJ: Given(1000, 0, plugin="P"),
     }
-    assert note_of(ASKED, {Parameter.CPU_SHARES: 2}) == ""
+    assert note_of(ASKED, {Parameter.CPU_SHARES: 2}, {}) == ""
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,14 @@ def test_a_note_tells_what_was_asked_for_and_given() -> None:
         "[]",
         "[" * 100_000,
         '{"cpu_quota": 5}',
+        '{"cpu_quota": [1]}',
         '{"cpu_quota": [1, 2, 3]}',
-        '{"cpu_quota": ["1", 2]}',
-        '{"cpu_quota": [true, 2]}',
-        '{"cpu_quota": [1, 99999999999999999999]}',
-        '{"cpuset_cpus": ["0", 1]}',
-        '{"something": [1, 2]}',
+        '{"cpu_quota": [1, 2, "x", "y"]}',
+        '{"cpu_quota": ["1", 2, "x"]}',
+        '{"cpu_quota": [true, 2, "x"]}',
+        '{"cpu_quota": [1, 99999999999999999999, "x"]}',
+        '{"cpuset_cpus": ["0", 1, "x"]}',
+        '{"something": [1, 2, "x"]}',
     ],
 )
 def test_a_damaged_note_is_as_good_as_none(text: str) -> None:
@@ -83,6 +85,11 @@ def test_a_note_counts_while_the_container_has_what_it_was_given(
 ) -> None:
     """Or what it was given before, if the last time may not have come to be."""
     assert in_force(container(**resources), Parameter.CPU_QUOTA, pair) is expected
+
+
+def test_a_note_may_leave_out_by_whom() -> None:
+    """It is not needed to know what was asked for."""
+    assert read_note('{"cpu_quota": [1, 5000]}') == {Parameter.CPU_QUOTA: Given(1, 5000)}
 
 
 def test_a_container_as_it_was_asked_for() -> None:

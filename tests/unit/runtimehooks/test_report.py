@@ -85,7 +85,7 @@ u2
   0123456789ab
     cpu.cfs_burst_us       5000              cleared  restore      GroupIdentity
 
-1 value as wanted, 5 would change, 1 would be restored, 1 unsupported, 1 held back, 1 gone
+1 value as wanted, 5 to change, 1 to restore, 1 unsupported, 1 held back, 1 gone
 """
 
 
@@ -131,7 +131,7 @@ def test_failures_and_problems_come_after_the_values() -> None:
         "Plugins that could not decide:",
         "  BatchResource on batch/x: annotation a: 'y' is no quantity",
         "",
-        "7 values as wanted, 0 would change, 0 would be restored, 0 unsupported, 1 undecided",
+        "7 values as wanted, 0 to change, 0 to restore, 0 unsupported, 1 undecided",
     ]
 
 

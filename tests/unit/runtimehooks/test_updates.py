@@ -175,12 +175,25 @@ async def test_shares_that_nobody_asked_for_become_the_kernels_own(parts: HookPa
     assert parts.sent() == [cri.LinuxContainerResources(cpu_shares=1024)]
 
 
-async def test_a_cleared_set_is_all_that_its_parent_allows(parts: HookParts) -> None:
-    """CRI has no word for clearing one."""
-    update = of(parts, {CPUS: CLEAR, Parameter.CPUSET_MEMS: CLEAR})
-    parts.node.tree.write(update.target.directory.rpartition("/")[0], CPUS, "0-5")
-    await parts.updates.send([update])
+async def test_a_cleared_set_is_all_that_its_parent_allows() -> None:
+    """CRI has no word for clearing one. The journal knows what the container really got."""
+    parts = HookParts(FakeNode(FakeKernel(2)))
+    sandbox = ls_pod(parts.node, "web")
+    parts.node.tree.write(parts.node.pod_directory(sandbox), CPUS, "0-5")
+    await parts.sync.resync()
+    await parts.updates.send([of(parts, {CPUS: CLEAR, Parameter.CPUSET_MEMS: CLEAR})])
     assert parts.sent() == [cri.LinuxContainerResources(cpuset_cpus="0-5", cpuset_mems="0-1")]
+    assert journal(parts, sandbox.containers[0])[CPUS] == (None, "0-5", None)
+    await parts.close()
+
+
+async def test_a_set_of_which_nobody_knows_the_parents_is_left_alone(parts: HookParts) -> None:
+    """Nothing is sent for it, and the next round sees that it differs."""
+    updates = Updates(
+        parts.store, parts.call, parts.journal, allowed=lambda _one, _directory: "", refresh=parts.sync.refresh
+    )
+    await updates.send([of(parts, {CPUS: CLEAR, SHARES: 7})])
+    assert parts.sent() == [cri.LinuxContainerResources(cpu_shares=7)]
 
 
 @pytest.mark.parametrize("version", [1, 2])

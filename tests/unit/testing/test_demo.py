@@ -5,28 +5,32 @@ from typing import Any
 from google.protobuf.message import Message
 
 from interpose.testing.demo import Kubelet
-from interpose.testing.demoreport import CLAIMS
-from interpose.testing.fakeruntime import FakeRuntime
+from interpose.testing.demoparts import PODS
+from interpose.testing.fakenode import FakeNode
 
 
 class Direct(Kubelet):
     """One that calls a runtime without a relay."""
 
-    def __init__(self, runtime: FakeRuntime) -> None:
-        self._runtime = runtime
+    def __init__(self, node: FakeNode) -> None:
+        self._make_cgroup = node.make_pod
+        self._runtime = node.runtime
 
     async def call(self, name: str, request: Message) -> Any:
         return await self._runtime.call(name, request)
 
 
 async def test_a_pod_lives_and_dies() -> None:
-    """Its container asks for what the demo claims, and nothing is left of it in the end."""
-    runtime = FakeRuntime()
-    kubelet = Direct(runtime)
+    """It has a cgroup before the runtime hears of it, what it asks for, and nothing is left of it in the end."""
+    node, pod = FakeNode(), PODS[0]
+    kubelet = Direct(node)
 
-    sandbox, status = await kubelet.run_pod(CLAIMS[0])
-    assert status.resources.linux.cpu_shares == CLAIMS[0].asked
-    await kubelet.end_pod(sandbox, status.id)
+    one = await kubelet.run_pod(pod)
+    directory = node.pod_directory(node.runtime.sandboxes[one.sandbox])
+    assert node.tree.exists(directory)
+    assert (await kubelet.status(one.container)).resources.linux.cpu_quota == pod.resources.cpu_quota
+    await kubelet.end_pod(one)
 
-    assert not runtime.containers
-    assert not runtime.state.sandboxes
+    assert not node.runtime.containers
+    assert not node.runtime.sandboxes
+    assert not node.tree.exists(directory)

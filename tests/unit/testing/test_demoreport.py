@@ -1,102 +1,199 @@
 """The demo does not claim what is not so: each check notices a difference."""
 
-from collections import Counter
+from pathlib import Path
+
+import pytest
 
 from interpose.api import cri_pb2 as cri
-from interpose.relay.interceptor import Direction
-from interpose.relay.methods import METHODS
-from interpose.testing.demoparts import Passed, Seen, hook_server
+from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
+from interpose.testing.demo import cgroups
+from interpose.testing.demoparts import PODS
 from interpose.testing.demoreport import (
-    CLAIMS,
-    Node,
-    report,
-    wrong_container,
-    wrong_hooks,
-    wrong_metrics,
+    ASKED,
+    EDITED,
+    GIVEN,
+    Change,
+    Running,
+    Spot,
+    Values,
+    changes,
+    edited,
+    explained,
+    listed,
+    measured,
+    reasons,
+    wrong_calls,
+    wrong_leftovers,
+    wrong_request,
     wrong_status,
-    wrong_traffic,
+    wrong_values,
 )
-from interpose.testing.pods import pod_config, run_request
+from interpose.testing.fakenode import FakeNode
+from interpose.testing.pods import create_request
 
-LINE = 'interpose_cri_requests_total{code="OK",method="Version",service="runtime.v1.RuntimeService"} 2.0'
-
-
-async def node_with(*, forwarded: bool = False, told: bytes = b"told") -> Node:
-    """A node whose runtime got one RunPodSandbox, changed by the hook server if `forwarded`."""
-    node = Node()
-    request = run_request(pod_config("web"))
-    sent = request.SerializeToString()
-    if forwarded:
-        request.config.annotations["demo.interpose/seen"] = "yes"
-    got = request.SerializeToString()
-    await node.runtime.call("RunPodSandbox", request)
-    seen = Seen(METHODS["RunPodSandbox"], 0.0, 1.0, 0, messages={Direction.REQUEST: sent, Direction.REPLY: told})
-    if forwarded:
-        seen.messages[Direction.FORWARDED] = got
-    node.tap.calls[1] = seen
-    node.after_hooks.notes.append(Passed(got, b"told"))
-    node.after_policy.notes.append(Passed(got, b"told"))
-    return node
+ORDERS, WEB, REPORTS = PODS
+BVT = Spot("web", Level.POD, Parameter.CPU_BVT)
+SHARES = Spot("reports", Level.CONTAINER, Parameter.CPU_SHARES)
 
 
-def test_a_container_without_its_changes_is_reported() -> None:
-    """Every value the hook server and the policy promise is named when it is missing."""
-    problems = wrong_container(CLAIMS[0], cri.ContainerConfig())
+def populated(root: Path) -> tuple[FakeNode, list[Running]]:
+    """The demo's pods on a node without a hook server."""
+    node = FakeNode(cgroups(root))
+    running = []
+    for pod in PODS:
+        config, container = pod.configs()
+        sandbox = node.add(config, [container])
+        running += [Running(pod, sandbox.id, one.id) for one in node.runtime.containers.values()][-1:]
+    return node, running
 
-    assert [problem.split(" is ")[0] for problem in problems] == [
-        "checkout: cpuset_cpus",
-        "checkout: cpu_shares",
-        "checkout: NODE_ZONE",
+
+@pytest.fixture
+def node(tmp_path: Path) -> tuple[FakeNode, list[Running]]:
+    """A node with pods."""
+    return populated(tmp_path / "cgroup")
+
+
+# -- measuring
+
+
+def test_without_a_hook_server_pods_have_what_was_asked_for(node: tuple[FakeNode, list[Running]]) -> None:
+    """The first column of the table is what a node really does."""
+    assert measured(*node) == ASKED
+
+
+def test_a_file_that_is_being_written_has_no_value_yet(node: tuple[FakeNode, list[Running]]) -> None:
+    """It is empty for a moment."""
+    directory = node[0].pod_directory(node[0].runtime.sandboxes[node[1][1].sandbox])
+    Path(node[0].cgroups.root, "cpu,cpuacct", directory, "cpu.bvt_warp_ns").write_text("")
+
+    assert ASKED.keys() - measured(*node).keys() == {BVT}
+
+
+def test_reasons_are_those_of_the_demos_pods() -> None:
+    """Other lines of the answer are not."""
+    value = {"kind": "value", "level": "pod", "parameter": "cpu.bvt_warp_ns", "plugin": "P", "why": "so"}
+    records = [
+        {**value, "name": "shop/web"},
+        {**value, "name": "Burstable", "level": "qos"},
+        {**value, "name": "shop/web", "level": "sandbox"},
+        {"kind": "problem", "plugin": "P", "error": "bad"},
     ]
 
+    assert reasons(records) == {BVT: "P: so"}
 
-def test_a_status_with_what_the_container_has_is_reported() -> None:
+
+# -- checking
+
+
+def test_a_value_that_differs_is_named() -> None:
+    """With what it is, what it should be, and when."""
+    assert wrong_values("started", GIVEN, GIVEN) == []
+    assert wrong_values("started", {**GIVEN, BVT: 0}, GIVEN) == ["started: cpu.bvt_warp_ns of pod web is 0, not 2"]
+
+
+def test_a_value_that_is_missing_is_named() -> None:
+    """As one of which nothing is known."""
+    found = {spot: value for spot, value in GIVEN.items() if spot != BVT}
+
+    assert wrong_values("started", found, GIVEN) == ["started: cpu.bvt_warp_ns of pod web is -, not 2"]
+
+
+def test_what_is_left_over_is_named(node: tuple[FakeNode, list[Running]], tmp_path: Path) -> None:
+    """Also in places the table does not speak of."""
+    untouched, _ = populated(tmp_path / "untouched")
+    assert wrong_leftovers(node[0], untouched) == []
+
+    node[0].tree.write("kubepods/besteffort", Parameter.CPU_BVT, -1)
+    assert wrong_leftovers(node[0], untouched) == ["restored: cpu.bvt_warp_ns of kubepods/besteffort is -1, not 0"]
+
+
+def test_a_container_created_with_what_was_asked_for_is_named() -> None:
+    """Its values must be in the request, whatever is in files later."""
+    sandbox, container = ORDERS.configs()
+    request = create_request("s", sandbox, container)
+    assert wrong_request(ORDERS, request) == [
+        "CreateContainer: cpu.cfs_quota_us of container orders is 200000, not unlimited",
+        "CreateContainer: cpuset.cpus of container orders is -, not 2-3",
+    ]
+
+    request.config.linux.resources.MergeFrom(cri.LinuxContainerResources(cpu_quota=-1, cpuset_cpus="2-3"))
+    assert wrong_request(ORDERS, request) == []
+
+
+def test_a_status_with_what_the_container_has_is_named() -> None:
     """The kubelet must see what it asked for."""
     status = cri.ContainerStatus()
-    status.resources.linux.cpu_shares = CLAIMS[1].asked
-    assert wrong_status(CLAIMS[1], status) == []
+    status.resources.linux.CopyFrom(ORDERS.resources)
+    assert wrong_status("started", ORDERS, status) == []
 
-    status.resources.linux.cpu_shares = CLAIMS[1].shares
-    status.resources.linux.cpuset_cpus = CLAIMS[1].cpus
-    assert len(wrong_status(CLAIMS[1], status)) == 2
-
-
-def test_metrics_that_miscount_are_reported() -> None:
-    """A counter that differs from the calls sent is shown with both lines."""
-    assert wrong_metrics(LINE, Counter(Version=2)) == []
-    assert len(wrong_metrics(LINE, Counter(Version=3))) == 2
-
-
-def test_a_hook_server_that_was_not_asked_is_reported() -> None:
-    """At each of its hook points."""
-    assert len(wrong_hooks(hook_server())) == 3
-
-
-async def test_traffic_that_was_not_changed_is_reported() -> None:
-    """A request that reached the runtime unchanged does not pass for a changed one."""
-    problems = wrong_traffic(await node_with())
-
-    assert [problem.split()[0] for problem in problems] == ["RunPodSandbox", "annotations"]
-
-
-async def test_traffic_the_tap_did_not_see_is_reported() -> None:
-    """What the runtime got is compared with what was seen, in both directions."""
-    node = await node_with(forwarded=True)
-    await node.runtime.call("Version", cri.VersionRequest())
-    node.tap.calls[2] = Seen(METHODS["Status"], 0.0, 1.0, 0)
-
-    assert sorted(wrong_traffic(node))[:2] == [
-        "Status: the tap saw 1 that the runtime did not get",
-        "Version: the runtime got 1 that the tap did not see",
+    status.resources.linux.MergeFrom(cri.LinuxContainerResources(cpu_quota=-1, cpuset_cpus="2-3"))
+    assert wrong_status("started", ORDERS, status) == [
+        "started: the kubelet sees cpu_quota of orders as 0, not 200000",
+        "started: the kubelet sees cpuset_cpus of orders as '2-3', not ''",
     ]
 
 
-async def test_report_says_who_changed_what() -> None:
-    """The hook server is named with the field; a reply that is not the runtime's is told from one that is."""
-    node = await node_with(forwarded=True, told=b"something else")
-    node.statuses = [cri.ContainerStatus() for _ in CLAIMS]
-    text = "\n".join(report(node))
+def test_all_cpus_are_as_good_as_none_named() -> None:
+    """An update has no other way to clear a set."""
+    status = cri.ContainerStatus()
+    status.resources.linux.CopyFrom(WEB.resources)
+    status.resources.linux.cpuset_cpus = "0-7"
 
-    assert "changed by zone" in text
-    assert "zone    config.annotations[demo.interpose/seen]" in text
-    assert node.corrected() == {1}
+    assert wrong_status("restored", WEB, status) == []
+
+
+def test_calls_that_failed_or_were_lost_are_named() -> None:
+    """More calls than the kubelet's are no mistake: the hook server has its own."""
+    counted = [{"method": "Version", "calls": 2, "failed": 0}, {"method": "Status", "calls": 1, "failed": 1}]
+
+    assert wrong_calls(counted, {"Version": 1}) == ["1 calls of Status failed"]
+    assert wrong_calls(counted[:1], {"Version": 3, "Status": 1}) == [
+        "Version: the relay counted 2 calls of 3",
+        "Status: the relay counted 0 calls of 1",
+    ]
+
+
+# -- showing
+
+
+def test_pod_and_container_share_a_line_if_all_is_the_same() -> None:
+    """Values, plugin and reason."""
+    pod = SHARES._replace(level=Level.POD)
+    before, after = {pod: 2, SHARES: 2}, {pod: 1536, SHARES: 1536}
+
+    assert changes(before, after, {pod: "x", SHARES: "x"}) == [
+        Change("reports", Parameter.CPU_SHARES, "pod, container", "2 -> 1536", "x")
+    ]
+    assert [one.where for one in changes(before, after, {pod: "x", SHARES: "y"})] == ["pod", "container"]
+
+
+def test_values_are_shown_in_words() -> None:
+    """No restriction of CPUs, no limit, nothing known."""
+    cpus = Spot("web", Level.CONTAINER, Parameter.CPUSET_CPUS)
+    memory = Spot("reports", Level.CONTAINER, Parameter.MEMORY_LIMIT)
+    before: Values = {cpus: CLEAR, memory: UNLIMITED, BVT: 0}
+
+    assert [one.text for one in changes(before, {cpus: "0-1", memory: 2 << 30}, {})] == [
+        "any -> 0-1",
+        "unlimited -> 2Gi",
+        "0 -> -",
+    ]
+
+
+def test_reasons_stay_within_the_width() -> None:
+    """They go on in the next line, and pods of which nothing changed are not there."""
+    lines = list(explained(GIVEN, EDITED, {BVT: "GroupIdentity: " + "because " * 20}, 60))
+
+    assert max(map(len, lines)) <= 80  # headings and values are not folded
+    assert all(len(line) <= 60 for line in lines if "because" in line)
+    assert not any("shop/orders" in line for line in lines)
+
+
+def test_a_list_names_the_pod_in_each_line() -> None:
+    """One line for each value, without reasons."""
+    assert [" ".join(line.split()) for line in listed({BVT: 1}, {BVT: 0})] == ["web cpu.bvt_warp_ns pod 1 -> 0"]
+
+
+def test_an_edit_is_shown_as_diff_shows_it() -> None:
+    """Lines that are gone and lines that are new."""
+    assert list(edited("a\nb\n", "a\nc\n")) == ["    - b", "    + c"]

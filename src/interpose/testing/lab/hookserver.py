@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,7 +13,7 @@ from interpose.testing.lab.processes import Child, LabError
 from interpose.testing.lab.relay import hooks_dir, program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 NAME = "qos"
 """Under which it registers."""
@@ -20,13 +21,13 @@ RATIO = "node.koordinator.sh/cpu-normalization-ratio"
 _SINGLE = 30.0  # seconds a single round may take on a busy machine
 
 
-def node_state(*, ratio: float | None = None, **spec: Any) -> dict[str, Any]:
-    """The whole state of a node: how fast its CPUs are, and the spec of its NodeSLO."""
+def node_state(spec: Mapping[str, Any] | None = None, *, ratio: float | None = None) -> dict[str, Any]:
+    """The whole state of a node: the spec of its NodeSLO, and how fast its CPUs are."""
     annotations = {} if ratio is None else {RATIO: f"{ratio:g}"}
     return {
         "apiVersion": "interpose/v1",
         "kind": "NodeState",
-        "nodeSLO": {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", "spec": spec},
+        "nodeSLO": {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", "spec": dict(spec or {})},
         "node": {"name": "lab", "annotations": annotations},
     }
 
@@ -127,6 +128,17 @@ class HookServer:
     def single(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Another process with the same paths, to its end: --once, --restore, --deregister."""
         return subprocess.run(self.argv(*options), capture_output=True, text=True, timeout=_SINGLE, check=False)
+
+    def soon(self, what: str, condition: Callable[[], bool]) -> None:
+        """It comes to be: within a second on a machine with time to spare, a busy one gets three."""
+        began = time.monotonic()
+        self.child.wait_until(condition, within=3, what=what)
+        print(f"{what}: after {time.monotonic() - began:.3f} s")  # pytest shows it if the test fails, or on demand
+
+    @property
+    def journal(self) -> Path:
+        """What it has found and written."""
+        return self.state / "hookserver.journal"
 
     def status(self) -> Any:
         """What it says of itself."""

@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 
 _CLASSES: Final = ("burstable", "besteffort")
 _NEEDED: Final = ("cpu", "cpuset", "memory")
+# Shares, quota and memory limit: what a kubelet asks for the pods made here, and what they get on CPUs that are 1.2
+# times as fast.
+RATIO: Final = 1.2
+SCALED: Final = 83_334
+BE_ASKED: Final = (2, -1, -1)
+BE: Final = (512, SCALED, 64 * MEBIBYTE)
+LS_ASKED: Final = (512, 100_000, 128 * MEBIBYTE)
+LS: Final = (512, SCALED, 128 * MEBIBYTE)
+
 # The first process of a container notes what its own cgroup says, then waits.
 NOTED: Final = "/values"
 _OWN_FILES: Final = ("cpu/cpu.shares", "cpu/cpu.cfs_quota_us", "memory/memory.limit_in_bytes", "cpuset/cpuset.cpus")

@@ -1,0 +1,535 @@
+"""Rounds over a fake node: what they look at, what they leave alone, and what going wrong leads to."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from interpose.api import cri_pb2 as cri
+from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.model.pod import Pod
+from interpose.model.qos import QosClass
+from interpose.rpc.status import Code
+from interpose.runtimehooks.nodeslo import HostApplication, NodeSLO
+from interpose.runtimehooks.originals import ANNOTATION
+from interpose.runtimehooks.planning import Action
+from interpose.runtimehooks.plugin import NodeInputs
+from interpose.runtimehooks.reconciler import Reconciler, Round
+from interpose.runtimehooks.surroundings import Surroundings
+from interpose.runtimehooks.wants import Target
+from interpose.testing.fakecgroup import FakeKernel
+from interpose.testing.fakenode import FakeNode
+from interpose.testing.fakestate import Sandbox
+from interpose.testing.hookparts import HookParts, ToyPlugin
+from interpose.testing.pods import BUSYBOX, container_config
+from interpose.testing.qospods import be_pod, ls_pod
+
+SHARES, QUOTA, BURST, CPUS = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPU_BURST, Parameter.CPUSET_CPUS
+UPDATE = "UpdateContainerResources"
+
+
+class Rig:
+    """A reconciler over a node, with two plugins that want what a test says."""
+
+    def __init__(self, node: FakeNode | None = None) -> None:
+        self.toy, self.other = ToyPlugin(), ToyPlugin("other")
+        self.parts = HookParts(node, plugins=[self.toy, self.other])
+        self.inputs = NodeInputs()
+        self.gathered: list[list[str]] = []  # names of the pods, each time
+        self.unmanaged: set[str] = set()
+        self.facts: Callable[[Pod], Pod] = lambda pod: pod
+        self.reconciler = Reconciler(
+            plugins=self.parts.plugins,
+            sync=self.parts.sync,
+            inventory=self.parts.inventory,
+            applier=self.parts.applier,
+            updates=self.parts.updates,
+            runner=self.parts.runner,
+            gather=self._gather,
+            facts=self._facts,
+            managed=lambda pod: pod.name not in self.unmanaged,
+        )
+
+    def want(self, level: Level, **values: Value) -> None:
+        """What the first plugin wants of everything at a level from now on."""
+        self.toy.wanted[level] = {Parameter[name.upper()]: value for name, value in values.items()}
+
+    def want_nothing(self) -> None:
+        """From now on."""
+        self.toy.wanted = {}
+
+    async def round(self, *, detail: bool = False, act: bool = True) -> Round:
+        """One of them."""
+        return await self.reconciler.round("test", detail=detail, act=act)
+
+    def of_pod(self, sandbox: Sandbox, parameter: Parameter) -> Value:
+        """What a pod's cgroup has."""
+        return self.parts.node.tree.read(self.parts.node.pod_directory(sandbox), parameter)
+
+    def of(self, sandbox: Sandbox, parameter: Parameter, number: int = 0) -> Value:
+        """What a container's cgroup has."""
+        return self.parts.value(sandbox.containers[number], parameter)
+
+    def write(self, sandbox: Sandbox, parameter: Parameter, value: Value) -> None:
+        """Somebody else puts something into a container's cgroup."""
+        self.parts.node.tree.write(self.parts.node.directory(sandbox.containers[0]), parameter, value)
+
+    def restarted(self) -> "Rig":
+        """Another one on the same node that knows only what the journal does."""
+        fresh = Rig(self.parts.node)
+        for level, key in self.parts.journal.targets():
+            target = self.parts.journal.target_of(level, key) or Target(level=level, key=key)
+            for parameter, entry in self.parts.journal.entries_of(level, key).items():
+                fresh.parts.journal.note(
+                    target, parameter, found=entry.found, written=entry.written, plugin=entry.plugin
+                )
+        return fresh
+
+    def _gather(self, pods: Sequence[Pod]) -> Surroundings:
+        self.gathered.append([pod.name for pod in pods])
+        return Surroundings(self.inputs, self.parts.node.layout)
+
+    async def _facts(self) -> Callable[[Pod], Pod]:
+        return self.facts
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    """A node without pods."""
+    made = Rig()
+    yield made
+    await made.parts.close()
+
+
+# -- putting right
+
+
+async def test_a_round_puts_everything_in_place(rig: Rig) -> None:
+    """Files of pods and groups, containers through the runtime."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    rig.want(Level.POD, cpu_shares=99)
+    rig.want(Level.QOS, cpu_shares=77)
+    rig.want(Level.SANDBOX, cpu_shares=55)
+    rig.want(Level.CONTAINER, cpu_shares=33, cpu_burst=5000)
+    done = await rig.round()
+    assert (rig.of_pod(sandbox, SHARES), rig.of(sandbox, SHARES), rig.of(sandbox, BURST)) == (99, 33, 5000)
+    assert rig.parts.value(sandbox.id, SHARES) == 55
+    assert rig.parts.node.tree.read("kubepods/burstable", SHARES) == 77
+    assert [one.cpu_shares for one in rig.parts.sent()] == [33]
+    assert (done.listed, done.wanted, done.written, done.errors) == (True, 7, 7, [])
+
+
+async def test_a_second_round_has_nothing_to_do(rig: Rig) -> None:
+    """Everything is as wanted."""
+    ls_pod(rig.parts.node, "web")
+    rig.want(Level.POD, cpu_shares=99)
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    await rig.round()
+    done = await rig.round()
+    assert (done.written, done.kept, done.items) == (0, 2, [])
+    assert len(rig.parts.sent()) == 1
+
+
+async def test_detail_tells_of_what_is_as_wanted(rig: Rig) -> None:
+    """For people who look."""
+    ls_pod(rig.parts.node, "web")
+    rig.want(Level.POD, cpu_shares=99)
+    await rig.round()
+    assert [one.action for one in (await rig.round(detail=True)).items] == [Action.KEEP]
+
+
+async def test_without_acting_nothing_is_changed(rig: Rig) -> None:
+    """But all is told."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    rig.want(Level.POD, cpu_shares=99)
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    done = await rig.round(act=False)
+    assert [(one.target.name, one.now, one.wanted, one.action) for one in done.items] == [
+        ("default/web", 512, 99, Action.SET),
+        ("default/web/main", 512, 33, Action.SET),
+    ]
+    assert (rig.of(sandbox, SHARES), done.written, len(rig.parts.journal)) == (512, 0, 0)
+
+
+async def test_what_nobody_wants_any_more_is_put_back(rig: Rig) -> None:
+    """Exactly, and the journal is empty then."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    before = {one: (rig.of_pod(sandbox, one), rig.of(sandbox, one)) for one in (SHARES, QUOTA, BURST, CPUS)}
+    rig.want(Level.POD, cpu_shares=99, cpu_quota=UNLIMITED)
+    rig.want(Level.CONTAINER, cpu_shares=33, cpu_quota=UNLIMITED, cpu_burst=5, cpuset_cpus="0-1")
+    await rig.round()
+    rig.want_nothing()
+    done = await rig.round()
+    after = {one: (rig.of_pod(sandbox, one), rig.of(sandbox, one)) for one in before}
+    assert after == before
+    assert (done.errors, len(rig.parts.journal)) == ([], 0)
+
+
+async def test_a_value_that_nobody_asked_for_goes_back_to_a_neutral_one(rig: Rig) -> None:
+    """An update cannot say: as if nobody had said anything."""
+    sandbox = be_pod(rig.parts.node, "batch")
+    rig.want(Level.CONTAINER, cpu_quota=50_000)
+    await rig.round()
+    rig.want_nothing()
+    await rig.round()
+    assert [one.cpu_quota for one in rig.parts.sent()] == [50_000, -1]
+    assert rig.of(sandbox, QUOTA) is UNLIMITED
+
+
+async def test_a_container_that_does_not_run_yet_is_updated_too(rig: Rig) -> None:
+    """What it has, the runtime tells."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    image = rig.parts.node.runtime.images.pull(BUSYBOX, cri.AuthConfig())
+    late = rig.parts.node.runtime.state.create_container(sandbox, container_config(sandbox.config, "late"), image)
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    await rig.round()
+    assert late.resources.cpu_shares == 33
+    assert (await rig.round()).written == 0
+
+
+async def test_host_applications_of_the_slo_are_served(rig: Rig) -> None:
+    """Where they run."""
+    rig.parts.node.cgroups.make("system.slice/nginx")
+    app = HostApplication(name="nginx", qos=QosClass.LS, directory="system.slice/nginx")
+    rig.inputs = NodeInputs(slo=NodeSLO(host_applications=(app,)))
+    rig.want(Level.HOST_APP, cpu_shares=99)
+    await rig.round()
+    assert rig.parts.node.tree.read("system.slice/nginx", SHARES) == 99
+
+
+async def test_a_cleared_set_follows_its_narrowed_pod(rig: Rig) -> None:
+    """The container first gets what its pod will have: one update for both steps, and the kernel never says no."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    await rig.parts.update(sandbox.containers[0], cpuset_cpus="4-7")
+    rig.want(Level.POD, cpuset_cpus="0-3")
+    rig.want(Level.SANDBOX, cpuset_cpus=CLEAR)
+    rig.want(Level.CONTAINER, cpuset_cpus=CLEAR)
+    for _ in range(3):
+        done = await rig.round()
+    assert (rig.of_pod(sandbox, CPUS), rig.of(sandbox, CPUS)) == ("0-3", "0-3")
+    assert (done.written, done.errors) == (0, [])
+
+
+# -- what others do
+
+
+async def test_a_file_that_somebody_changed_is_put_right_through_the_runtime(rig: Rig) -> None:
+    """And what was asked for stays what it was."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    await rig.round()
+    rig.write(sandbox, SHARES, 500)
+    await rig.round()
+    assert rig.of(sandbox, SHARES) == 33
+    rig.want_nothing()
+    await rig.round()
+    assert rig.of(sandbox, SHARES) == 512
+
+
+async def test_an_update_by_somebody_else_is_the_new_original(rig: Rig) -> None:
+    """Our value is put in place again, but theirs is what it goes back to."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    await rig.round()
+    await rig.parts.update(sandbox.containers[0], cpu_shares=300)
+    await rig.round()
+    assert rig.of(sandbox, SHARES) == 33
+    rig.want_nothing()
+    await rig.round()
+    assert rig.of(sandbox, SHARES) == 300
+
+
+async def test_an_update_by_somebody_else_is_left_alone_when_nobody_wants_anything(rig: Rig) -> None:
+    """It is not ours to restore."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    await rig.round()
+    await rig.parts.update(sandbox.containers[0], cpu_shares=300)
+    rig.want_nothing()
+    await rig.round()
+    assert (rig.of(sandbox, SHARES), len(rig.parts.journal)) == (300, 0)
+
+
+async def test_a_container_made_with_our_values_goes_back_to_what_was_asked_for(rig: Rig) -> None:
+    """Its note tells, though this process never saw it being made."""
+    node = rig.parts.node
+    sandbox = ls_pod(node, "web")
+    image = node.runtime.images.pull(BUSYBOX, cri.AuthConfig())
+    config = container_config(
+        sandbox.config,
+        "noted",
+        resources=cri.LinuxContainerResources(cpu_shares=33),
+        annotations={ANNOTATION: '{"cpu_shares":[200,33]}'},
+    )
+    node.runtime.state.start_container(node.runtime.state.create_container(sandbox, config, image))
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    await rig.round()
+    rig.want_nothing()
+    await rig.round()
+    assert rig.of(sandbox, SHARES, 1) == 200
+
+
+async def test_what_is_gone_is_forgotten(rig: Rig) -> None:
+    """The journal does not grow."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    rig.want(Level.POD, cpu_shares=99)
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    await rig.round()
+    for method in ("StopPodSandbox", "RemovePodSandbox"):
+        request = getattr(cri, f"{method}Request")(pod_sandbox_id=sandbox.id)
+        await rig.parts.node.runtime.call(method, request)
+    done = await rig.round()
+    assert (done.subjects, len(rig.parts.journal)) == ([], 0)
+
+
+async def test_a_container_that_ends_in_the_middle_is_no_error(rig: Rig) -> None:
+    """It was there a moment ago."""
+    ls_pod(rig.parts.node, "web")
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    rig.parts.node.runtime.fail(UPDATE, Code.NOT_FOUND)
+    done = await rig.round()
+    assert (done.errors, rig.parts.applier.held) == ([], 0)
+
+
+# -- a runtime that is away, or says no
+
+
+async def test_a_runtime_that_is_away_leaves_everything_as_it_is(rig: Rig) -> None:
+    """Nobody knows what exists, so nothing counts as gone."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    rig.want(Level.POD, cpu_shares=99)
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    await rig.round()
+    noted = len(rig.parts.journal)
+    rig.parts.node.runtime.fail("ListPodSandbox", Code.UNAVAILABLE)
+    fresh = rig.restarted()
+    done = await fresh.round()
+    assert (done.listed, done.subjects, done.written) == (False, [], 0)
+    assert len(fresh.parts.journal) == noted
+    assert (rig.of_pod(sandbox, SHARES), rig.of(sandbox, SHARES)) == (99, 33)
+    await fresh.parts.close()
+
+
+async def test_a_rule_that_changes_while_the_runtime_is_away_reaches_files(rig: Rig) -> None:
+    """What is known of pods is enough for that; containers follow when it is back."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    await rig.round()
+    for method in ("ListPodSandbox", UPDATE):
+        rig.parts.node.runtime.fail(method, Code.UNAVAILABLE, "away")
+    rig.want(Level.POD, cpu_shares=99)
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    done = await rig.round()
+    assert (rig.of_pod(sandbox, SHARES), rig.of(sandbox, SHARES)) == (99, 512)
+    assert done.errors == ["default/web/main: UNAVAILABLE: away"]
+    rig.parts.node.runtime.clear()
+    assert (await rig.round()).errors == []
+    assert rig.of(sandbox, SHARES) == 33
+
+
+async def test_an_update_that_is_refused_is_told_and_held(rig: Rig) -> None:
+    """It is not tried again and again, but it is tried again."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    rig.parts.node.runtime.fail(UPDATE, Code.UNKNOWN, "no", times=1)
+    assert (await rig.round()).errors == ["default/web/main: UNKNOWN: no"]
+    held = await rig.round()
+    assert [(one.action, one.note) for one in held.items] == [(Action.HELD, "UNKNOWN: no; again in 1 s")]
+    assert held.errors == []
+    rig.parts.now += 2
+    await rig.round()
+    assert (rig.of(sandbox, SHARES), rig.parts.applier.held) == (33, 0)
+
+
+async def test_a_file_that_is_refused_is_told_with_its_target(rig: Rig) -> None:
+    """The others are written."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    rig.want(Level.POD, cpu_quota=5_000, cpu_shares=99)  # the container has more
+    done = await rig.round()
+    (error,) = done.errors
+    assert error.startswith("default/web: ")
+    assert "Invalid argument (EINVAL)" in error
+    assert (rig.of_pod(sandbox, SHARES), done.written) == (99, 1)
+
+
+async def test_one_refused_container_does_not_keep_others_from_theirs(rig: Rig) -> None:
+    """Each has an update of its own."""
+    pods = [ls_pod(rig.parts.node, name) for name in ("a", "b", "c")]
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    rig.parts.node.runtime.fail(UPDATE, Code.UNKNOWN, "no", times=1)
+    done = await rig.round()
+    assert (len(done.errors), done.written) == (1, 2)
+    assert sorted(str(rig.of(one, SHARES)) for one in pods) == ["33", "33", "512"]
+
+
+# -- plugins
+
+
+async def test_of_a_pod_about_which_nothing_changed_nobody_is_asked_again(rig: Rig) -> None:
+    """A node has hundreds of them."""
+    ls_pod(rig.parts.node, "web")
+    rig.want(Level.POD, cpu_shares=99)
+    await rig.round()
+    rig.toy.seen.clear()
+    be_pod(rig.parts.node, "new")
+    await rig.round()
+    assert "web" not in rig.toy.seen
+    assert "new" in rig.toy.seen
+
+
+async def test_a_changed_rule_is_asked_of_every_pod(rig: Rig) -> None:
+    """Also one that takes what it wanted back."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    for shares in (99, 98, 99):
+        rig.want(Level.POD, cpu_shares=shares)
+        await rig.round()
+        assert rig.of_pod(sandbox, SHARES) == shares
+
+
+async def test_a_plugin_that_fails_leaves_what_it_gave(rig: Rig) -> None:
+    """Nobody knows what it wants there now; elsewhere it goes on, and so do others."""
+    first, second = ls_pod(rig.parts.node, "a"), ls_pod(rig.parts.node, "b")
+    rig.want(Level.POD, cpu_shares=99)
+    await rig.round()
+    rig.toy.fails = {"a"}
+    rig.want(Level.POD, cpu_shares=98)
+    rig.other.wanted = {Level.POD: {BURST: 5000}}
+    done = await rig.round()
+    assert (rig.of_pod(first, SHARES), rig.of_pod(second, SHARES)) == (99, 98)
+    assert (rig.of_pod(first, BURST), rig.of_pod(second, BURST)) == (5000, 5000)
+    assert [(one.target.name, one.failure.plugin) for one in done.desire.troubles] == [("default/a", "toy")]
+
+
+async def test_a_plugin_that_fails_is_asked_again_each_time(rig: Rig) -> None:
+    """Though nothing changed: it may be itself again."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    rig.toy.fails = {"web"}
+    rig.want(Level.POD, cpu_shares=99)
+    await rig.round()
+    assert rig.of_pod(sandbox, SHARES) == 512
+    rig.toy.fails = set()
+    await rig.round()
+    assert rig.of_pod(sandbox, SHARES) == 99
+
+
+async def test_where_two_want_the_same_the_later_one_has_it(rig: Rig) -> None:
+    """And the conflict is told."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    rig.want(Level.POD, cpu_shares=99)
+    rig.other.wanted = {Level.POD: {SHARES: 98}}
+    done = await rig.round()
+    assert rig.of_pod(sandbox, SHARES) == 98
+    assert [(one.loser, one.winner) for one in done.desire.conflicts] == [("toy", "other")]
+
+
+async def test_a_pod_that_shall_be_left_alone_gets_its_values_back(rig: Rig) -> None:
+    """Others keep theirs."""
+    first, second = ls_pod(rig.parts.node, "a"), ls_pod(rig.parts.node, "b")
+    rig.want(Level.POD, cpu_shares=99)
+    await rig.round()
+    rig.unmanaged = {"a"}
+    rig.facts = lambda pod: replace(pod, labels={**pod.labels, "seen": "again"})
+    await rig.round()
+    assert (rig.of_pod(first, SHARES), rig.of_pod(second, SHARES)) == (512, 99)
+
+
+async def test_pods_are_as_the_facts_have_them(rig: Rig) -> None:
+    """What another source knows of them counts."""
+    ls_pod(rig.parts.node, "web")
+    rig.facts = lambda pod: replace(pod, name="renamed")
+    done = await rig.round()
+    assert [one.pod.name for one in done.subjects] == ["renamed"]
+    assert "renamed" in rig.toy.seen
+
+
+# -- rules
+
+
+async def test_rules_are_made_of_pods_that_are_ready(rig: Rig) -> None:
+    """Those that have ended have no CPUs."""
+    sandbox = ls_pod(rig.parts.node, "gone")
+    ls_pod(rig.parts.node, "here")
+    await rig.parts.node.runtime.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=sandbox.id))
+    await rig.round()
+    assert rig.gathered == [["here"]]
+
+
+async def test_rules_that_did_not_change_are_the_same(rig: Rig) -> None:
+    """Whoever goes by them need not look again."""
+    rig.want(Level.POD, cpu_shares=99)
+    assert await rig.reconciler.remake_rules(())
+    before = rig.reconciler.rules.by_plugin
+    assert not await rig.reconciler.remake_rules(())
+    assert rig.reconciler.rules.by_plugin is before
+    assert rig.reconciler.rule_changes == 1
+
+
+async def test_a_rule_that_cannot_be_made_leaves_the_last_one(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """It is told once, and again if it is another problem."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    rig.want(Level.POD, cpu_shares=99)
+    await rig.round()
+    with caplog.at_level(logging.ERROR, "interpose.runtimehooks.reconciler"):
+        for problem in ("ratio: 'x'", "ratio: 'x'", "ratio: 'y'"):
+            rig.toy.problem = problem
+            await rig.round()
+    assert rig.of_pod(sandbox, SHARES) == 99
+    assert rig.reconciler.rules.problems == {"toy": "ratio: 'y'"}
+    assert [record.__dict__["kv"]["err"] for record in caplog.records] == ["ratio: 'x'", "ratio: 'y'"]
+
+
+async def test_a_plugin_that_never_had_a_rule_loses_nothing_it_gave_before(rig: Rig) -> None:
+    """A restart with inputs that cannot be used is no reason to put everything back."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    rig.want(Level.POD, cpu_shares=99)
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    await rig.round()
+    fresh = rig.restarted()
+    fresh.toy.problem = "ratio: 'x'"
+    await fresh.round()
+    assert (rig.of_pod(sandbox, SHARES), rig.of(sandbox, SHARES)) == (99, 33)
+    await fresh.parts.close()
+
+
+# -- rounds
+
+
+async def test_two_rounds_do_not_overlap(rig: Rig) -> None:
+    """The second begins when the first is done."""
+    ls_pod(rig.parts.node, "web")
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    stall = rig.parts.node.runtime.stall(UPDATE)
+    first = asyncio.create_task(rig.round())
+    await stall.entered.wait()
+    second = asyncio.create_task(rig.round())
+    await asyncio.sleep(0)
+    assert rig.parts.node.runtime.calls["ListPodSandbox"] == 1
+    stall.release()
+    assert [one.written for one in await asyncio.gather(first, second)] == [1, 0]
+
+
+async def test_rounds_are_counted_by_reason_and_the_last_is_kept(rig: Rig) -> None:
+    """For metrics and views."""
+    for reason in ("tick", "cgroups", "tick"):
+        done = await rig.reconciler.round(reason)
+    assert rig.reconciler.rounds == {"tick": 2, "cgroups": 1}
+    assert rig.reconciler.last is done
+    assert done.reason == "tick"
+    assert done.seconds > 0
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "a", "b")])
+async def test_the_order_of_pods_makes_no_difference(version: int, order: tuple[str, ...]) -> None:
+    """Neither to what is there afterwards."""
+    rig = Rig(FakeNode(FakeKernel(version)))
+    wanted: Mapping[str, Value] = {"cpu_shares": 1024, "cpu_quota": 50_000}
+    rig.want(Level.POD, **wanted)
+    rig.want(Level.CONTAINER, **wanted)
+    pods = {name: ls_pod(rig.parts.node, name) for name in order}
+    done = await rig.round()
+    assert done.errors == []
+    assert {name: rig.of(one, QUOTA) for name, one in sorted(pods.items())} == dict.fromkeys("abc", 50_000)
+    assert {name: rig.of_pod(one, QUOTA) for name, one in pods.items()} == dict.fromkeys(order, 50_000)
+    await rig.parts.close()
