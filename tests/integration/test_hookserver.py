@@ -55,9 +55,9 @@ def running(fake_node: FakeNodeStart, hookserver: Make) -> HookServer:
 
 
 def quotas(cgroups: Path) -> dict[str, int]:
-    """CPU quotas of best-effort pods and of what is in them, on cgroup v1."""
+    """CPU quotas of best-effort pods and of what is in them, on cgroup v1; 0 while one is being written."""
     return {
-        str(path.parent.relative_to(cgroups)): int(path.read_text())
+        str(path.parent.relative_to(cgroups)): int(path.read_text() or 0)
         for path in (cgroups / "cpu,cpuacct/kubepods/besteffort").rglob("cpu.cfs_quota_us")
     }
 

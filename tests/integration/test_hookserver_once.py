@@ -61,7 +61,7 @@ def test_dry_run_changes_nothing(
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["WHAT", "NOW", "WANTED", "ACTION", "WHY"]
     assert any(line.split()[:4] == ["cpu.cfs_quota_us", "unlimited", "50100", "set"] for line in lines)
-    assert lines[-1] == f"3 {SUMMARY}, 12 would change, 0 would be restored, 0 unsupported"
+    assert lines[-1] == f"3 {SUMMARY}, 12 to change, 0 to restore, 0 unsupported"
     assert "\x1b" not in done.stdout
     assert content(memory / "cgroup") == before
     assert not (scratch / "state").exists()
@@ -90,7 +90,7 @@ def test_restore_puts_everything_back(server: HookServer, memory: Path) -> None:
     server.single("--once")
     changed = content(memory / "cgroup")
     told = server.single("--restore", "--dry-run")
-    assert told.stdout.splitlines()[-1] == f"0 {SUMMARY}, 0 would change, 12 would be restored, 0 unsupported"
+    assert told.stdout.splitlines()[-1] == f"0 {SUMMARY}, 0 to change, 12 to restore, 0 unsupported"
     assert content(memory / "cgroup") == changed
     done = server.single("--restore", "--output", "json")
     assert (done.returncode, {one["action"] for one in values(done)}) == (0, {"restore"})
@@ -187,35 +187,35 @@ def test_value_that_cannot_be_written(server: HookServer, memory: Path) -> None:
         (["--config", "/nowhere/settings.yaml"], "/nowhere/settings.yaml"),
     ],
 )
-def test_settings_that_cannot_be_used(server: HookServer, options: list[str], said: str) -> None:
+def test_settings_that_cannot_be_used(hookserver: Make, options: list[str], said: str) -> None:
     """Exit code 78; the flag, its value and what would do are named."""
-    done = server.single("--once", *options)
+    done = hookserver().single("--once", *options)
     assert (done.returncode, done.stdout) == (CONFIG, "")
     (problem,) = problems(done)
     assert said in problem
 
 
-def test_all_problems_of_a_settings_file_at_once(server: HookServer, scratch: Path) -> None:
+def test_all_problems_of_a_settings_file_at_once(hookserver: Make, scratch: Path) -> None:
     """Each with its key."""
     path = scratch / "settings.yaml"
     path.write_text("mode: sometimes\nplugins:\n  cpuset: maybe\nsurprise: 1\n")
     path.chmod(0o644)
-    done = server.single("--once", "--config", str(path))
+    done = hookserver().single("--once", "--config", str(path))
     assert done.returncode == CONFIG
     told = "\n".join(problems(done))
     assert all(word in told for word in ("mode", "plugins.cpuset", "surprise", str(path)))
 
 
-def test_dry_run_alone_is_wrong_usage(server: HookServer) -> None:
+def test_dry_run_alone_is_wrong_usage(hookserver: Make) -> None:
     """There is nothing it could be a rehearsal of."""
-    done = server.single("--dry-run")
+    done = hookserver().single("--dry-run")
     assert done.returncode == USAGE
     assert "--dry-run goes with --once or --restore" in done.stderr
 
 
-def test_wrong_output_is_wrong_usage(server: HookServer) -> None:
+def test_wrong_output_is_wrong_usage(hookserver: Make) -> None:
     """The forms are named."""
-    done = server.single("--once", "--output", "xml")
+    done = hookserver().single("--once", "--output", "xml")
     assert done.returncode == USAGE
     assert "'text', 'json'" in done.stderr
 
@@ -243,9 +243,9 @@ def test_beside_a_hook_server_that_runs(server: HookServer) -> None:
 # -- the rest
 
 
-def test_print_config(server: HookServer) -> None:
+def test_print_config(hookserver: Make) -> None:
     """Every setting with its value and where it comes from; nothing else happens."""
-    done = server.single("--print-config", "--priority", "7")
+    done = hookserver().single("--print-config", "--priority", "7")
     assert done.returncode == 0
     (line,) = [line for line in done.stdout.splitlines() if "registration.priority" in line]
     assert "7" in line

@@ -167,7 +167,7 @@ class HookServerViews:
 
     async def _values(self, _request: Request) -> Response:
         """Everything that is wanted, what is there and why: a round that changes nothing."""
-        done = await self._daemon.parts.reconciler.round("view", detail=True, act=False)
+        done = await self._daemon.parts.reconciler.round("view", detail=True, act=False, record=False)
         qos = {one.pod.uid: found for one in done.subjects if (found := qos_of(one.pod.labels)) is not None}
         return json(as_json(done.items, problems=self._daemon.parts.reconciler.rules.problems, qos=qos))
 

@@ -31,13 +31,14 @@ from interpose.runtimehooks.effects import ProxyEffects
 from interpose.runtimehooks.newcomers import Newcomers
 from interpose.runtimehooks.proxyserver import ProxyServer
 from interpose.runtimehooks.registrar import Registrar
-from interpose.runtimehooks.rounds import Rounds
+from interpose.runtimehooks.rounds import TICK, Rounds
 
 _log = logging.getLogger(__name__)
 
 # In proxy mode rounds only follow rules; now and then one forgets what is gone.
 _HOUSEKEEPING = 600.0
 _TICK = 1.0
+_SETTLE = 0.5
 DOCUMENT = "NodeSLO"
 CGROUPS = "cgroups"
 RUNTIME = "runtime"
@@ -149,6 +150,7 @@ class Daemon:
         self._newcomers: Newcomers | None = None
         self._views = HookServerViews(settings, self, log)
         self._ticker: asyncio.TimerHandle | None = None
+        self._beginning: asyncio.TimerHandle | None = None
 
     @property
     def rounds(self) -> Rounds:
@@ -164,7 +166,6 @@ class Daemon:
         if self._socket is not None:
             await self._server.start(self._socket.sock)
             self.registrar.write()
-        parts.upstream.on_up = partial(self._rounds.soon, RUNTIME)
         parts.upstream.start()
         if parts.node_file is not None:
             parts.node_file.start()
@@ -173,7 +174,11 @@ class Daemon:
             self._newcomers = Newcomers(parts.tree, self._watch, now=time.monotonic)
         if self._admin_socket is not None:
             self._views.start(self._admin_socket)
-        self._rounds.start()
+        if self._socket is None:
+            self._begin()
+        else:
+            # A relay reads our registration within a tenth of a second; an update before that would pass it unasked.
+            self._beginning = asyncio.get_running_loop().call_later(_SETTLE, self._begin)
         self._tick()
         kv = {
             "version": __version__,
@@ -189,11 +194,16 @@ class Daemon:
         gc.collect()
         gc.freeze()
 
+    def _begin(self) -> None:
+        self.parts.upstream.on_up = partial(self._rounds.soon, RUNTIME)
+        self._rounds.start()
+
     async def close(self) -> None:
         """Stop answering first, then everything that acts; values stay as they are."""
         self._notifier.stopping("stopping")
-        if self._ticker is not None:
-            self._ticker.cancel()
+        for timer in (self._ticker, self._beginning):
+            if timer is not None:
+                timer.cancel()
         self.registrar.close()
         await self._server.close()
         await self._rounds.close()
@@ -219,12 +229,14 @@ class Daemon:
 
     async def _round(self, reason: str) -> None:
         parts, settings = self.parts, self._settings
-        if DOCUMENT in reason:
+        reasons = frozenset(reason.split(", "))
+        if DOCUMENT in reasons:
             # Hooks shall go by it at once, whatever the runtime does.
             ready = [pod for pod in parts.store.pods.values() if pod.ready]
             await parts.reconciler.remake_rules(ready)
         changes = parts.reconciler.rule_changes
-        acts = settings.reconciles or DOCUMENT in reason or reason == "start"
+        # In proxy mode values are not watched over, but put right when something that decides about them changed.
+        acts = settings.reconciles or reasons != {TICK}
         done = await parts.reconciler.round(reason, act=acts)
         if not acts and parts.reconciler.rule_changes != changes:
             done = await parts.reconciler.round(reason)

@@ -369,7 +369,7 @@ def contradictions(settings: HookServerSettings, origins: Mapping[str, str]) -> 
         shown = settings.cgroups.kubepods
         problems.append(f"{origins['cgroups.kubepods']}: cgroups.kubepods: {shown!r} is not the name of a cgroup")
     url = settings.reconcile.kubelet_url
-    if url and not url.startswith(("http://", "https://", "file://")):
+    if url and not url.startswith(("http://", "https://", "unix://", "file://")):
         problems.append(f"{origins['reconcile.kubelet_url']}: reconcile.kubelet_url: {url!r} is not a URL")
     return problems
 

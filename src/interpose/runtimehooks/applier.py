@@ -166,7 +166,7 @@ class Applier:
         try:
             now = actuator.read(target, parameter)
             if not same(actuator, parameter, now, value):
-                drifted = self._drifted(item)
+                drifted = self.count_drift(item)
                 self._note(step, now, actuator)
                 actuator.write(target, parameter, value)
                 found = actuator.read(target, parameter)
@@ -183,8 +183,11 @@ class Applier:
             self._journal.forget(target.level, target.key, parameter)
         return outcome
 
-    def _drifted(self, item: Item) -> bool:
-        """Whether the value had been in place. One that is held never was, though the journal says it was tried."""
+    def count_drift(self, item: Item) -> bool:
+        """Whether the value had been in place and somebody changed it; to be asked before it is journaled again.
+
+        One that is held never was in place, though the journal says it was tried.
+        """
         spot = (item.target.level, item.target.key, item.parameter)
         if item.action is not Action.SET or spot in self._holds:
             return False

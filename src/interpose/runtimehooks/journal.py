@@ -55,7 +55,7 @@ class Journal:
         self._lock_fd = -1
 
     def load(self) -> None:
-        """Take the file over. ConfigError if it cannot be used or if another process does."""
+        """Take the file over. ConfigError if it cannot be used, BlockingIOError if another process does."""
         path = self._path
         if path is None:
             return
@@ -70,6 +70,9 @@ class Journal:
             self._count = sum(len(slot.entries) for slot in self._slots.values())
             if not content.size or self._is_long():
                 self._rewrite(path)
+        except BlockingIOError:
+            self.close()
+            raise  # it can be used when the other one has ended: no mistake in a setting
         except OSError as error:
             self.close()
             raise ConfigError(f"journal {path} cannot be used: {error}") from error
@@ -274,5 +277,6 @@ def _locked(path: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise ConfigError(f"journal {path} is in use by another process, which holds {name}") from None
+        text = f"journal {path} is in use by another process, which holds {name}"
+        raise BlockingIOError(errno.EAGAIN, text) from None
     return descriptor

@@ -89,8 +89,11 @@ class Reconciler:
         self._kept: dict[str, Kept] = {}
         self._lock = asyncio.Lock()
 
-    async def round(self, reason: str, *, detail: bool = False, act: bool = True) -> Round:
-        """One round; `detail` also tells of values that are as they shall be, without `act` nothing is changed."""
+    async def round(self, reason: str, *, detail: bool = False, act: bool = True, record: bool = True) -> Round:
+        """One round; `detail` also tells of values that are as they shall be, without `act` nothing is changed.
+
+        One that is not recorded is only somebody's look.
+        """
         async with self._lock:
             done = Round(reason=reason)
             began, cpu = time.monotonic(), time.process_time()
@@ -104,8 +107,9 @@ class Reconciler:
                     await self._look(done, detail=detail)
                 await self._act(done)
             done.seconds, done.cpu_seconds = time.monotonic() - began, time.process_time() - cpu
-            self.rounds[reason] += 1
-            self.last = done
+            if record:
+                self.rounds.update(reason.split(", "))
+                self.last = done
             return done
 
     async def remake_rules(self, pods: Sequence[Pod]) -> bool:
@@ -210,6 +214,9 @@ class Reconciler:
         for batch in by_container(ordered(done.items)):
             if isinstance(batch, CriBatch):
                 updates = [_update(members[key], steps) for key, steps in batch.containers.items() if key in members]
+                for steps in batch.containers.values():
+                    for step in steps:
+                        self._applier.count_drift(step.item)
                 errors = await self._updates.send(updates)
                 for update in updates:
                     error = errors.get(update.target.key)

@@ -86,7 +86,7 @@ def test_a_journal_has_one_owner(tmp_path: Path) -> None:
     """A second one is refused; one that only looks is not."""
     settings = at(tmp_path, "one")
     journal = open_journal(settings)
-    with pytest.raises(ConfigError, match="in use by another process"):
+    with pytest.raises(BlockingIOError, match="in use by another process"):
         open_journal(settings)
     open_journal(settings, reading_only=True).close()
     journal.close()

@@ -224,15 +224,15 @@ def test_a_container_that_went_and_came_back_is_seen_anew() -> None:
 def test_the_note_of_a_container_tells_what_was_asked_for() -> None:
     """And goes into the journal, which knows what to restore."""
     journal = Journal(None, "boot")
-    record = container(annotations={ANNOTATION: '{"cpu_shares":[2,100],"cpu_quota":[0,-1]}'})
+    record = container(annotations={ANNOTATION: '{"cpu_shares":[2,100,"toy"],"cpu_quota":[0,-1]}'})
     record = replace(record, resources=replace(record.resources, cpu_quota=-1))
     member = only(inventory(with_pod(), journal).subjects([(POD, [record])])).members[0]
     assert member.container.requested.cpu_shares == 2
     assert member.container.requested.cpu_quota == 0
     entries = journal.entries_of(Level.CONTAINER, "c1")
-    assert {parameter: (one.found, one.written) for parameter, one in entries.items()} == {
-        SHARES: (2, 100),
-        QUOTA: (None, UNLIMITED),
+    assert {parameter: (one.found, one.written, one.plugin) for parameter, one in entries.items()} == {
+        SHARES: (2, 100, "toy"),
+        QUOTA: (None, UNLIMITED, ""),
     }
 
 

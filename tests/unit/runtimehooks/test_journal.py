@@ -184,7 +184,7 @@ def test_nobody_else_can_read_it(path: Path, journal: Journal) -> None:
 def test_a_journal_in_use_is_refused(path: Path, journal: Journal) -> None:
     """Two processes that write values would each take the other's for what was there before."""
     second = Journal(str(path), "boot")
-    with pytest.raises(ConfigError, match=r"journal .*journal is in use by another process.*journal\.lock"):
+    with pytest.raises(BlockingIOError, match=r"journal .*journal is in use by another process.*journal\.lock"):
         second.load()
     journal.close()
     second.load()
