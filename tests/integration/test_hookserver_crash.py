@@ -5,6 +5,7 @@ First in this process, where every single step can be the last one; then real pr
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from interpose.cli.hookserver_parts import Parts
 from interpose.store.calls import RuntimeCalls
 from interpose.testing.hooknode import HookNode, hook_node, node_document
 from interpose.testing.lab.hookserver import HookServer
-from interpose.testing.lab.processes import wait_for
+from interpose.testing.lab.processes import Child, wait_for
 from interpose.testing.qospods import be_pod, ls_pod, lsr_pod
 
 FakeNodeStart = Callable[..., Path]
 Make = Callable[..., HookServer]
 Files = Mapping[str, str]
-BEGIN, CHANGE = {"ratio": 1.25}, {"ratio": 2.0, "identity": True, "cfs_quota": True}
+BEGIN: Mapping[str, Any] = {"ratio": 1.25}
+CHANGE: Mapping[str, Any] = {"ratio": 2.0, "identity": True, "cfs_quota": True}
 NO_LIMIT = str((1 << 63) - 4096)
 
 
@@ -228,7 +230,7 @@ def test_kill_9(fake_node: FakeNodeStart, hookserver: Make, first: int) -> None:
         server.tell(DOCUMENTS[1])
         enough = lines(server) + 1 + 2 * cut
         server.start_unready()
-        wait_for(lambda: lines(server) >= enough or _quiet(server), within=20, what="the moment", every=0)
+        wait_for(partial(_moment, server, enough), within=20, what="the moment", every=0)
         server.kill()
         server.start()
         server.stop()
@@ -237,21 +239,26 @@ def test_kill_9(fake_node: FakeNodeStart, hookserver: Make, first: int) -> None:
         assert content(cgroups) == initial, f"killed with {enough} lines in the journal"
 
 
-def _quiet(server: HookServer) -> bool:
-    """Whether it is done, so that more lines will not come."""
-    return "Values were put right" in server.child.log_tail(500)
+def _moment(server: HookServer, enough: int) -> bool:
+    """Whether there are so many lines, or no more to come."""
+    return lines(server) >= enough or "Values were put right" in server.child.log_tail(500)
+
+
+def _written(server: HookServer, enough: int, child: Child) -> bool:
+    return lines(server) >= enough or not child.running
 
 
 def test_kill_9_while_values_go_back(fake_node: FakeNodeStart, hookserver: Make, spawn: Callable[..., Any]) -> None:
     """Restoring is cut off several times, and then it is not."""
     cgroups = fake_node(pods=10)
     server = hookserver()
+    server.tell(DOCUMENTS[0])
     initial = content(cgroups)
     for cut in range(5):
         assert server.single("--once").returncode == 0
         enough = lines(server) + 1 + 4 * cut
         child = spawn(*server.argv("--restore"))
-        wait_for(lambda: lines(server) >= enough or not child.running, within=20, what="the moment", every=0)
+        wait_for(partial(_written, server, enough, child), within=20, what="the moment", every=0)
         child.kill()
         assert server.single("--restore").returncode == 0
         assert content(cgroups) == initial, f"killed with {enough} lines in the journal"

@@ -48,6 +48,7 @@ from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
 
 _JOURNAL = "hookserver.journal"
+_DOCUMENT = "nodeslo.last-good"
 _BOOT_ID = "sys/kernel/random/boot_id"
 
 
@@ -88,7 +89,10 @@ class Parts:
             self.store, self.calls, self.journal, allowed=self.allowed, refresh=self.sync.refresh, asked=asked
         )
         self.kubelet = _kubelet(settings)
-        self.node_file = NodeFile(settings.nodeslo, lambda _document: changed()) if settings.nodeslo else None
+        self.node_file = None
+        if settings.nodeslo:
+            keep = f"{settings.state_dir}/{_DOCUMENT}"
+            self.node_file = NodeFile(settings.nodeslo, lambda _document: changed(), keep=keep, remember=not dry_run)
         self.gatherer = Gatherer(
             tree=self.tree,
             kubepods=places.kubepods,

@@ -25,6 +25,12 @@ _SYSCTLS: Final[Mapping[Parameter, str]] = MappingProxyType(
 _SWITCH: Final = ("0", "1")
 
 
+class _Alone(int):
+    """A pod's value that a container of it does not have. Otherwise a plain number."""
+
+    __slots__ = ()
+
+
 class CgroupActuator:
     """Every parameter of the table, on the directory of a target."""
 
@@ -60,9 +66,14 @@ class BvtActuator(CgroupActuator):
     """
 
     def read(self, target: Target, parameter: Parameter) -> Value:
-        """The value of the directory, or of one below a pod that has another."""
+        """The value of the directory; told apart if one below a pod has another."""
         value = super().read(target, parameter)
-        return next((one for one in self._below(target, parameter) if one != value), value)
+        alone = isinstance(value, int) and any(one != value for one in self._below(target, parameter))
+        return _Alone(value) if alone else value
+
+    def same(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:
+        """Whether everybody has it. Somebody who was ended between two writes leaves a pod alone with its value."""
+        return not isinstance(found, _Alone) and super().same(parameter, found, wanted)
 
     def write(self, target: Target, parameter: Parameter, value: Value) -> None:
         """Put it there and, for a pod, into the directories of its containers."""

@@ -51,14 +51,24 @@ class NodeFile:
     """Reads at `load`, follows from `start` until `close`. `changed` gets every new document, on the loop."""
 
     def __init__(
-        self, path: str, changed: Callable[[NodeDocument], None], *, trust: Trust | None = None, settle: float = SETTLE
+        self,
+        path: str,
+        changed: Callable[[NodeDocument], None],
+        *,
+        keep: str | None = None,
+        remember: bool = True,
+        trust: Trust | None = None,
+        settle: float = SETTLE,
     ) -> None:
+        """`keep` is where the last document that could be used is kept for the next start, if `remember` says so."""
         self.path = str(Path(path).absolute())
         self.document: NodeDocument | None = None  # the one in force
         self.loaded_at: float | None = None  # since when, in seconds of the wall clock
         self.problems: tuple[str, ...] = ()  # of the file as it is now; that it does not exist is one
         self.errors = 0  # versions that could not be used
         self._changed = changed
+        self._keep = None if keep is None else Path(keep).with_suffix(Path(path).suffix)
+        self._remembers = remember
         self._trust = Trust() if trust is None else trust
         self._settle = settle
         self._last: _Reading | None = None  # what was put in force or complained about
@@ -68,8 +78,13 @@ class NodeFile:
         self._again = asyncio.Event()
 
     def load(self) -> bool:
-        """Read it here and now; whether there is a new document. For the time before the loop has duties."""
-        return self._apply(self._read())
+        """Read it here and now; whether there is a new document. For the time before the loop has duties.
+
+        If it cannot be used, the last one that could is put in force: a restart is no reason to lose it.
+        """
+        if self._apply(self._read()):
+            return True
+        return self.document is None and self._recall()
 
     def start(self) -> None:
         """Follow the file on the running loop."""
@@ -119,8 +134,10 @@ class NodeFile:
                 found = examine(self.path, self._trust)
                 if self._last is not None and self._last.stamp == found.stamp and not found.doubts:
                     return self._last
-                reading = self._parse(found)
+                reading, data = self._parse(found), Path(self.path).read_bytes()
                 if examine(self.path, self._trust) == found:
+                    if reading.document is not None:
+                        self._remember(data)
                     return reading
             except (FileNotFoundError, NotADirectoryError):
                 return _Reading(problems=(f"file {self.path}: does not exist",), missing=True)
@@ -138,7 +155,35 @@ class NodeFile:
         except ConfigError as error:
             return _Reading(problems=tuple(map(_line, error.problems)), stamp=stamp)
 
+    def _remember(self, data: bytes) -> None:
+        """A copy that cannot be made costs the next start something, not this one."""
+        if self._keep is None or not self._remembers:
+            return
+        temporary = self._keep.with_name(f"{self._keep.name}.tmp")
+        try:
+            if self._keep.exists() and self._keep.read_bytes() == data:
+                return
+            self._keep.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary.write_bytes(data)
+            temporary.chmod(0o600)
+            temporary.replace(self._keep)
+        except OSError as error:
+            extra = {"kv": {"file": str(self._keep), "err": str(error)}}
+            _log.warning("Node document cannot be kept for the next start", extra=extra)
+
     # -- on the loop
+
+    def _recall(self) -> bool:
+        if self._keep is None:
+            return False
+        try:
+            self.document = parse_node_document(read_document(str(self._keep), MAX_BYTES), str(self._keep))
+        except ConfigError:
+            return False
+        self.loaded_at = time.time()
+        extra = {"kv": {"file": self.path, "kept_as": str(self._keep)}}
+        _log.warning("Node document of before the start is in force", extra=extra)
+        return True
 
     def _apply(self, reading: _Reading) -> bool:
         """Put a document in force, or say why not; whether it is a new one."""

@@ -105,8 +105,9 @@ SETS: Final = frozenset((Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS))
 # Writing the first makes the kernel replace the second, when it is switched on and again when it is switched off; in
 # between it refuses to have the second written.
 SPOILS: Final[Mapping[Parameter, Parameter]] = MappingProxyType({Parameter.CPU_IDLE: Parameter.CPU_SHARES})
-# Values that many processes or threads have: where they differ, somebody was born, not somebody else at work.
-COLLECTIVE: Final = frozenset((Parameter.OOM_SCORE_ADJ, Parameter.CORE_SCHED, Parameter.RESCTRL))
+# Values that many processes, threads or groups have: where they differ, somebody was born or one was not reached, not
+# somebody else at work.
+COLLECTIVE: Final = frozenset((Parameter.OOM_SCORE_ADJ, Parameter.CORE_SCHED, Parameter.RESCTRL, Parameter.CPU_BVT))
 
 _OFF: Final = (0, "0", CLEAR)
 _RANK: Final = {level: rank for rank, level in enumerate(Level)}

@@ -350,3 +350,64 @@ async def test_nothing_is_told_after_closing(path: Path, following: Following) -
         await witness.file.close()
     assert following.told == ["one"]
     await NodeFile(str(path), lambda document: None).close()
+
+
+# -- over a restart
+
+
+@pytest.mark.parametrize("damage", ["{", None])
+def test_the_last_good_document_outlives_a_restart(
+    path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str | None
+) -> None:
+    """A file that was broken or deleted meanwhile takes no policy out of force; what is wrong is still told."""
+    keep = tmp_path / "state" / "last-good"
+    put(path, text())
+    NodeFile(str(path), lambda _document: None, keep=str(keep)).load()
+    if damage is None:
+        path.unlink()
+    else:
+        put(path, damage)
+    again = NodeFile(str(path), lambda _document: None, keep=str(keep))
+    assert again.load() is True
+    assert again.document is not None
+    assert again.document.name == "one"
+    assert again.problems
+    assert "Node document of before the start is in force" in caplog.messages
+    assert (keep.with_suffix(".json").stat().st_mode & 0o777, keep.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_nothing_kept_and_something_damaged_is_nothing(path: Path, tmp_path: Path) -> None:
+    """As at the first start."""
+    keep = tmp_path / "last-good"
+    assert NodeFile(str(path), lambda _document: None, keep=str(keep)).load() is False
+    keep.with_suffix(".json").write_text("{")
+    assert NodeFile(str(path), lambda _document: None, keep=str(keep)).load() is False
+    assert NodeFile(str(path), lambda _document: None).load() is False
+
+
+def test_a_dry_run_keeps_nothing(path: Path, tmp_path: Path) -> None:
+    """It leaves no trace."""
+    put(path, text())
+    NodeFile(str(path), lambda _document: None, keep=str(tmp_path / "x"), remember=False).load()
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_a_copy_that_cannot_be_made_is_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The document counts all the same."""
+    put(path, text())
+    found = NodeFile(str(path), lambda _document: None, keep="/proc/nowhere/last-good")
+    assert found.load() is True
+    assert caplog.messages == [
+        "Node document cannot be kept for the next start",
+        "Node document loaded",
+    ]
+
+
+def test_the_same_document_is_kept_once(path: Path, tmp_path: Path) -> None:
+    """No wear for nothing."""
+    keep = tmp_path / "last-good"
+    put(path, text())
+    NodeFile(str(path), lambda _document: None, keep=str(keep)).load()
+    before = keep.with_suffix(".json").stat()
+    NodeFile(str(path), lambda _document: None, keep=str(keep)).load()
+    assert keep.with_suffix(".json").stat().st_ino == before.st_ino

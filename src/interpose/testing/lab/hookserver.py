@@ -68,9 +68,12 @@ class HookServer:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failure: type[BaseException] | None = None, *_: object) -> None:
         if self._child is not None:
             self._child.stop()
+        if failure is not None:  # the folder does not outlive the test, but pytest shows what is printed
+            for file in (self.log, self.journal):
+                print(f"--- {file} ---\n{file.read_text(errors='replace') if file.exists() else 'missing'}")
         # One that was killed, or serves under Fail, leaves it; nobody else shall be refused for that.
         self.registration.unlink(missing_ok=True)
 
