@@ -20,7 +20,7 @@ from interpose.instrumentation.metrics import Collector, build_info, log_collect
 from interpose.instrumentation.process_metrics import process_collector
 from interpose.model.qos import qos_of
 from interpose.runtimehooks.metrics import hook_collector, plugin_collector, value_collector
-from interpose.runtimehooks.report import as_json
+from interpose.runtimehooks.report import Trouble, as_json
 
 if TYPE_CHECKING:
     from interpose.cli.hookserver_process import Daemon
@@ -169,7 +169,9 @@ class HookServerViews:
         """Everything that is wanted, what is there and why: a round that changes nothing."""
         done = await self._daemon.parts.reconciler.round("view", detail=True, act=False, record=False)
         qos = {one.pod.uid: found for one in done.subjects if (found := qos_of(one.pod.labels)) is not None}
-        return json(as_json(done.items, problems=self._daemon.parts.reconciler.rules.problems, qos=qos))
+        troubles = [Trouble(one.failure.plugin, one.target.name, one.failure.text) for one in done.desire.troubles]
+        problems = self._daemon.parts.reconciler.rules.problems
+        return json(as_json(done.items, failures=troubles, problems=problems, qos=qos))
 
     async def _config(self, _request: Request) -> Response:
         return json({setting.key: value_of(self._settings, setting.key) for setting in HOOKSERVER.table})

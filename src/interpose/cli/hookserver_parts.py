@@ -1,8 +1,11 @@
 """The parts of a hook server put together: what the daemon, a single round and a dry run have in common."""
 
+import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from interpose.config.endpoint import WELL_KNOWN_RUNTIMES
@@ -21,6 +24,7 @@ from interpose.host.resctrl import ResctrlTree
 from interpose.model.cgroup import Parameter
 from interpose.model.pod import Pod
 from interpose.rpc.client import Client
+from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
 from interpose.runtimehooks.actuator import Actuator
@@ -37,7 +41,7 @@ from interpose.runtimehooks.oom_actuator import OomActuator
 from interpose.runtimehooks.plugin import AnyPlugin
 from interpose.runtimehooks.podfacts import overlay
 from interpose.runtimehooks.podspec import managed
-from interpose.runtimehooks.reconciler import Reconciler
+from interpose.runtimehooks.reconciler import Facts, Reconciler
 from interpose.runtimehooks.registry import plugins_on, stages_of
 from interpose.runtimehooks.resctrl_actuator import ResctrlActuator
 from interpose.runtimehooks.runner import Runner
@@ -47,6 +51,8 @@ from interpose.store.calls import RuntimeCalls
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
 
+# Rounds do not wait longer for the kubelet; what it says later counts then.
+_KUBELET_PATIENCE = 0.25
 _JOURNAL = "hookserver.journal"
 _DOCUMENT = "nodeslo.last-good"
 _BOOT_ID = "sys/kernel/random/boot_id"
@@ -66,9 +72,13 @@ class Parts:
         files: Files | None = None,
     ) -> None:
         """`files` are the kernel's, unless a test has others."""
-        self.settings = settings
-        self.plugins = tuple(plugins)
         places = settings.cgroups
+        # Links are followed once, here; below these roots none is.
+        places = replace(
+            places, **{name: os.path.realpath(getattr(places, name)) for name in ("root", "proc_root", "sys_root")}
+        )
+        self.settings = settings = replace(settings, cgroups=places)
+        self.plugins = tuple(plugins)
         files = KernelFiles() if files is None else files
         self.tree = CgroupTree(files, places.root, version=detect_version(files, places.root))
         self.journal = open_journal(settings, reading_only=dry_run)
@@ -89,6 +99,10 @@ class Parts:
             self.store, self.calls, self.journal, allowed=self.allowed, refresh=self.sync.refresh, asked=asked
         )
         self.kubelet = _kubelet(settings)
+        self._tasks = TaskBag()
+        self._asking: asyncio.Task[bool] | None = None
+        self._late = False
+        self._changed = changed
         self.node_file = None
         if settings.nodeslo:
             keep = f"{settings.state_dir}/{_DOCUMENT}"
@@ -130,6 +144,7 @@ class Parts:
         """Leave nothing behind but the journal."""
         if self.node_file is not None:
             await self.node_file.close()
+        await self._tasks.cancel()
         await self.sync.close()
         await self.upstream.close()
         await self.runner.close()
@@ -158,13 +173,24 @@ class Parts:
                 with suppress(OSError):
                     self.core_sched.adopt(target, entry.written)
 
-    async def _facts(self) -> Callable[[Pod], Pod]:
+    async def _facts(self) -> Facts:
+        """A kubelet that takes its time is not waited for: what it tells later leads to another round."""
         kubelet = self.kubelet
         if kubelet is None:
-            return _as_it_is
-        await kubelet.refresh()
+            return Facts(_as_it_is)
+        if self._asking is None or self._asking.done():
+            self._asking = self._tasks.spawn(kubelet.refresh(), name="ask the kubelet for its pods")
+        done, _ = await asyncio.wait((self._asking,), timeout=_KUBELET_PATIENCE)
+        if not done and not self._late:
+            self._late = True
+            self._asking.add_done_callback(self._answered_late)
         pods = kubelet.pods
-        return lambda pod: overlay(pod, pods.get(pod.uid))
+        return Facts(lambda pod: overlay(pod, pods.get(pod.uid)), known=kubelet.refreshed_at is not None)
+
+    def _answered_late(self, asked: "asyncio.Task[bool]") -> None:
+        self._late = False
+        if not asked.cancelled() and asked.result():
+            self._changed()
 
 
 def _as_it_is(pod: Pod) -> Pod:

@@ -25,6 +25,7 @@ from interpose.host.peers import peer_credentials
 from interpose.host.sockets import bind_unix
 from interpose.host.systemd import Notifier
 from interpose.instrumentation.logging import LogControl, setup
+from interpose.model.cgroup import Level, Parameter
 from interpose.rpc.listener import Admission
 from interpose.rpc.server import LocalServer
 from interpose.runtimehooks.effects import ProxyEffects
@@ -131,6 +132,7 @@ class Daemon:
             sync=parts.sync,
             leave=parts.resctrl.drop,
             pools_changed=lambda: self._rounds.soon(POOLS),
+            looked_at=lambda container: container in parts.updates.sending,
         )
         self.proxy = ProxyServer(
             plugins=plugins,
@@ -146,6 +148,8 @@ class Daemon:
         self._server = LocalServer(self.proxy.handlers(), hub=parts.hub, admission=admission)
         self.registrar = _registrar(settings, served)
         self._rounds = Rounds(self._round, settings.reconcile.interval if settings.reconciles else _HOUSEKEEPING)
+        # Groups of a koordlet have the same names: without the plugin they are not ours to sweep.
+        self._has_groups = any(Parameter.RESCTRL in one.serves.get(Level.POD, ()) for one in plugins)
         self._watch: CgroupWatch | None = None
         self._newcomers: Newcomers | None = None
         self._views = HookServerViews(settings, self, log)
@@ -245,6 +249,6 @@ class Daemon:
             pause = await self._newcomers.after(done.subjects, layout, changed=done.written > 0)
             if pause is not None:
                 self._rounds.later(NEWCOMERS, pause)
-        if done.listed:
+        if done.listed and self._has_groups:
             uids = {one.pod.uid for one in done.subjects}
             await asyncio.to_thread(parts.resctrl.sweep, uids)

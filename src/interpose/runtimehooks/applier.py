@@ -109,7 +109,7 @@ class Applier:
         """What differs from the wants, and what of our values nobody wants any more; with `detail` all the rest too.
 
         `live` are all targets there are. If they and the wants are only a part, `whole` is False, and nothing is
-        concluded from others not being among them. `known` is what containers have that do not run. `unsure` are
+        concluded from others not being among them. `known` is what the runtime says of containers. `unsure` are
         targets, by level and key, with a plugin that failed there: what it wrote stays, nobody knows what it wants now.
         """
         wanted = {(want.target.level, want.target.key, want.parameter): want for want in wants}

@@ -68,8 +68,9 @@ class BvtActuator(CgroupActuator):
     def read(self, target: Target, parameter: Parameter) -> Value:
         """The value of the directory; told apart if one below a pod has another."""
         value = super().read(target, parameter)
-        alone = isinstance(value, int) and any(one != value for one in self._below(target, parameter))
-        return _Alone(value) if alone else value
+        if isinstance(value, int) and any(one != value for one in self._below(target, parameter)):
+            return _Alone(value)
+        return value
 
     def same(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:
         """Whether everybody has it. Somebody who was ended between two writes leaves a pod alone with its value."""

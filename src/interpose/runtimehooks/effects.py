@@ -10,14 +10,14 @@ from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from interpose.host.cgroup.paths import find_child
-from interpose.model.cgroup import CRI_FIELDS, Level, Parameter, cri_value
+from interpose.model.cgroup import CLEAR, CRI_FIELDS, Level, Parameter, Value, cri_value
 from interpose.model.pod import Container, Pod
 from interpose.runtimehooks.applier import Applier
 from interpose.runtimehooks.context import ContainerContext, PodContext, Wish
 from interpose.runtimehooks.desired import wants_of
 from interpose.runtimehooks.hooks import Hooks, Verdict, Watch
-from interpose.runtimehooks.inventory import Inventory
-from interpose.runtimehooks.journal import Journal
+from interpose.runtimehooks.inventory import Inventory, is_own
+from interpose.runtimehooks.journal import Entry, Journal
 from interpose.runtimehooks.originals import ANNOTATION, NEUTRAL, Given, as_asked, in_force, read_note
 from interpose.runtimehooks.planning import Route, ordered, route_of
 from interpose.runtimehooks.plugin import AnyPlugin
@@ -45,7 +45,9 @@ class ProxyEffects:
         sync: Synchronizer,
         leave: Callable[[str], object],
         pools_changed: Callable[[], None],
+        looked_at: Callable[[str], bool] = lambda _container: False,
     ) -> None:
+        self._looked_at = looked_at  # whether a container's record is of just now
         self._leave = leave  # takes away what is not a directory of the pod's cgroup, by its uid
         self._pools_changed = pools_changed
         self._plugins = tuple(plugins)
@@ -95,8 +97,7 @@ class ProxyEffects:
             asked = cri_value(container.requested, parameter) if parameter in CRI_FIELDS else None
             if parameter in CRI_FIELDS and asked != wish.value:
                 self._journal.rebase(Level.CONTAINER, container.id, parameter, asked)
-                # Until the runtime has done it, what the container has may be what it got from us the time before.
-                before = entries[parameter].written if parameter in entries else None
+                before = self._had(container.id, parameter, entries.get(parameter))
                 self._journal.note(target, parameter, found=asked, written=wish.value, plugin=plugin, before=before)
         forgotten = {
             parameter: (entry.plugin, Wish(NEUTRAL[parameter], _NOBODY))
@@ -107,6 +108,19 @@ class ProxyEffects:
         # The record is looked at again when the runtime has done it.
         self._sync.refresh_soon(container.id)
         return replace(verdict, wishes={**forgotten, **verdict.wishes}) if forgotten else verdict
+
+    def _had(self, container_id: str, parameter: Parameter, entry: Entry | None) -> Value | None:
+        """What a container has of us until the runtime has done what it is told now."""
+        if entry is None:
+            return None
+        record = self._sync.store.containers.get(container_id)
+        if record is None or not self._looked_at(container_id):
+            return entry.written
+        # The last update may not have come to be: then it is what there was before that.
+        if not in_force(record, parameter, Given(entry.found, entry.written, entry.before)):
+            return entry.written
+        value = cri_value(record.resources, parameter)
+        return CLEAR if value is None else value
 
     async def started(self, pod: Pod, container: Container) -> None:
         """What only running processes can have: of the container, and of its pod."""
@@ -141,15 +155,15 @@ class ProxyEffects:
 
     def _write_pod(self, pod: Pod, verdict: Verdict) -> None:
         directory, _ = self._inventory.look(pod.cgroup_parent)
-        if directory:
+        if directory and is_own(pod, directory):
             self._write([(pod_target(pod, directory), verdict)])
 
     def _write_started(self, pod: Pod, container: Container, of_pod: Verdict, of_container: Verdict) -> None:
         directory, children = self._inventory.look(container.cgroup_parent or pod.cgroup_parent)
         child = find_child(children, container.id) if directory else None
         if child is not None:
-            target = _container_target(pod, container, f"{directory}/{child}")
-            self._write([(pod_target(pod, directory), of_pod), (target, of_container)])
+            judged = [(pod_target(pod, directory), of_pod)] if is_own(pod, directory) else []
+            self._write([*judged, (_container_target(pod, container, f"{directory}/{child}"), of_container)])
 
     def _write(self, judged: Sequence[tuple[Target, Verdict]]) -> None:
         wants = [want for target, verdict in judged for want in wants_of(target, verdict)]

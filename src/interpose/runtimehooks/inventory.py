@@ -47,11 +47,11 @@ class Inventory:
         directory, children = self.look(pod.cgroup_parent)
         name = f"{pod.namespace}/{pod.name}"
         target = sandbox = None
-        if directory:
+        if directory and is_own(pod, directory):
             target = Target(level=Level.POD, key=directory, directory=directory, name=name, pod_uid=pod.uid)
-            if (child := find_child(children, pod.id)) is not None:
-                place = f"{directory}/{child}"
-                sandbox = Target(level=Level.SANDBOX, key=pod.id, directory=place, name=name, pod_uid=pod.uid)
+        if (child := find_child(children, pod.id)) is not None:
+            place = f"{directory}/{child}"
+            sandbox = Target(level=Level.SANDBOX, key=pod.id, directory=place, name=name, pod_uid=pod.uid)
         members = tuple(self._member(pod, name, one, directory, children) for one in containers if _lives(one))
         fresh = Subject(pod=pod, target=target, sandbox=sandbox, members=members)
         known = self._subjects.get(pod.id)
@@ -122,6 +122,16 @@ class Inventory:
                     context = GroupContext(level=Level.HOST_APP, qos=application.qos, name=name)
                     groups.append(Group(context, target))
         return groups
+
+
+def is_own(pod: Pod, directory: str) -> bool:
+    """Whether a directory is this pod's alone: the kubelet names it after the pod's uid.
+
+    Whoever may run pods can name any cgroup as their parent. Values of a pod must not end up on the node's services or
+    on all pods of a class.
+    """
+    last = directory.rpartition("/")[2]
+    return bool(pod.uid) and (pod.uid in last or pod.uid.replace("-", "_") in last)
 
 
 def application_directory(application: HostApplication, layout: Layout | None) -> str:

@@ -116,6 +116,14 @@ def value_collector(applier: Applier, updates: Updates, journal: Journal, reconc
             "Rounds by what caused them.",
             [Sample(count, {"reason": reason}) for reason, count in sorted(reconciler.rounds.items())],
         )
+        yield _gauge(
+            "conflicts",
+            "Values for which two plugins wanted something else when last looked at; the later one has it.",
+            [
+                Sample(count, {"parameter": parameter, "loser": loser, "winner": winner})
+                for (parameter, loser, winner), count in sorted(reconciler.conflicts.items())
+            ],
+        )
         last = reconciler.last
         if last is not None:
             yield _gauge("round_seconds", "Duration of the last round.", [Sample(last.seconds)])

@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from interpose.model.cgroup import CRI_FIELDS, Parameter, Value, cri_value
+from interpose.instrumentation.logging import RateLimited
+from interpose.model.cgroup import CRI_FIELDS, Level, Parameter, Value, cri_value
 from interpose.model.pod import Pod
 from interpose.runtimehooks import desired
 from interpose.runtimehooks.applier import Applier
@@ -26,9 +27,17 @@ from interpose.runtimehooks.rules import Rules, changed, make_rules
 from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.surroundings import Surroundings
 from interpose.runtimehooks.updates import Update, Updates
+from interpose.runtimehooks.wants import Target
 from interpose.store.sync import Synchronizer
 
 _log = logging.getLogger(__name__)
+
+
+class Facts(NamedTuple):
+    """What is known of pods beyond what the runtime tells, and whether that source has ever told anything."""
+
+    of: Callable[[Pod], Pod]
+    known: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,7 +78,7 @@ class Reconciler:
         updates: Updates,
         runner: Runner,
         gather: Callable[[Sequence[Pod]], Surroundings],
-        facts: Callable[[], Awaitable[Callable[[Pod], Pod]]],
+        facts: Callable[[], Awaitable[Facts]],
         managed: Callable[[Pod], bool],
     ) -> None:
         self.rules = Rules()
@@ -77,6 +86,8 @@ class Reconciler:
         self.rounds: Counter[str] = Counter()
         self.last: Round | None = None
         self.rule_changes = 0
+        self.conflicts: Counter[tuple[str, str, str]] = Counter()  # (parameter, loser, winner) in the last look
+        self._remarks = RateLimited(_log)
         self._plugins = tuple(plugins)
         self._sync = sync
         self._inventory = inventory
@@ -87,6 +98,7 @@ class Reconciler:
         self._facts = facts
         self._managed = managed
         self._kept: dict[str, Kept] = {}
+        self._doubt = True  # whether an update may have been cut off: by our own end, or an error
         self._lock = asyncio.Lock()
 
     async def round(self, reason: str, *, detail: bool = False, act: bool = True, record: bool = True) -> Round:
@@ -97,15 +109,18 @@ class Reconciler:
         async with self._lock:
             done = Round(reason=reason)
             began, cpu = time.monotonic(), time.process_time()
+            facts = await self._facts()
             done.listed = await self._sync.resync()
-            await self._look(done, detail=detail)
+            await self._look(done, facts, detail=detail)
             if act:
                 if drifted := self._drifted(done.items):
                     # Somebody may have updated them through the runtime: then what they ask for is another value.
                     for key in drifted:
                         await self._sync.refresh(key)
-                    await self._look(done, detail=detail)
+                    await self._look(done, facts, detail=detail)
+                failed = self._updates.failed
                 await self._act(done)
+                self._doubt = not done.listed or self._updates.failed > failed
             done.seconds, done.cpu_seconds = time.monotonic() - began, time.process_time() - cpu
             if record:
                 self.rounds.update(reason.split(", "))
@@ -133,10 +148,9 @@ class Reconciler:
 
     # -- looking
 
-    async def _look(self, done: Round, *, detail: bool) -> None:
-        overlaid = await self._facts()
+    async def _look(self, done: Round, facts: Facts, *, detail: bool) -> None:
         store = self._sync.store
-        pods = [(overlaid(pod), store.containers_of(pod.id)) for pod in store.pods.values()]
+        pods = [(facts.of(pod), store.containers_of(pod.id)) for pod in store.pods.values()]
         await self.remake_rules([pod for pod, _ in pods if pod.ready])
         slo = self.surroundings.inputs.slo
         applications = slo.host_applications if slo is not None else ()
@@ -146,26 +160,50 @@ class Reconciler:
 
         done.subjects, groups = await asyncio.to_thread(find)
         done.desire = await self._desire(done.subjects, groups)
+        self._tell(done.desire)
         wants = done.desire.wants
         live = [group.target for group in groups] + [one for subject in done.subjects for one in subject.targets]
-        known = _known(done.subjects)
+        known = _known(done.subjects, running=self._doubt)
         done.wanted = len(wants)
-        # What a plugin wanted before it failed stays until it says something else.
-        # Of what a container was created with nobody knows which plugin it was.
-        unsure = {
-            (one.target.level, one.target.key, plugin)
-            for one in done.desire.troubles
-            for plugin in (one.failure.plugin, "")
-        }
-        # So does what one gave that has no rule yet, because of inputs that cannot be used.
-        if ruleless := self.rules.problems.keys() - self.rules.by_plugin.keys():
-            unsure |= {(target.level, target.key, plugin) for target in live for plugin in (*ruleless, "")}
+        unsure = self._unsure(done.desire, live, facts)
 
         def survey() -> list[Item]:
             return self._applier.survey(wants, live, known=known, detail=detail, unsure=unsure, whole=done.listed)
 
         done.items = await asyncio.to_thread(survey)
         done.kept = self._applier.kept
+
+    def _unsure(self, desire: Desire, live: Sequence[Target], facts: Facts) -> set[tuple[Level, str, str]]:
+        """Of which targets nobody knows what a plugin wants now: what it gave them stays until it says something else.
+
+        What has no plugin's name, from a note that does not tell, may be anybody's.
+        """
+        unsure = {
+            (one.target.level, one.target.key, plugin) for one in desire.troubles for plugin in (one.failure.plugin, "")
+        }
+        names = self.rules.problems.keys() - self.rules.by_plugin.keys()  # no rule since the start
+        if not facts.known:
+            names |= {plugin.name for plugin in self._plugins}
+        if names:
+            unsure |= {(target.level, target.key, plugin) for target in live for plugin in (*names, "")}
+        return unsure
+
+    def _tell(self, desire: Desire) -> None:
+        """What went wrong while finding out what plugins want; each thing once in a while."""
+        for target, (plugin, text) in desire.troubles:
+            key = f"{plugin} {target.level} {target.key} {text}"
+            self._remarks.log(logging.WARNING, "Plugin failed", key=key, plugin=plugin, target=target.name, err=text)
+        self.conflicts = Counter((one.parameter.value, one.loser, one.winner) for one in desire.conflicts)
+        for one in desire.conflicts:
+            self._remarks.log(
+                logging.WARNING,
+                "Two plugins want different values, the later one has it",
+                key=f"{one.parameter} {one.loser} {one.winner}",
+                parameter=one.parameter.value,
+                target=one.target.name,
+                loser=one.loser,
+                winner=one.winner,
+            )
 
     async def _desire(self, subjects: Sequence[Subject], groups: Sequence[desired.Group]) -> Desire:
         """What shall be; of a pod about which nothing changed the answer is known."""
@@ -237,13 +275,13 @@ class Reconciler:
             _log.info("Values were put right", extra={"kv": kv})
 
 
-def _known(subjects: Sequence[Subject]) -> dict[tuple[str, Parameter], Value | None]:
-    """What containers without a cgroup have, as the runtime says."""
+def _known(subjects: Sequence[Subject], *, running: bool) -> dict[tuple[str, Parameter], Value | None]:
+    """What containers without a cgroup have, as the runtime says; if in doubt, also what those have that run."""
     return {
         (member.target.key, parameter): cri_value(member.container.resources, parameter)
         for subject in subjects
         for member in subject.members
-        if not member.target.directory
+        if running or not member.target.directory
         for parameter in CRI_FIELDS
     }
 

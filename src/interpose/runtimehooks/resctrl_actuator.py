@@ -6,6 +6,7 @@ so, and is not the one wanted.
 """
 
 import errno
+import logging
 from collections.abc import Collection
 from typing import Final
 
@@ -17,6 +18,8 @@ from interpose.runtimehooks.wants import Target
 _PREFIX: Final = "koordlet-"
 _NOTE: Final = "#"
 _ROUNDS: Final = 5  # threads started while others are moved
+
+_log = logging.getLogger(__name__)
 
 
 class ResctrlActuator:
@@ -88,9 +91,17 @@ class ResctrlActuator:
     def sweep(self, known: Collection[str]) -> tuple[str, ...]:
         """Remove the groups that were orphans the last time too; a pod that is just being made is not known yet."""
         orphans = self.orphans(known)
-        gone = tuple(group for group in sorted(orphans & self._suspects) if self._resctrl.remove(group))
+        gone = tuple(group for group in sorted(orphans & self._suspects) if self._removed(group))
         self._suspects = orphans.difference(gone)
         return gone
+
+    def _removed(self, group: str) -> bool:
+        """One that cannot be removed is tried again in the next round, and keeps nobody else's."""
+        try:
+            return self._resctrl.remove(group)
+        except OSError as error:
+            _log.debug("Group cannot be removed", extra={"kv": {"group": group, "err": str(error)}})
+            return False
 
     def _group(self, target: Target) -> str:
         if not self._resctrl.mounted():

@@ -119,7 +119,8 @@ class Survey:
             else:
                 try:
                     now = self._read(actuator, target, parameter)
-                    action = Action.KEEP if self._has(actuator, target, parameter, now, value) else Action.SET
+                    kept = self._has(actuator, target, parameter, now, value) and not self._half_done(target, parameter)
+                    action = Action.KEEP if kept else Action.SET
                 except Exception as error:  # whatever it is, the others are looked at
                     action, note = action_of(error), text_of(error)
             if action is Action.KEEP:
@@ -263,7 +264,7 @@ class Survey:
             switched = self._journal.get(target.level, target.key, _SWITCHES[parameter])
             return Action.KEEP if switched is None else Action.RESTORE
         if self._has(actuator, target, parameter, now, entry.found):
-            return Action.KEEP
+            return Action.RESTORE if self._remembers(target, parameter, entry.written) else Action.KEEP
         spoiled = parameter in _SWITCHES and entry.written is CLEAR
         if spoiled or parameter in COLLECTIVE:
             return Action.RESTORE
@@ -295,6 +296,25 @@ class Survey:
             return False
         allowed = self._allowed(parameter, target.directory.rpartition("/")[0])
         return bool(allowed) and CpuSet.parse(allowed) <= CpuSet.parse(now)
+
+    def _half_done(self, target: Target, parameter: Parameter) -> bool:
+        """Whether an update was cut off: it has reached the kernel, but the runtime has taken it back.
+
+        With its next update, of whatever, the runtime would put back what it remembers.
+        """
+        if target.level is not Level.CONTAINER or (target.key, parameter) not in self._known:
+            return False
+        entry = self._journal.get(target.level, target.key, parameter)
+        if entry is None or entry.before is None or entry.before == entry.written:
+            return False
+        return self._remembers(target, parameter, entry.before)
+
+    def _remembers(self, target: Target, parameter: Parameter, value: Value) -> bool:
+        """Whether this is what the runtime says of a container."""
+        if target.level is not Level.CONTAINER or (target.key, parameter) not in self._known:
+            return False
+        known = self._known[target.key, parameter]
+        return value is CLEAR if known is None else known == value
 
     def _is_there(self, level: Level, key: str) -> bool:
         """Whether a pod that the runtime does not tell of has a cgroup: it got its values and is about to be run."""

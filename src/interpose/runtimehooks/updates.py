@@ -67,6 +67,7 @@ class Updates:
         self._refresh = refresh
         self._asked = asked  # None: there is no relay that would ask
         self._unasked = False
+        self.sending: set[str] = set()  # containers that are being updated; they have just been looked at
         self.sent = 0
         self.failed = 0
 
@@ -85,6 +86,7 @@ class Updates:
 
     async def _send(self, update: Update) -> Refused | None:
         self.sent += 1
+        self.sending.add(update.target.key)
         try:
             if self._asked is None:
                 await self._directly(update)
@@ -95,6 +97,8 @@ class Updates:
                 return None
             self.failed += 1
             return Refused(f"{error.code.name}: {error.message}", error.code in _LATER)
+        finally:
+            self.sending.discard(update.target.key)
         return None
 
     async def _directly(self, update: Update) -> None:

@@ -12,7 +12,7 @@ from interpose.model.pod import Container, ContainerState, Pod
 from interpose.model.qos import QosClass
 from interpose.model.resources import LinuxResources
 from interpose.runtimehooks.desired import Subject
-from interpose.runtimehooks.inventory import Inventory, application_directory, default_layout, newest
+from interpose.runtimehooks.inventory import Inventory, application_directory, default_layout, is_own, newest
 from interpose.runtimehooks.journal import Journal
 from interpose.runtimehooks.nodeslo import HostApplication
 from interpose.runtimehooks.originals import ANNOTATION
@@ -366,3 +366,25 @@ def test_a_layout_is_chosen_by_name_or_looked_for() -> None:
     """auto looks."""
     assert default_layout("auto", "kubepods") is None
     assert default_layout("systemd", "pods") == Layout(driver=Driver.SYSTEMD, root="pods")
+
+
+@pytest.mark.parametrize("parent", ["/kubepods", "/kubepods/burstable", "/system.slice"])
+def test_a_directory_that_is_not_the_pods_alone_is_no_target(parent: str) -> None:
+    """Values of a pod on it would be everybody's; containers have directories of their own."""
+    kernel = FakeKernel(1)
+    directory = parent.strip("/")
+    for place in (directory, f"{directory}/c1"):
+        kernel.make(place)
+    pod = replace(POD, cgroup_parent=parent)
+    subject = only(inventory(kernel).subjects([(pod, [container(cgroup_parent=parent)])]))
+    assert subject.target is None
+    assert [member.target.directory for member in subject.members] == [f"{directory}/c1"]
+
+
+def test_directories_named_after_the_pod_are_its_own() -> None:
+    """By either driver; one without a uid has none."""
+    pod = replace(POD, uid="7712555c-ce62")
+    assert is_own(pod, "kubepods/burstable/pod7712555c-ce62")
+    assert is_own(pod, "kubepods.slice/kubepods-pod7712555c_ce62.slice")
+    assert not is_own(pod, "kubepods/pod7712555c-ce62/other")
+    assert not is_own(replace(pod, uid=""), "kubepods/pod")

@@ -16,7 +16,7 @@ from interpose.runtimehooks.nodeslo import HostApplication, NodeSLO
 from interpose.runtimehooks.originals import ANNOTATION
 from interpose.runtimehooks.planning import Action
 from interpose.runtimehooks.plugin import NodeInputs
-from interpose.runtimehooks.reconciler import Reconciler, Round
+from interpose.runtimehooks.reconciler import Facts, Reconciler, Round
 from interpose.runtimehooks.surroundings import Surroundings
 from interpose.runtimehooks.wants import Target
 from interpose.testing.fakecgroup import FakeKernel
@@ -40,6 +40,7 @@ class Rig:
         self.gathered: list[list[str]] = []  # names of the pods, each time
         self.unmanaged: set[str] = set()
         self.facts: Callable[[Pod], Pod] = lambda pod: pod
+        self.facts_known = True
         self.reconciler = Reconciler(
             plugins=self.parts.plugins,
             sync=self.parts.sync,
@@ -91,8 +92,8 @@ class Rig:
         self.gathered.append([pod.name for pod in pods])
         return Surroundings(self.inputs, self.parts.node.layout)
 
-    async def _facts(self) -> Callable[[Pod], Pod]:
-        return self.facts
+    async def _facts(self) -> Facts:
+        return Facts(self.facts, known=self.facts_known)
 
 
 @pytest.fixture
@@ -533,3 +534,17 @@ async def test_the_order_of_pods_makes_no_difference(version: int, order: tuple[
     assert {name: rig.of(one, QUOTA) for name, one in sorted(pods.items())} == dict.fromkeys("abc", 50_000)
     assert {name: rig.of_pod(one, QUOTA) for name, one in pods.items()} == dict.fromkeys(order, 50_000)
     await rig.parts.close()
+
+
+async def test_nothing_is_put_back_while_a_source_never_told_anything(rig: Rig) -> None:
+    """A kubelet that is away after a restart: what plugins would want of its pods is not known."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    rig.want(Level.CONTAINER, cpu_shares=7)
+    await rig.round()
+    rig.want_nothing()
+    rig.facts_known = False
+    await rig.round()
+    assert rig.of(sandbox, Parameter.CPU_SHARES) == 7
+    rig.facts_known = True
+    await rig.round()
+    assert rig.of(sandbox, Parameter.CPU_SHARES) != 7
