@@ -235,7 +235,7 @@ def test_beside_a_hook_server_that_runs(server: HookServer) -> None:
     assert (told.returncode, {one["action"] for one in values(told)}) == (0, {"keep"})
     for option in ("--once", "--restore"):
         done = server.single(option)
-        assert done.returncode == CONFIG
+        assert done.returncode == FAILED
         assert "is in use by another process" in problems(done)[0]
     assert server.child.running
 

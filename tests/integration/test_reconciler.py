@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -17,8 +18,11 @@ from interpose.api import cri_pb2 as cri
 from interpose.host.cgroup.table import weight_of
 from interpose.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parameter
 from interpose.model.qos import QOS_LABEL
+from interpose.model.resources import LinuxResources
 from interpose.rpc.status import Code
-from interpose.runtimehooks.context import ContainerContext, PodContext
+from interpose.runtimehooks.context import ContainerContext, PodContext, Wish
+from interpose.runtimehooks.effects import ProxyEffects
+from interpose.runtimehooks.hooks import Failure, Verdict
 from interpose.runtimehooks.originals import ANNOTATION
 from interpose.runtimehooks.plugin import NodeInputs, Plugin
 from interpose.runtimehooks.plugins.batch_resource import BatchResource, BatchRule
@@ -339,7 +343,7 @@ async def test_drift_is_put_right_through_the_runtime(hooked: HookNode) -> None:
     assert done.written == 2
     assert [cpu_and_memory(hooked, one)[0] for one in directories(hooked, pod)] == [as_files(hooked, 1024, 0, 0)[0]] * 2
     assert updates(hooked) == sent + 1
-    assert hooked.parts.applier.drift == {("BatchResource", SHARES): 1}
+    assert hooked.parts.applier.drift == {("BatchResource", SHARES): 2}
 
 
 async def test_update_by_somebody_else_is_the_new_original(start: Start) -> None:
@@ -482,6 +486,56 @@ async def test_values_from_the_creation_stay_when_a_plugin_fails(start: Start) -
         done = await node.round()
         assert done.desire.troubles
         assert cpu_and_memory(node, directories(node, pod)[1])[:2] == as_files(node, 1024, 100_000, 0)[:2]
+
+
+def effects_of(node: HookNode) -> ProxyEffects:
+    """What hook calls do besides answering, with the parts of this node."""
+    parts = node.parts
+    return ProxyEffects(
+        plugins=parts.plugins,
+        rules=lambda: parts.reconciler.rules,
+        runner=parts.runner,
+        inventory=parts.inventory,
+        applier=parts.applier,
+        journal=parts.journal,
+        sync=parts.sync,
+        leave=lambda _uid: None,
+        pools_changed=lambda: None,
+    )
+
+
+async def test_hook_call_without_a_plugin_that_failed(start: Start) -> None:
+    """Files that this plugin wrote for the pod stay as they are; those of others are written."""
+    async with start(bvt=True) as node:
+        pod = be_pod(node.node, "be")
+        node.slo(identity=True)
+        await node.round()
+        wishes = {SHARES: ("BatchResource", Wish(4096, "")), QUOTA: ("BatchResource", Wish(50_000, ""))}
+        verdict = Verdict(wishes=wishes, failures=[Failure("GroupIdentity", "no idea")])
+        await effects_of(node).pod_files(node.parts.store.pods[pod.id], verdict)
+        assert (node.of_pod(pod, BVT), node.of_pod(pod, MEMORY)) == (-1, UNLIMITED)
+        assert node.kernel.get(node.node.pod_directory(pod), _weight(node)) == as_files(node, 4096, 0, 0)[0]
+
+
+def _weight(node: HookNode) -> str:
+    return "cpu.shares" if node.kernel.version == 1 else "cpu.weight"
+
+
+async def test_update_without_a_plugin_that_failed(hooked: HookNode) -> None:
+    """Limits it had set are not lifted because nobody can say what it wants; those nobody wants are."""
+    pod = be_pod(hooked.node, "be")
+    await hooked.round()
+    store = hooked.parts.store
+    record, container = store.pods[pod.id], store.containers[pod.containers[0]]
+    asked = replace(container, requested=LinuxResources(cpu_shares=2))
+    failed = Verdict(failures=[Failure("BatchResource", "no idea")])
+    answer = await effects_of(hooked).updated(record, asked, failed)
+    assert answer.wishes == {}
+    answer = await effects_of(hooked).updated(record, asked, Verdict())
+    assert {parameter: wish.value for parameter, (_, wish) in answer.wishes.items()} == {
+        QUOTA: UNLIMITED,
+        MEMORY: UNLIMITED,
+    }
 
 
 class Hanging(Plugin[int]):

@@ -12,6 +12,8 @@ from interpose.config.schema import Schema, Setting
 from interpose.errors import ConfigError
 
 API_VERSION = "interpose/v1"
+# More than a person reads; a file that is something else altogether has one per line.
+_MAX_PROBLEMS = 50
 
 _TAG_NAMES = {
     "map": "a group of keys",
@@ -42,6 +44,8 @@ def check_document(root: Node, path: str, schema: Schema) -> Checked:
         return checked
     checked.problems += _header_problems(root, path, schema.file_kind)
     _walk(root, "", path, by_key, checked)
+    if (more := len(checked.problems) - _MAX_PROBLEMS) > 0:
+        checked.problems[_MAX_PROBLEMS:] = [f"file {path}: and {more} problems more"]
     return checked
 
 
@@ -72,7 +76,9 @@ def _walk(node: Node, section: str, path: str, by_key: Mapping[str, Setting], ch
         elif any(known.startswith(key + ".") for known in by_key):
             _enter(child, key, where, path, by_key, checked)
         else:
-            checked.problems.append(f"{where}: is not a known key{_suggestion(key, by_key)}")
+            # Looking for what was meant takes long, and nobody is told of more than some.
+            meant = _suggestion(key, by_key) if len(checked.problems) < _MAX_PROBLEMS else ""
+            checked.problems.append(f"{where}: is not a known key{meant}")
 
 
 def _enter(child: Node, key: str, where: str, path: str, by_key: Mapping[str, Setting], checked: Checked) -> None:

@@ -5,6 +5,7 @@ stay visible, and the checker decides. Aliases are refused, so a small file cann
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,11 @@ MAX_FILE_BYTES = 1 << 20
 # Real files are three levels deep; the bound keeps a hostile one from exhausting the stack.
 MAX_DEPTH = 32
 
-_YAML_TAGS = {f"tag:yaml.org,2002:{tag}": tag for tag in ("str", "int", "float", "bool", "null", "map", "seq")}
+_YAML_TAGS = {f"tag:yaml.org,2002:{tag}": tag for tag in ("str", "int", "float", "bool", "null", "map", "seq")} | {
+    "tag:yaml.org,2002:timestamp": "str"  # JSON has no such type: a date without quotes is the text it is
+}
+# A text in JSON; with a colon after it, it is a key.
+_JSON_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +131,7 @@ def _parse_json(text: str, path: str) -> Node:
         raw = json.loads(text, object_pairs_hook=_Pairs, parse_int=_Integer, parse_float=_Decimal)
     except json.JSONDecodeError as error:
         raise ConfigError(f"file {path} line {error.lineno}: is not valid JSON: {error.msg}") from None
-    return _from_json(raw, _Lines(text), 1, 0)
+    return _from_json(raw, _key_lines(text), 1, 0)
 
 
 class _Integer(str):
@@ -141,23 +146,17 @@ class _Decimal(str):
     __slots__ = ()
 
 
-class _Lines:
-    """Finds the line of each key: keys are met in document order, so searching forward is exact enough."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._position = 0
-        self._line = 1
-
-    def of_key(self, key: str) -> int:
-        found = self._text.find(json.dumps(key), self._position)
-        if found >= 0:
-            self._line += self._text.count("\n", self._position, found + 1)
-            self._position = found + 1
-        return self._line
+def _key_lines(text: str) -> Iterator[int]:
+    """The line of each key of valid JSON, in the order in which they stand there; one walk for all of them."""
+    line, position = 1, 0
+    for found in _JSON_TEXT.finditer(text):
+        if found.group(1):
+            line += text.count("\n", position, found.start())
+            position = found.start()
+            yield line
 
 
-def _from_json(raw: Any, lines: _Lines, line: int, depth: int) -> Node:
+def _from_json(raw: Any, lines: Iterator[int], line: int, depth: int) -> Node:
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(raw, _Pairs):
@@ -175,7 +174,6 @@ def _from_json(raw: Any, lines: _Lines, line: int, depth: int) -> Node:
     return Node(tag="float", text=str(raw), line=line)
 
 
-def _json_entries(raw: _Pairs, lines: _Lines, depth: int) -> Iterator[tuple[str, Node]]:
+def _json_entries(raw: _Pairs, lines: Iterator[int], depth: int) -> Iterator[tuple[str, Node]]:
     for key, value in raw.pairs:
-        line = lines.of_key(key)
-        yield key, _from_json(value, lines, line, depth + 1)
+        yield key, _from_json(value, lines, next(lines), depth + 1)

@@ -7,11 +7,16 @@ same text.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
 # Kernels are built for at most this many CPUs; a larger number is a mistake, and must not become a large set.
 MAX_CPUS: Final = 8192
+# The longest text of a set, "0-1,3-4,6-7" and so on, fits in; whatever is longer says the same again and again.
+MAX_TEXT: Final = 32 * 1024
+# So do ranges that together have several times the numbers there are. Refused before anything is made of them.
+_MAX_LISTED: Final = 4 * MAX_CPUS
 
 # One element: a number, a range, or the kernel's "the first A of every B numbers of the range".
 _ELEMENT = re.compile(r"(\d{1,6})(?:-(\d{1,6})(?::(\d{1,6})/(\d{1,6}))?)?", re.ASCII)
@@ -31,39 +36,17 @@ class CpuSet:
     @classmethod
     def parse(cls, text: str) -> "CpuSet":
         """Read a kernel list; empty text is the empty set. ValueError that names the text."""
-        stripped = text.strip()
-        if not stripped:
-            return EMPTY
-        numbers: set[int] = set()
-        for element in stripped.split(","):
-            match = _ELEMENT.fullmatch(element.strip())
-            if match is None:
-                raise ValueError(
-                    f"{_shown(text)} is no list of CPUs: {_shown(element)} is neither a number nor a range"
-                )
-            first, last = int(match[1]), int(match[2] or match[1])
-            if last < first:
-                raise ValueError(f"{_shown(text)} is no list of CPUs: {_shown(element)} ends before it begins")
-            if last >= MAX_CPUS:
-                raise ValueError(f"{_shown(text)} is no list of CPUs: {last} is above {MAX_CPUS - 1}")
-            used, size = int(match[3] or 1), int(match[4] or 1)
-            if not 0 < used <= size:
-                raise ValueError(f"{_shown(text)} is no list of CPUs: {_shown(element)} takes {used} of every {size}")
-            whole = range(first, last + 1)
-            numbers.update(whole if used == size else (cpu for cpu in whole if (cpu - first) % size < used))
-        return cls(frozenset(numbers))
+        # All at once: this is the work of the interpreter's own loops, however often numbers are listed.
+        return cls(frozenset().union(*_ranges(text)))
 
     def __str__(self) -> str:
-        parts = []
         ordered = sorted(self.numbers)
-        start = 0
-        for index, number in enumerate(ordered, 1):
-            if index < len(ordered) and ordered[index] == number + 1:
-                continue
-            first = ordered[start]
-            parts.append(str(first) if first == number else f"{first}-{number}")
-            start = index
-        return ",".join(parts)
+        breaks = [(last, first) for last, first in pairwise(ordered) if first - last > 1]
+        firsts = [*ordered[:1], *(first for _, first in breaks)]
+        lasts = [*(last for last, _ in breaks), *ordered[-1:]]
+        return ",".join(
+            str(first) if first == last else f"{first}-{last}" for first, last in zip(firsts, lasts, strict=True)
+        )
 
     def __repr__(self) -> str:
         return f"CpuSet.parse({str(self)!r})"
@@ -120,6 +103,38 @@ class KubeletCpus:
     assigned: Mapping[str, Mapping[str, CpuSet]] = field(
         default_factory=lambda: MappingProxyType({})
     )  # uid -> container
+
+
+def _ranges(text: str) -> Iterator[range]:
+    """The numbers of a list, element by element."""
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"{_shown(text)} is no list of CPUs: it has {len(text)} characters, more than {MAX_TEXT}")
+    if not text.strip():
+        return
+    listed = 0
+    for element in text.split(","):
+        match = _ELEMENT.fullmatch(element.strip())
+        if match is None:
+            raise ValueError(f"{_shown(text)} is no list of CPUs: {_shown(element)} is neither a number nor a range")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise ValueError(f"{_shown(text)} is no list of CPUs: {_shown(element)} ends before it begins")
+        if last >= MAX_CPUS:
+            raise ValueError(f"{_shown(text)} is no list of CPUs: {last} is above {MAX_CPUS - 1}")
+        listed += last + 1 - first
+        if listed > _MAX_LISTED:
+            raise ValueError(f"{_shown(text)} is no list of CPUs: it lists more than {_MAX_LISTED} of them")
+        if match[3] is None:
+            yield range(first, last + 1)
+            continue
+        used, size = int(match[3]), int(match[4])
+        if not 0 < used <= size:
+            raise ValueError(f"{_shown(text)} is no list of CPUs: {_shown(element)} takes {used} of every {size}")
+        # Few long ranges, whichever way round that is.
+        if used * size <= last + 1 - first:
+            yield from (range(first + offset, last + 1, size) for offset in range(used))
+        else:
+            yield from (range(start, min(start + used, last + 1)) for start in range(first, last + 1, size))
 
 
 def _shown(text: str) -> str:

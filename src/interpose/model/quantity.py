@@ -16,14 +16,15 @@ _MAX_TEXT: Final = 64
 _MAX_EXPONENT: Final = 40
 _SHOWN: Final = 80
 
-_SUFFIXES: Final[Mapping[str, Fraction]] = MappingProxyType(
+# Factor and divisor. Whole numbers all the way: one fraction at the end is several times as fast as a product of some.
+_SUFFIXES: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     {
-        "n": Fraction(1, 10**9),
-        "u": Fraction(1, 10**6),
-        "m": Fraction(1, 10**3),
-        "": Fraction(1),
-        **{suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", 1)},
-        **{f"{suffix}i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", 1)},
+        "n": (1, 10**9),
+        "u": (1, 10**6),
+        "m": (1, 10**3),
+        "": (1, 1),
+        **{suffix: (1000**power, 1) for power, suffix in enumerate("kMGTPE", 1)},
+        **{f"{suffix}i": (1024**power, 1) for power, suffix in enumerate("KMGTPE", 1)},
     }
 )
 # An E with digits behind it is an exponent, one without is the suffix for 10^18.
@@ -35,9 +36,9 @@ _FORM: Final = re.compile(
 def parse_quantity(value: str | int, *, negative: bool = True) -> Fraction:
     """The exact amount; ValueError that names the text if it is none, too large, or below zero and may not be."""
     amount = Fraction(value) if isinstance(value, int) else _parse(value)
-    if abs(amount) > MAX_QUANTITY:
+    if abs(amount.numerator) > MAX_QUANTITY * amount.denominator:
         raise ValueError(f"{_quoted(value)} is more than the largest quantity, {MAX_QUANTITY}")
-    if amount < 0 and not negative:
+    if amount.numerator < 0 and not negative:
         raise ValueError(f"{_quoted(value)} is below zero")
     return amount
 
@@ -60,9 +61,10 @@ def _parse(text: str) -> Fraction:
     if abs(exponent) > _MAX_EXPONENT:
         raise ValueError(f"{_quoted(text)} has an exponent beyond {_MAX_EXPONENT}")
     part = match["part"] or ""
-    digits = Fraction(int(match["whole"] + part), 10 ** len(part))
-    amount = digits * _SUFFIXES[match["suffix"] or ""] * Fraction(10) ** exponent
-    return -amount if match["sign"] == "-" else amount
+    factor, divisor = _SUFFIXES[match["suffix"] or ""]
+    amount = int(match["whole"] + part) * factor * 10 ** max(exponent, 0)
+    divisor *= 10 ** (len(part) + max(-exponent, 0))
+    return Fraction(-amount if match["sign"] == "-" else amount, divisor)
 
 
 def _quoted(value: str | int) -> str:

@@ -44,6 +44,11 @@ class Report:
         self._said: list[str] = []
         self.count = 0
 
+    @property
+    def full(self) -> bool:
+        """Whether further problems are only counted."""
+        return self.count >= _MAX_PROBLEMS
+
     def say(self, node: Node, key: str, text: str) -> None:
         """Note a problem; the document itself has no key."""
         self.count += 1
@@ -215,6 +220,10 @@ class Group:
         return _made(self.make, values, node, key, report, before)
 
     def _unknown(self, name: str, child: Node, where: str, report: Report) -> None:
+        if report.full:  # nobody reads what it was meant to be
+            if not self.loose:
+                report.say(child, where, "is not a known key")
+            return
         import difflib  # only a mistake needs it
 
         close = [known for known in self.keys if known.lower() == name.lower()]

@@ -1,7 +1,8 @@
 """The file with the node's policy, followed: the last good version stays in force until there is a better one.
 
-Whatever happens to the file, nothing of it is used in part. A file that is being written is given a moment before
-anybody complains about it. One that is gone changes nothing; it is awaited.
+Whatever happens to the file, nothing of it is used in part. While it is followed, a version counts when it has stood
+still for a moment: the first half of a document may be a document, with another meaning. A file that is gone changes
+nothing; it is awaited.
 
 Invariant: `document` is replaced whole, in one assignment on the loop.
 """
@@ -13,21 +14,23 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from interpose.config.document import read_document
 from interpose.errors import ConfigError
 from interpose.host.dirwatch import DirWatch
-from interpose.host.trust import Examined, Stamp, Trust, examine
+from interpose.host.trust import Stamp, Trust, examine
 from interpose.rpc.tasks import TaskBag
 from interpose.runtimehooks.nodedocument import NodeDocument, parse_node_document
 
-# Seconds that a file may be unreadable before it is said to be: time enough for whoever writes it in several steps.
+# Seconds without a change after which a version counts: time enough for whoever writes it in several steps.
 SETTLE = 0.2
+# Seconds after which a file that never stands still is complained about.
+_RESTLESS = 10.0
 # A file changed less than this before it was read may change again without a trace: some file systems count time in
 # steps of a second.
 _SETTLED_NS = 1_000_000_000
-# Reading again because it changed meanwhile; one that always does is left alone until the next event.
+# Reading again at the start because it changed meanwhile; one that always does is left alone until it is followed.
 _ROUNDS = 3
 _MAX_SAID = 400  # characters of one problem
 _MAX_LOGGED = 5  # problems in one line of the log; `problems` has all of them
@@ -37,14 +40,22 @@ _log = logging.getLogger(__name__)
 MAX_BYTES: Final = 4 << 20  # a NodeSLO has some kilobytes, all annotations of a node 256 KiB
 
 
+class _Sight(NamedTuple):
+    """The file from outside: which version it is, and why it is not to be opened."""
+
+    stamp: Stamp | None
+    problems: tuple[str, ...] = ()
+    missing: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """The file as it was found: a document, or problems. `stamp` None: to be read again whatever the next one is."""
+    """The file as it was found: a document, or problems. `sight` None: to be read again whatever it looks like."""
 
     document: NodeDocument | None = None
     problems: tuple[str, ...] = ()
     missing: bool = False
-    stamp: Stamp | None = None
+    sight: _Sight | None = None
 
 
 class NodeFile:
@@ -82,7 +93,7 @@ class NodeFile:
 
         If it cannot be used, the last one that could is put in force: a restart is no reason to lose it.
         """
-        if self._apply(self._read()):
+        if self._apply(self._read_now()):
             return True
         return self.document is None and self._recall()
 
@@ -105,55 +116,77 @@ class NodeFile:
 
     async def _follow(self) -> None:
         loop = asyncio.get_running_loop()
-        patience: float | None = None  # until when a file that cannot be used is not complained about
+        seen: _Sight | None = None  # a version that does not count yet
+        began = ripe = 0.0  # when the changes began, and from when on it counts
         try:
-            while self._again.is_set() or patience is not None:
+            while self._again.is_set() or seen is not None:
                 self._again.clear()
-                reading = await asyncio.to_thread(self._read)
-                if reading.document is None and not self._known(reading):
-                    patience = loop.time() + self._settle if patience is None else patience
-                    if loop.time() < patience:
-                        with suppress(TimeoutError):
-                            async with asyncio.timeout_at(patience):
-                                await self._again.wait()
-                        continue
-                patience = None
-                self._apply(reading)
+                sight = await asyncio.to_thread(self._look_at)
+                if self._is_last(sight):
+                    seen = None
+                    continue
+                now = loop.time()
+                began = now if seen is None else began
+                if sight != seen:
+                    seen, ripe = sight, now + self._settle
+                if now < ripe:
+                    if now - began > _RESTLESS:
+                        self._apply(_Reading(problems=(f"file {self.path}: changes all the time",)))
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout_at(ripe):
+                            await self._again.wait()
+                    continue
+                reading = await asyncio.to_thread(self._read, sight)
+                if reading is not None:
+                    seen = None
+                    self._apply(reading)
         finally:
             self._following = False
 
-    def _known(self, reading: _Reading) -> bool:
-        """Whether it was said already."""
-        return self._last is not None and reading.problems == self._last.problems
+    def _is_last(self, sight: _Sight) -> bool:
+        """Whether it is what was put in force or complained about."""
+        return self._last is not None and self._last.sight == sight
 
     # -- in a thread
 
-    def _read(self) -> _Reading:
+    def _read_now(self) -> _Reading:
         for _ in range(_ROUNDS):
-            try:
-                found = examine(self.path, self._trust)
-                if self._last is not None and self._last.stamp == found.stamp and not found.doubts:
-                    return self._last
-                reading, data = self._parse(found), Path(self.path).read_bytes()
-                if examine(self.path, self._trust) == found:
-                    if reading.document is not None:
-                        self._remember(data)
-                    return reading
-            except (FileNotFoundError, NotADirectoryError):
-                return _Reading(problems=(f"file {self.path}: does not exist",), missing=True)
-            except OSError as error:
-                return _Reading(problems=(f"file {self.path}: cannot be opened: {error.strerror}",))
+            sight = self._look_at()
+            if self._last is not None and self._is_last(sight):
+                return self._last
+            if (reading := self._read(sight)) is not None:
+                return reading
         return _Reading(problems=(f"file {self.path}: changes while it is read",))
 
-    def _parse(self, found: Examined) -> _Reading:
-        if found.doubts:
-            return _Reading(problems=tuple(f"file {self.path}: {doubt}" for doubt in found.doubts))
-        age = time.time_ns() - max(found.stamp.mtime_ns, found.stamp.ctime_ns)
-        stamp = found.stamp if age >= _SETTLED_NS else None
+    def _look_at(self) -> _Sight:
         try:
-            return _Reading(document=parse_node_document(read_document(self.path, MAX_BYTES), self.path), stamp=stamp)
+            found = examine(self.path, self._trust)
+        except (FileNotFoundError, NotADirectoryError):
+            return _Sight(None, (f"file {self.path}: does not exist",), missing=True)
+        except OSError as error:
+            return _Sight(None, (f"file {self.path}: cannot be opened: {error.strerror}",))
+        return _Sight(found.stamp, tuple(f"file {self.path}: {doubt}" for doubt in found.doubts))
+
+    def _read(self, sight: _Sight) -> _Reading | None:
+        """What is in it; None if it changed meanwhile. What has a problem from outside is not opened."""
+        if sight.stamp is None or sight.problems:
+            return _Reading(problems=sight.problems, missing=sight.missing, sight=sight)
+        data = b""
+        try:
+            age = time.time_ns() - max(sight.stamp.mtime_ns, sight.stamp.ctime_ns)
+            document = parse_node_document(read_document(self.path, MAX_BYTES), self.path)
+            data = Path(self.path).read_bytes()
         except ConfigError as error:
-            return _Reading(problems=tuple(map(_line, error.problems)), stamp=stamp)
+            reading = _Reading(problems=tuple(map(_line, error.problems)), sight=sight if age >= _SETTLED_NS else None)
+        except OSError:
+            return None  # gone since
+        else:
+            reading = _Reading(document=document, sight=sight if age >= _SETTLED_NS else None)
+        if self._look_at() != sight:
+            return None
+        if reading.document is not None:
+            self._remember(data)
+        return reading
 
     def _remember(self, data: bytes) -> None:
         """A copy that cannot be made costs the next start something, not this one."""
@@ -187,7 +220,8 @@ class NodeFile:
 
     def _apply(self, reading: _Reading) -> bool:
         """Put a document in force, or say why not; whether it is a new one."""
-        known, self._last = self._known(reading), reading
+        known = self._last is not None and reading.problems == self._last.problems
+        self._last = reading
         self.problems = reading.problems
         if reading.document is None:
             if not known:

@@ -20,6 +20,17 @@ from interpose.runtimehooks.nodeslo import NodeSLO
 R = TypeVar("R")
 
 
+class Partly(ValueError):  # noqa: N818 - it brings a rule
+    """A rule could be made although part of the inputs cannot be used: here it is, and what was left out and why.
+
+    What cannot be used is as it was before, or as if it were not there.
+    """
+
+    def __init__(self, rule: object, text: str) -> None:
+        super().__init__(text)
+        self.rule = rule
+
+
 class Input(StrEnum):
     """What rules are made of. A rule is made again when one of its inputs changes."""
 
@@ -40,11 +51,15 @@ class CpuPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuPools:
-    """Share pools by NUMA node, in the order of (socket, node), and how the kubelet hands out CPUs."""
+    """Share pools by NUMA node, in the order of (socket, node), and how the kubelet hands out CPUs.
+
+    With a problem it is not known what takes CPUs out of the pools: they may have some that are not to be shared.
+    """
 
     ls: tuple[CpuPool, ...] = ()
     be: tuple[CpuPool, ...] = ()
     cpu_manager_policy: str = ""  # of the kubelet: none, static, or empty if nobody knows
+    problem: str = ""  # what of the node's own words or state cannot be used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +107,7 @@ class Plugin(Generic[R]):
     envs: ClassVar[bool] = False  # whether it sets environment variables
 
     def rule(self, node: NodeInputs, previous: R | None) -> R:
-        """The rule for these inputs; ValueError that names key and value if they cannot be used.
+        """The rule for these inputs; ValueError that names key and value if they cannot be used, Partly if some can.
 
         `previous` is the rule in force, for those who ignore small changes. Rules are frozen and compared with ==.
         """

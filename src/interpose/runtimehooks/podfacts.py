@@ -1,8 +1,9 @@
 """What the kubelet knows of pods and the runtime does not: labels and annotations of today, and extended resources.
 
 The runtime has a pod's labels and annotations as they were when its sandbox was made. Asked resources (batch-cpu and
-the like) are in no CRI request at all; a webhook copies them to an annotation, and where there is none it is made up
-here, so whoever reads the annotation needs no second source. A document counts whole or not at all.
+the like) are in no CRI request at all; a webhook copies them to an annotation. Here they are taken from the pod itself,
+which is newer if it was resized and has init containers too, and put into that annotation, so whoever reads it needs no
+second source. A document counts whole or not at all.
 """
 
 import json
@@ -21,11 +22,15 @@ _RESOURCES: Final = frozenset(
     for domain, tier in (("kubernetes.io", "batch"), ("koordinator.sh", "batch"), ("kubernetes.io", "mid"))
     for kind in ("cpu", "memory")
 )
-_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
+# In the order they are started.
+_INIT: Final = "initContainers"
+_CONTAINERS: Final = (_INIT, "containers", "ephemeralContainers")
+_STAYS: Final = "Always"  # the restartPolicy of an init container that is started first and runs beside all others
 # The kubelet's own marks on a sandbox; they name the pod and do not change while it lives.
 _OF_THE_SANDBOX: Final = "io.kubernetes."
 # Far above what a node can run; a document beyond is no list of a node's pods.
 MAX_PODS: Final = 10_000
+_PARTS: Final = ("requests", "limits")
 _SHOWN: Final = 60
 
 
@@ -34,6 +39,7 @@ class Asked(NamedTuple):
 
     requests: Mapping[str, str]
     limits: Mapping[str, str]
+    init: bool = False  # whether it ends before the next one starts
 
 
 def _no_containers() -> Mapping[str, Asked]:
@@ -42,7 +48,7 @@ def _no_containers() -> Mapping[str, Asked]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFacts:
-    """A pod as the kubelet has it. `annotations` always has the one of extended resources if there are any."""
+    """A pod as the kubelet has it. If it asks for extended resources, `annotations` has them as the pod asks today."""
 
     namespace: str = ""
     name: str = ""
@@ -87,7 +93,7 @@ def _pod(item: Any, where: str) -> tuple[str, PodFacts]:
         raise ValueError(f"{where}.metadata.uid is missing")
     annotations = _texts(meta, "annotations", f"{where}.metadata")
     extended = dict(_extended(spec, f"{where}.spec"))
-    if extended and EXTENDED_RESOURCES not in annotations:
+    if extended:
         annotations = {**annotations, EXTENDED_RESOURCES: _annotation(extended)}
     return uid, PodFacts(
         namespace=_text(meta, "namespace", f"{where}.metadata"),
@@ -101,15 +107,16 @@ def _pod(item: Any, where: str) -> tuple[str, PodFacts]:
 
 
 def _extended(spec: Mapping[str, Any], where: str) -> Iterator[tuple[str, Asked]]:
-    """Containers that ask for something extended; the others are not in it."""
+    """Containers that ask for something extended, in the order of their start; the others are not in it."""
     for key in _CONTAINERS:
         for index, item in enumerate(_list(spec, key, where)):
             place = f"{where}.{key}[{index}]"
             container = _group(item, place)
             resources = _part(container, "resources", place)
-            asked = [_quantities(resources, part, f"{place}.resources") for part in ("requests", "limits")]
-            if any(asked):
-                yield _text(container, "name", place), Asked(*asked)
+            requests, limits = (_quantities(resources, part, f"{place}.resources") for part in _PARTS)
+            if requests or limits:
+                init = key == _INIT and _text(container, "restartPolicy", place) != _STAYS
+                yield _text(container, "name", place), Asked(requests, limits, init)
 
 
 def _quantities(resources: Mapping[str, Any], part: str, where: str) -> Mapping[str, str]:
@@ -124,10 +131,12 @@ def _quantities(resources: Mapping[str, Any], part: str, where: str) -> Mapping[
 
 
 def _annotation(extended: Mapping[str, Asked]) -> str:
-    containers = {
-        name: {part: dict(values) for part, values in zip(one._fields, one, strict=True) if values}
-        for name, one in extended.items()
-    }
+    containers: dict[str, dict[str, Any]] = {}
+    for name, one in extended.items():
+        parts = zip(_PARTS, (one.requests, one.limits), strict=True)
+        containers[name] = {part: dict(values) for part, values in parts if values}
+        if one.init:
+            containers[name]["init"] = True
     return json.dumps({"containers": containers}, separators=(",", ":"))
 
 

@@ -2,7 +2,8 @@
 
 Read as Go reads it: names of fields match without regard to case, unknown ones are ignored, null is as good as absent,
 a quantity is text or a number. Whatever the text is, the outcome is a value or a ValueError that names the annotation,
-the place in it and what was found there.
+the place in it and what was found there. Everybody who may create pods can write these texts, so their size is bounded:
+the largest takes no longer to read than some hundred values.
 """
 
 import re
@@ -29,6 +30,9 @@ SYSTEM_QOS: Final = "node.koordinator.sh/system-qos-resource"  # of nodes
 NORMALIZATION_RATIO: Final = "node.koordinator.sh/cpu-normalization-ratio"  # of nodes
 MANAGED: Final = "interpose/managed"
 SKIP_HOOKS: Final = "runtimeproxy.koordinator.sh/skip-hookserver"
+
+MAX_TEXT: Final = 16 * 1024  # characters; the largest pods there are need a tenth
+_MAX_COMMAS: Final = 512  # each is between two values, or between two CPUs
 
 _MAX_NODE: Final = 1023  # of NUMA nodes; kernels are built for at most so many
 _MAX_MINOR: Final = 2**20 - 1  # of devices, in the kernel
@@ -67,6 +71,7 @@ class Extended:
 
     requests: Amounts = field(default_factory=_no_amounts, hash=False)
     limits: Amounts = field(default_factory=_no_amounts, hash=False)
+    init: bool = False  # whether it ends before those that come after it start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +101,7 @@ def resource_status(annotations: Mapping[str, str]) -> ResourceStatus:
 
 
 def extended_resources(annotations: Mapping[str, str]) -> Mapping[str, Extended]:
-    """Batch and mid resources by container; empty without any."""
+    """Batch and mid resources by container, in the order of the text; empty without any."""
     with _as_value_error():
         fields = _fields(_document(annotations, EXTENDED_RESOURCES), EXTENDED_RESOURCES)
         return _by_name(fields.get("containers"), f"{EXTENDED_RESOURCES}: containers", _extended)
@@ -220,6 +225,7 @@ def _extended(value: Any, where: str) -> Extended:
     return Extended(
         requests=_amounts(fields.get("requests"), f"{where}.requests"),
         limits=_amounts(fields.get("limits"), f"{where}.limits"),
+        init=_flag(fields.get("init"), f"{where}.init"),
     )
 
 
@@ -273,7 +279,16 @@ def _as_value_error() -> Iterator[None]:
 
 def _document(annotations: Mapping[str, str], annotation: str) -> Object | None:
     text = annotations.get(annotation)
-    return None if text is None else read_object(text, annotation)
+    return None if text is None else read_annotation(text, annotation)
+
+
+def read_annotation(text: str, where: str) -> Object:
+    """The object in the text of an annotation; ConfigError if there is none, or more than anybody needs."""
+    if len(text) > MAX_TEXT:
+        raise ConfigError(f"{where}: has {len(text)} characters, more than {MAX_TEXT}")
+    if (commas := text.count(",")) > _MAX_COMMAS:
+        raise ConfigError(f"{where}: has {commas} commas, more than {_MAX_COMMAS}")
+    return read_object(text, where)
 
 
 def _fields(value: Any, where: str) -> dict[str, Any]:
@@ -300,6 +315,10 @@ def _text(value: Any, where: str) -> str:
         return ""
     found: str = expect(value, where, str)
     return found
+
+
+def _flag(value: Any, where: str) -> bool:
+    return value is not None and bool(expect(value, where, bool))
 
 
 def _number(value: Any, where: str, lowest: int, highest: int) -> int:

@@ -1,19 +1,19 @@
 """Rules of all plugins at one moment: an immutable snapshot that is replaced whole.
 
 Each plugin's rule is made of the node's inputs. One that cannot be made leaves the rule in force that was, and says
-why; the others are not affected.
+why; one that can be made in part is in force, and says what is missing. The others are not affected.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from interpose.runtimehooks.plugin import AnyPlugin, NodeInputs
+from interpose.runtimehooks.plugin import AnyPlugin, NodeInputs, Partly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """A rule per plugin, and per plugin whose inputs cannot be used the reason. Plugins without a rule do not run."""
+    """A rule per plugin, and per plugin whose inputs cannot all be used the reason. Without a rule none runs."""
 
     by_plugin: Mapping[str, Any] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -27,6 +27,9 @@ def make_rules(plugins: Sequence[AnyPlugin], inputs: NodeInputs, previous: Rules
         old = previous.by_plugin.get(plugin.name)
         try:
             new = plugin.rule(inputs, old)
+        except Partly as error:
+            problems[plugin.name] = str(error)
+            new = error.rule
         except ValueError as error:
             problems[plugin.name] = str(error)
             new = old

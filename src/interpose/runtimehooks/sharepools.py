@@ -3,9 +3,11 @@
 The pool of latency-sensitive pods is without the CPUs of every pod that the scheduler bound; that of best-effort pods
 only without those of LSE pods, since the others lend what they do not use. Both are without reserved CPUs, those of
 system services, and those the kubelet gave to pods that are none of ours. Annotations of the NodeResourceTopology,
-where somebody writes them, say it all instead.
+where somebody writes them, say which CPUs these are taken from; without them it is all CPUs of the machine.
 
-Pure. Invariant: always an answer. What cannot be used is left out and named among the problems.
+Pure. Invariant: always an answer. What cannot be used is left out and named among the problems. If it is the node's own
+word or state, the pools say so too, for they may then have CPUs that are not to be shared. A single pod's words are
+that pod's problem: nobody may stop the pools of a node by writing nonsense into a pod.
 """
 
 import json
@@ -16,7 +18,6 @@ from interpose.hookapi.strictjson import quoted
 from interpose.model.cpuset import EMPTY, MAX_CPUS, CpuSet, KubeletCpus, NumaCpus
 from interpose.model.pod import Pod
 from interpose.model.qos import QosClass, qos_of
-from interpose.model.resources import nothing
 from interpose.runtimehooks.plugin import CpuPool, CpuPools
 from interpose.runtimehooks.podspec import resource_status
 
@@ -29,6 +30,7 @@ CPU_MANAGER: Final = "kubelet.koordinator.sh/cpu-manager-policy"
 T = TypeVar("T")
 
 _UNKNOWN_KUBELET: Final = KubeletCpus()
+_NOTHING: Final = (NumaCpus(socket=0, node=0, cpus=EMPTY),)
 # The kubelet gives these CPUs too, but we put them elsewhere: its assignment takes nothing from anybody.
 _OURS: Final = frozenset((QosClass.LS, QosClass.BE))
 
@@ -44,20 +46,19 @@ def compute_pools(
     cpus: Sequence[NumaCpus],
     pods: Iterable[Pod],
     annotations: Mapping[str, str],
-    topology: Mapping[str, str] | None = None,
     kubelet: KubeletCpus = _UNKNOWN_KUBELET,
+    unread: Sequence[str] = (),
 ) -> Pooled:
-    """Pools by (socket, node). `annotations` are the node's, `topology` those of its NodeResourceTopology.
+    """Pools by (socket, node). `annotations` are those of the node and of its NodeResourceTopology.
 
-    A pool of which nothing is left stays, empty. Without known CPUs there are no pools.
+    `unread` is what could not be found out about CPUs and kubelet. A pool of which nothing is left stays, empty.
+    Without known CPUs there are no pools.
     """
-    topology = topology or nothing()
-    problems: list[str] = []
-    policy = _read(_policy, topology, CPU_MANAGER, kubelet.policy, problems)
-    bound, lse, ours = _taken_by(pods, problems)
-    # The topology has copies of the node's annotations.
-    node = {**topology, **annotations}
-    both = _read(_reserved, node, RESERVATION, EMPTY, problems) | _read(_exclusive, node, SYSTEM_QOS, EMPTY, problems)
+    of_node, of_pods = list(unread), list[str]()
+    policy = _read(_policy, annotations, CPU_MANAGER, kubelet.policy, of_node)
+    bound, lse, ours = _taken_by(pods, of_pods)
+    both = _read(_reserved, annotations, RESERVATION, EMPTY, of_node)
+    both |= _read(_exclusive, annotations, SYSTEM_QOS, EMPTY, of_node)
     if policy == "static":
         both |= _union(
             assigned
@@ -65,13 +66,16 @@ def compute_pools(
             if uid not in ours
             for assigned in containers.values()
         )
+    ls = _read(_pools, annotations, LS_POOLS, cpus, of_node)
+    be = _read(_pools, annotations, BE_POOLS, cpus, of_node)
     return Pooled(
         CpuPools(
-            ls=_read(_pools, topology, LS_POOLS, _without(cpus, both | bound), problems),
-            be=_read(_pools, topology, BE_POOLS, _without(cpus, both | lse), problems),
+            ls=_without(ls, both | bound),
+            be=_without(be, both | lse),
             cpu_manager_policy=policy,
+            problem="; ".join(of_node),
         ),
-        tuple(problems),
+        (*of_node, *of_pods),
     )
 
 
@@ -138,14 +142,14 @@ def _exclusive(value: Any) -> CpuSet:
     return cpus if _field(value, "cpusetExclusive", bool, "true or false", default=True) else EMPTY
 
 
-def _pools(value: Any) -> tuple[CpuPool, ...]:
+def _pools(value: Any) -> Sequence[NumaCpus]:
     if not isinstance(value, list):
         raise ValueError(f"expected a list, found {_shown(value)}")
-    pools = [
-        CpuPool(socket=_number(part, "socket"), node=_number(part, "node"), cpus=str(_cpus(part, "cpuset")))
+    # Not one pool is one without CPUs: it was said that there is nothing to share, which is not the same as silence.
+    return [
+        NumaCpus(socket=_number(part, "socket"), node=_number(part, "node"), cpus=_cpus(part, "cpuset"))
         for part in value
-    ]
-    return tuple(sorted(pools, key=lambda pool: (pool.socket, pool.node)))
+    ] or _NOTHING
 
 
 def _number(value: Any, name: str) -> int:

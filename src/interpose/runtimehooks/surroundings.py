@@ -1,6 +1,7 @@
 """What rules are made of, gathered anew for each round: the document, the kernel's features, the CPU pools.
 
-Called in a worker thread. What cannot be found out is told once and is otherwise as if it were not there.
+Called in a worker thread. What cannot be found out is told once. Of the kubelet's state the last that could be read is
+used then, since it is read while it is written now and then; what else is missing for the pools, the pools say.
 """
 
 import logging
@@ -47,25 +48,28 @@ class Gatherer:
         self._probe = probe
         self._cpus = cpus
         self._kubelet = kubelet
+        self._last_kubelet: KubeletCpus | None = None
         self._remarks = RateLimited(_log)
         self.problems: tuple[str, ...] = ()
 
     def gather(self, pods: Sequence[Pod]) -> Surroundings:
         """Everything as it is now."""
-        problems: list[str] = []
+        problems: list[str] = []  # that there is a substitute for
+        unread: list[str] = []
         document = self._document()
+        # The topology has copies of the node's annotations, which may be old.
+        annotations = {**document.topology_annotations, **document.annotations}
         layout = self._chosen or detect_layout(self._tree, self._kubepods)
-        kubelet = KubeletCpus()
         cpus: Sequence[NumaCpus] = ()
         try:
-            kubelet = self._kubelet()
+            self._last_kubelet = self._kubelet()
         except (OSError, ValueError) as error:
-            problems.append(str(error))
+            (unread if self._last_kubelet is None else problems).append(str(error))
         try:
             cpus = self._cpus()
         except (OSError, ValueError) as error:
-            problems.append(str(error))
-        pooled = compute_pools(cpus, pods, document.annotations, document.topology_annotations, kubelet)
+            unread.append(str(error))
+        pooled = compute_pools(cpus, pods, annotations, self._last_kubelet or KubeletCpus(), unread)
         problems += pooled.problems
         for problem in problems:
             self._remarks.log(logging.WARNING, "Part of the node's state cannot be used", key=problem, err=problem)
@@ -73,7 +77,7 @@ class Gatherer:
         inputs = NodeInputs(
             slo=document.slo,
             labels=document.labels,
-            annotations=document.annotations,
+            annotations=annotations,
             pools=pooled.pools,
             kernel=self._probe(layout),
         )

@@ -1,6 +1,10 @@
 """The checker finds every problem of a document in one walk."""
 
+import difflib
+from collections.abc import Sequence
 from pathlib import Path
+
+import pytest
 
 from interpose.config.check import Checked, check_document
 from interpose.config.document import read_document
@@ -91,3 +95,21 @@ def test_json_is_checked_by_the_same_rules(tmp_path: Path) -> None:
     assert checked.problems == [
         "file c.json line 3: limits.max_streams: expected whole number, 1 to 100000, found text ('5')"
     ]
+
+
+def test_a_file_of_something_else_costs_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some problems are told and the rest counted; only for those that are told is looked for what was meant."""
+    asked: list[str] = []
+
+    def close(word: str, _known: Sequence[str], **_options: object) -> list[str]:
+        asked.append(word)
+        return []
+
+    monkeypatch.setattr(difflib, "get_close_matches", close)
+    checked = _check(tmp_path, HEADER + "".join(f"key{number}: 1\n" for number in range(80)))
+    assert len(checked.problems) == 51
+    assert checked.problems[49:] == [
+        "file c.yaml line 52: key49: is not a known key",
+        "file c.yaml: and 30 problems more",
+    ]
+    assert len(asked) == 50

@@ -41,6 +41,13 @@ def test_yaml_scalars_keep_their_text(tmp_path: Path) -> None:
     assert root.entries[0][1].text == "0660"
 
 
+@pytest.mark.parametrize("text", ["2026-01-01", "2026-01-01T00:00:00Z", "'2026-01-01T00:00:00Z'"])
+def test_dates_are_text(tmp_path: Path, text: str) -> None:
+    """With quotes or without: tools print the time a thing was made in both ways."""
+    (_, node) = _read(tmp_path, "a.yaml", f"a: {text}\n").entries[0]
+    assert (node.tag, node.text) == ("str", text.strip("'"))
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -54,7 +61,7 @@ def test_yaml_scalars_keep_their_text(tmp_path: Path) -> None:
         ("a.yaml", "a: &x {b: 1}\nc: *x\n", "line 1: anchors with aliases are not supported"),
         ("a.yaml", "a: &x [*x]\n", "anchors with aliases are not supported"),
         ("a.yaml", "a: !!python/object:os.system x\n", "values of type python/object:os.system are not supported"),
-        ("a.yaml", "a: 2026-01-01\n", "values of type timestamp are not supported"),
+        ("a.yaml", "a: !!binary eA==\n", "values of type binary are not supported, quote it if it is text"),
         ("a.yaml", "[" * 500 + "]" * 500, "nested too deeply"),
         ("a.json", "[" * 500 + "]" * 500, "nested too deeply"),
         ("a.yaml", "a: \x01\n", "is not valid YAML"),
@@ -106,3 +113,18 @@ def test_limit_can_be_another(tmp_path: Path) -> None:
     path.write_text("a: b\n")
     with pytest.raises(ConfigError, match="is larger than 3 bytes"):
         read_document(str(path), 3)
+
+
+def _lines(node: Node) -> list[tuple[str, int | None]]:
+    found = []
+    for key, child in node.entries:
+        found += [(key, child.line), *_lines(child)]
+    return found + [one for item in node.items for one in _lines(item)]
+
+
+def test_lines_of_json_are_exact_whatever_keys_are(tmp_path: Path) -> None:
+    """Keys in other scripts, written with escapes, or that stand in a text before."""
+    text = '{"é": "\\"b\\": 1",\n"\\u00e4": {"b"\n:\n1},\n"a\\\\": ["b", {"\\/": "x:", "": 0}],\n"b": "b",\n"\\"": 1}'
+    assert _lines(_read(tmp_path, "a.json", text)) == [
+        ("é", 1), ("ä", 2), ("b", 2), ("a\\", 5), ("/", 5), ("", 5), ("b", 6), ('"', 7),
+    ]  # fmt: skip

@@ -1,5 +1,8 @@
 """Kinds of values; what documents make of them is tested with the documents."""
 
+import difflib
+from collections.abc import Sequence
+
 import pytest
 
 from interpose.config.document import Node
@@ -39,3 +42,23 @@ def test_a_huge_number_is_refused_and_not_repeated() -> None:
 def test_yaml_has_several_words_for_true(text: str, value: bool) -> None:
     """All of them count."""
     assert Flag().read(Node(tag="bool", text=text), "a", Report("f")) is value
+
+
+@pytest.mark.parametrize(("loose", "said"), [(False, 51), (True, 50)])
+def test_a_file_of_something_else_costs_little(loose: bool, said: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only for problems that are told is looked for what was meant; in somebody else's group others are none."""
+    asked: list[str] = []
+
+    def close(word: str, known: Sequence[str], **_options: object) -> list[str]:
+        asked.append(word)
+        return list(known)
+
+    monkeypatch.setattr(difflib, "get_close_matches", close)
+    report = Report("f")
+    entries = tuple((f"key{number}", Node(tag="int", text="1")) for number in range(80))
+    Group({"a": Flag()}, loose=loose).read(Node(tag="map", entries=entries), "", report)
+    told = problems(report)
+    assert len(told) == said
+    assert told[49] == "file f: key49: is not a known key, did you mean a?"
+    assert told[50:] == ["file f: and 30 problems more"][: said - 50]
+    assert len(asked) == 50

@@ -1,21 +1,23 @@
 """Pods on resources that others leave over: batch and mid amounts become shares, CPU quota and memory limit.
 
 CRI knows nothing of these amounts, so without this plugin such a container has neither weight nor limit. They come in
-an annotation; what it does not mention is not touched.
+an annotation; what it does not mention is not touched. Only pods of class BE get values themselves: others may have
+ordinary containers beside such ones, of which nothing is known here and which the sum of the listed ones would starve.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Final
 
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.model.cgroup import PERIOD, UNLIMITED, Level, Parameter, Special, quota_of, scaled_quota, shares_of
+from interpose.model.qos import QosClass
 from interpose.model.quantity import MAX_QUANTITY
 from interpose.model.resources import LinuxResources
 from interpose.runtimehooks.context import ContainerContext, PodContext, Response
 from interpose.runtimehooks.nodeslo import SuppressPolicy
-from interpose.runtimehooks.plugin import Input, NodeInputs, Plugin
+from interpose.runtimehooks.plugin import Input, NodeInputs, Partly, Plugin
 from interpose.runtimehooks.podspec import (
     EXTENDED_RESOURCES,
     Colocated,
@@ -55,22 +57,26 @@ class BatchResource(Plugin[BatchRule]):
         """No quotas while best-effort pods are limited together, by a quota on their common directory."""
         slo = node.slo
         together = slo is not None and slo.suppress_enabled and slo.suppress_policy is SuppressPolicy.CFS_QUOTA
-        return BatchRule(
-            quota=not together,
-            ratio=normalization_ratio(node.annotations, previous.ratio if previous is not None else None),
-        )
+        in_force = previous.ratio if previous is not None else None
+        try:
+            ratio = normalization_ratio(node.annotations, in_force)
+        except ValueError as error:
+            raise Partly(BatchRule(quota=not together, ratio=in_force), str(error)) from None
+        return BatchRule(quota=not together, ratio=ratio)
 
     def pod(self, rule: BatchRule, context: PodContext) -> None:
-        """The sum of its containers; it has a limit only if each of them has one."""
+        """What its containers need at the same time; it has a limit only if each of them has one."""
+        if context.qos is not QosClass.BE:
+            return
         pod = context.request
         listed = extended_resources(pod.annotations).values()
-        parts = [part for one in listed if (part := colocated(context.qos, one)) is not None]
+        parts = [(part, one.init) for one in listed if (part := colocated(context.qos, one)) is not None]
         if parts:
             cpu, memory = _overhead(pod.overhead)
             total = Colocated(
-                cpu_request=sum(part.cpu_request for part in parts),
-                cpu_limit=_sum_if_all([part.cpu_limit for part in parts], cpu),
-                memory_limit=_sum_if_all([part.memory_limit for part in parts], memory),
+                cpu_request=_at_once([(part.cpu_request, init) for part, init in parts]),
+                cpu_limit=_limit([(part.cpu_limit, init) for part, init in parts], cpu),
+                memory_limit=_limit([(part.memory_limit, init) for part, init in parts], memory),
             )
             _set(context.response, rule, total, pod.resources.cpu_period)
 
@@ -103,8 +109,21 @@ def _quota(rule: BatchRule, limit: int, period: int) -> tuple[int | Special, str
     return scaled_quota(quota, rule.ratio), f"{why}, on CPUs {rule.ratio:g} times as fast"
 
 
-def _sum_if_all(limits: list[int], overhead: int) -> int:
-    return min(sum(limits) + overhead, MAX_QUANTITY) if all(limits) else 0
+def _at_once(amounts: Sequence[tuple[int, bool]]) -> int:
+    """The most that is needed at one time, as Kubernetes counts; of containers in the order of their start.
+
+    An init container runs beside those before it that stay, and is gone when the next one starts.
+    """
+    staying = most = 0
+    for amount, init in amounts:
+        most = max(most, staying + amount)
+        staying += 0 if init else amount
+    return most
+
+
+def _limit(limits: Sequence[tuple[int, bool]], overhead: int) -> int:
+    """The limit of all; none if one of them has none."""
+    return min(_at_once(limits) + overhead, MAX_QUANTITY) if all(limit for limit, _ in limits) else 0
 
 
 def _overhead(resources: LinuxResources) -> tuple[int, int]:

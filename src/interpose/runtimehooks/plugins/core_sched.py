@@ -1,9 +1,9 @@
 """Core scheduling: which containers may run on the two threads of one core at the same time.
 
 A group is a name; all processes of a group share one cookie of the kernel, and only processes with the same cookie meet
-on a core. The name is all that is decided here, who makes cookies is elsewhere. The empty text is a legal name: the
-group of pods that name none and whose class is no expeller. A pod in no group is not wanted to have one, so that its
-processes go back to cookie 0.
+on a core. The name is all that is decided here, who makes cookies is elsewhere. Names begin with what kind they are of,
+so that nobody gets into a group of another kind by the choice of a label, whatever is in it. A pod in no group is not
+wanted to have one, so that its processes go back to cookie 0.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from interpose.hookapi.hookpoint import HookPoint
+from interpose.hookapi.strictjson import quoted
 from interpose.model.cgroup import KubeQos, Level, Parameter
 from interpose.model.pod import Pod
 from interpose.model.qos import QosClass
@@ -23,7 +24,9 @@ GROUP_LABEL: Final = "koordinator.sh/core-sched-group-id"
 POLICY_LABEL: Final = "koordinator.sh/core-sched-policy"
 EXCLUSIVE: Final = "exclusive"  # a group of the pod's own
 NONE: Final = "none"  # no group
-SUFFIX: Final = "-expeller"  # of groups whose class pushes others off its cores
+_OWN: Final = "pod:"  # followed by the pod's uid
+_NAMED: Final = "group:"  # followed by the label; by nothing for the group of pods that name none
+_EXPELLER: Final = "expeller "  # before the name of groups whose class pushes others off its cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,18 +111,18 @@ class CoreSched(Plugin[CoreSchedRule]):
 def _group_of(pod: Pod, policy: ClassPolicy, who: str) -> Wish | None:
     """The name of the pod's group; None if it wants none. ValueError if its labels make no sense."""
     chosen = pod.labels.get(POLICY_LABEL, "")
-    group = pod.labels.get(GROUP_LABEL, "")
-    why = f"label {GROUP_LABEL}" if group else "the group of pods that name none"
+    label = pod.labels.get(GROUP_LABEL, "")
+    group, why = _NAMED + label, f"label {GROUP_LABEL}" if label else "the group of pods that name none"
     if chosen == NONE:
         return None
     if chosen == EXCLUSIVE:
         if not pod.uid:  # all such pods together would be in one group, the opposite of what they ask for
             raise ValueError(f"label {POLICY_LABEL}: {EXCLUSIVE!r} needs the uid of the pod, which is not known")
-        group, why = pod.uid, f"label {POLICY_LABEL} {EXCLUSIVE}"
+        group, why = _OWN + pod.uid, f"label {POLICY_LABEL} {EXCLUSIVE}"
     elif chosen:
-        raise ValueError(f"label {POLICY_LABEL}: expected {NONE!r} or {EXCLUSIVE!r}, found {chosen!r}")
+        raise ValueError(f"label {POLICY_LABEL}: expected {NONE!r} or {EXCLUSIVE!r}, found {quoted(chosen)}")
     if policy.expeller:
-        return Wish(group + SUFFIX, f"{who}: {why}, {policy.key}.cpuQOS.coreExpeller")
+        return Wish(_EXPELLER + group, f"{who}: {why}, {policy.key}.cpuQOS.coreExpeller")
     return Wish(group, f"{who}: {why}")
 
 

@@ -1,11 +1,12 @@
 """Which CPUs containers run on: those the scheduler gave a pod, else the share pool that its class may use.
 
 Lists are normalised unions. A pod that shall share a pool in which no CPU is left is an error, never a pod without
-restriction.
+restriction. Nor are CPUs given to everybody because what keeps them from the pools cannot be read: then the pools stay
+as they were, and if nobody knows how they were, so does each pod.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import ClassVar, Final
@@ -15,7 +16,7 @@ from interpose.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parameter
 from interpose.model.cpuset import EMPTY, CpuSet
 from interpose.model.qos import QosClass
 from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Response, Wish
-from interpose.runtimehooks.plugin import CpuPool, Input, NodeInputs, Plugin
+from interpose.runtimehooks.plugin import CpuPool, Input, NodeInputs, Partly, Plugin
 from interpose.runtimehooks.podspec import (
     RESOURCE_STATUS,
     SYSTEM_QOS,
@@ -41,6 +42,7 @@ class CpusetRule:
     be: tuple[CpuPool, ...] = ()
     system: str = ""
     kubelet_static: bool = False
+    unknown: str = ""  # why there are no pools, if somebody could say so
 
 
 class CpusetPlugin(Plugin[CpusetRule]):
@@ -69,17 +71,33 @@ class CpusetPlugin(Plugin[CpusetRule]):
         self._numa_mems = numa_mems
 
     def rule(self, node: NodeInputs, previous: CpusetRule | None) -> CpusetRule:
-        """The pools as they are; ValueError if a list in them is none."""
-        return CpusetRule(
-            ls=tuple(_normalised(pool) for pool in node.pools.ls),
-            be=tuple(_normalised(pool) for pool in node.pools.be),
-            system=system_cpuset(node.annotations),
-            kubelet_static=node.pools.cpu_manager_policy == _STATIC,
-        )
+        """The pools as they are, or as they were if those cannot be trusted; ValueError if a list in them is none."""
+        pools, problems = node.pools, []
+        try:
+            system = system_cpuset(node.annotations)
+        except ValueError as error:
+            system = previous.system if previous is not None else ""
+            problems.append(str(error))
+        if pools.problem:
+            problems.append(pools.problem)
+            if previous is not None and not previous.unknown:
+                rule = replace(previous, system=system)
+            else:
+                rule = CpusetRule(system=system, unknown=pools.problem)
+        else:
+            rule = CpusetRule(
+                ls=tuple(_normalised(pool) for pool in pools.ls),
+                be=tuple(_normalised(pool) for pool in pools.be),
+                system=system,
+                kubelet_static=pools.cpu_manager_policy == _STATIC,
+            )
+        if problems:
+            raise Partly(rule, "; ".join(problems))
+        return rule
 
     def group(self, rule: CpusetRule, context: GroupContext) -> None:
         """A host application shares with the pods of its class; one that is BE or of no class is left alone."""
-        if context.qos in _SHARING_APPS and rule.ls:
+        if context.qos in _SHARING_APPS and _known(rule):
             context.response.wishes[Parameter.CPUSET_CPUS] = _shared(rule.ls, f"{context.qos}: all LS share pools")
 
     def pod(self, rule: CpusetRule, context: PodContext) -> None:
@@ -108,8 +126,8 @@ class CpusetPlugin(Plugin[CpusetRule]):
         """The first of these that applies; the order is the policy."""
         if status.cpuset:
             return Wish(status.cpuset, f"annotation {RESOURCE_STATUS}")
-        if not rule.ls:
-            return None  # nobody knows this node's CPUs (yet)
+        if not _known(rule):
+            return None
         qos = context.qos
         nodes = _nodes_with(status.numa, _CPU)
         if nodes and (qos is not QosClass.BE or self._be_cpu_manager):
@@ -126,6 +144,16 @@ class CpusetPlugin(Plugin[CpusetRule]):
         if rule.kubelet_static:
             return None
         return _shared(rule.ls, f"{qos or 'no class'}, no CPUs of its own: all LS share pools")
+
+
+def _known(rule: CpusetRule) -> bool:
+    """Whether there are pools; False if nobody knows this node's CPUs (yet). ValueError if something is wrong.
+
+    An error and not just no wish, which would take the restriction off those who have one.
+    """
+    if rule.unknown:
+        raise ValueError(f"the share pools are not known: {rule.unknown}")
+    return bool(rule.ls)
 
 
 def _shared(pools: tuple[CpuPool, ...], why: str) -> Wish:

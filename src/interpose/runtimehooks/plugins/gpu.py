@@ -14,7 +14,7 @@ from interpose.model.cgroup import Level
 from interpose.model.pod import Container
 from interpose.runtimehooks.context import ContainerContext
 from interpose.runtimehooks.plugin import NodeInputs, Plugin
-from interpose.runtimehooks.podspec import DEVICE_ALLOCATED, Device, device_allocated
+from interpose.runtimehooks.podspec import DEVICE_ALLOCATED, MAX_TEXT, Device, device_allocated
 
 CONTAINERS: Final = "interpose/gpu-containers"
 PROVIDER: Final = "koordinator.sh/gpu-isolation-provider"
@@ -74,7 +74,11 @@ class GpuEnv(Plugin[bool]):
 
 def _selected(context: ContainerContext) -> bool:
     names = context.annotations.get(CONTAINERS)
-    return names is None or context.request.name in (name.strip() for name in names.split(","))
+    if names is None:
+        return True
+    if len(names) > MAX_TEXT:
+        raise ValueError(f"annotation {CONTAINERS}: has {len(names)} characters, more than {MAX_TEXT}")
+    return context.request.name in (name.strip() for name in names.split(","))
 
 
 def _limits(name: str, values: Sequence[int]) -> dict[str, str]:

@@ -13,12 +13,13 @@ from typing import ClassVar, Final
 
 from interpose.errors import ConfigError
 from interpose.hookapi.hookpoint import HookPoint
-from interpose.hookapi.strictjson import Whole, expect, quoted, read_object
+from interpose.hookapi.strictjson import Whole, expect, quoted
 from interpose.model.cgroup import MIN_SHARES, KubeQos, Level, Parameter
 from interpose.model.qos import QosClass
 from interpose.runtimehooks.context import GroupContext, PodContext, Response, Wish
 from interpose.runtimehooks.nodeslo import CpuPolicy, CpuQos, NodeSLO
 from interpose.runtimehooks.plugin import Input, Kernel, NodeInputs, Plugin
+from interpose.runtimehooks.podspec import read_annotation
 
 ANNOTATION: Final = "koordinator.sh/cpuQOS"
 LAST: Final = -1  # the value of those who get a CPU only if nobody else wants it
@@ -218,7 +219,7 @@ def _own_word(text: str, of_class: Wish) -> Wish:
     where = f"annotation {ANNOTATION}"
     said: dict[str, object] = {}
     try:
-        for key, value in read_object(text, where).pairs:
+        for key, value in read_annotation(text, where).pairs:
             said[key.lower()] = value
         enable, identity = said.get("enable"), said.get("groupidentity")
         if enable is not None:

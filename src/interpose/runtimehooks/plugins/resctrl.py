@@ -11,10 +11,11 @@ from typing import Any, Final, TypeVar
 
 from interpose.errors import ConfigError
 from interpose.hookapi.hookpoint import HookPoint
-from interpose.hookapi.strictjson import Object, Whole, expect, read_object, shown
+from interpose.hookapi.strictjson import Object, Whole, expect, shown
 from interpose.model.cgroup import Level, Parameter
 from interpose.runtimehooks.context import PodContext
 from interpose.runtimehooks.plugin import Input, NodeInputs, Plugin, Resctrl
+from interpose.runtimehooks.podspec import read_annotation
 
 T = TypeVar("T")
 Reader = Callable[[Any, str], T]
@@ -85,7 +86,7 @@ class ResctrlPlugin(Plugin[ResctrlRule]):
 
 def schemata_of(text: str, kernel: Resctrl) -> str:
     """The lines of a group for an annotation. Caches it does not name have what it says for all, else everything."""
-    parts = _fields(read_object(text, ANNOTATION), ANNOTATION)
+    parts = _fields(read_annotation(text, ANNOTATION), ANNOTATION)
     ways = kernel.cbm_mask.bit_length()
     llc = _settings(parts.get("llc"), f"{ANNOTATION}: llc", "range", _range, kernel.l3_ids, (0, 100))
     mb = _settings(parts.get("mb"), f"{ANNOTATION}: mb", "percent", _percent, kernel.mb_ids, 100)
