@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.contestants import CACHED_BYTECODE
-from interpose.testing.hooknode import node_document, write_cpus
+from interpose.testing.hooknode import node_document, write_boot, write_cpus
 from interpose.testing.lab.hookserver import HookServer
 from interpose.testing.lab.processes import Child, LabError
 
@@ -54,6 +54,7 @@ def measure(folder: Path, version: str, pods: int, rounds: int) -> Rounds:
     """Start both in a folder, and note rounds."""
     runtime, cgroups, sys_root = folder / "runtime.sock", folder / "cgroup", folder / "sys"
     write_cpus(sys_root, NODES)
+    write_boot(folder / "proc")
     argv = [sys.executable, "-m", "interpose.testing.fakenode", "--socket", str(runtime), "--cgroups", str(cgroups)]
     argv += ["--pods", str(pods), "--version", version]
     options = ["--mode", "standalone", "--reconcile-interval", INTERVAL]

@@ -15,7 +15,7 @@ import pytest
 import uvloop
 
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.hooknode import write_cpus
+from interpose.testing.hooknode import write_boot, write_cpus
 from interpose.testing.hookserver import FakeHookServer, serve_hooks
 from interpose.testing.hookstack import HookStack, hook_stack
 from interpose.testing.lab.hookserver import HookServer
@@ -135,6 +135,7 @@ def hookserver(scratch: Path, memory: Path, runtime_path: Path) -> Iterator[Call
     with ExitStack() as stack:
 
         def make(*options: str, folder: Path = scratch) -> HookServer:
+            write_boot(memory / "proc")
             places = {"--cgroup-root": "cgroup", "--proc-root": "proc", "--sys-root": "sys"}
             said = [part for flag, name in places.items() for part in (flag, str(memory / name))]
             server = HookServer(folder, runtime_path, kubepods="kubepods", options=(*said, *options))

@@ -104,6 +104,27 @@ def test_restore_puts_everything_back(server: HookServer, memory: Path) -> None:
     assert "Nothing to show" in server.single("--restore").stdout
 
 
+def test_summary_tells_what_was_done(server: HookServer) -> None:
+    """And not what would be."""
+    told = server.single("--once").stdout.splitlines()[-1]
+    assert told == f"3 {SUMMARY}, 12 changed, 0 restored, 0 unsupported"
+    told = server.single("--restore").stdout.splitlines()[-1]
+    assert told == f"0 {SUMMARY}, 0 changed, 12 restored, 0 unsupported"
+
+
+@pytest.mark.parametrize("document", ["{", None])
+def test_restore_needs_no_policy(server: HookServer, document: str | None) -> None:
+    """One that is broken or gone is no obstacle, and no problem; a kubelet is not asked either."""
+    server.single("--once")
+    if document is None:
+        server.nodeslo.unlink()
+    else:
+        server.nodeslo.write_text(document)
+    done = server.single("--restore", "--kubelet-url", "http://127.0.0.1:1/pods", "--output", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [one["action"] for one in values(done)] == ["restore"] * 12
+
+
 def test_plugins_can_be_left_out(server: HookServer) -> None:
     """A plugin that is switched off wants nothing, and what it wanted is restored."""
     server.single("--once")
@@ -121,6 +142,7 @@ async def test_pod_whose_annotation_makes_no_sense(scratch: Path, memory: Path, 
     async with serve_runtime(scratch / "runtime.sock", node.runtime):
         server = hookserver()
         done = await asyncio.to_thread(server.single, "--once", "--output", "json")
+        assert done.returncode == FAILED
         failures = [one for one in json.loads(done.stdout) if one["kind"] == "failure"]
         assert {one["plugin"] for one in failures} == {"BatchResource"}
         assert all("default/broken" in str(one) and "much" in str(one) for one in failures)
@@ -162,6 +184,43 @@ def test_nodeslo_that_is_missing(server: HookServer) -> None:
     assert str(server.nodeslo) in problems(done)[0]
 
 
+def test_rule_that_cannot_be_made(server: HookServer) -> None:
+    """It is told with its plugin, exit code 1."""
+    document = node_document()
+    document["node"]["annotations"] = {"node.koordinator.sh/cpu-normalization-ratio": "fast"}
+    server.tell(document)
+    done = server.single("--once", "--dry-run", "--cpu-normalization", "--output", "json")
+    assert done.returncode == FAILED
+    failed = {one["plugin"]: one["error"] for one in json.loads(done.stdout) if one["kind"] == "problem"}
+    assert "CPUNormalization" in failed
+    assert "fast" in failed["CPUNormalization"]
+
+
+async def test_problems_cannot_move_the_cursor(scratch: Path, memory: Path, hookserver: Make) -> None:
+    """Whoever wrote what is in them: here the name of a pod."""
+    write_cpus(memory / "sys", ["0-7"])
+    node = FakeNode(PlainCgroups(memory / "cgroup", 2))
+    be_pod(node, "evil\x1b[2J")
+    for path in (memory / "cgroup").glob("**/*pod*/cpu.max"):
+        path.rename(memory / "elsewhere")
+        path.symlink_to(memory / "elsewhere")
+    async with serve_runtime(scratch / "runtime.sock", node.runtime):
+        done = await asyncio.to_thread(hookserver().single, "--once", "--log-level", "error")
+    assert (done.returncode, done.stderr.count("\x1b"), done.stdout.count("\x1b")) == (FAILED, 0, 0)
+    assert "error: default/evil?[2J: cpu.cfs_quota_us: Too many levels of symbolic links (ELOOP)" in problems(done)
+
+
+def test_roots_that_are_links(server: HookServer, scratch: Path) -> None:
+    """Values are written all the same: only below them no link is followed."""
+    argv, links = server.argv(), list[str]()
+    for flag in ("--cgroup-root", "--proc-root", "--sys-root"):
+        link = scratch / flag.strip("-")
+        link.symlink_to(argv[argv.index(flag) + 1])
+        links += [flag, str(link)]
+    done = server.single("--once", *links)
+    assert (done.returncode, problems(done)) == (0, [])
+
+
 def test_value_that_cannot_be_written(server: HookServer, memory: Path) -> None:
     """A value that cannot be written: told with target and reason, exit code 1, the others are done."""
     quota = next((memory / "cgroup/cpu,cpuacct/kubepods/besteffort").glob("pod*/cpu.cfs_quota_us"))
@@ -172,6 +231,7 @@ def test_value_that_cannot_be_written(server: HookServer, memory: Path) -> None:
     assert done.returncode == FAILED
     assert problems(done) == ["error: batch/load-0001: cpu.cfs_quota_us: Too many levels of symbolic links (ELOOP)"]
     assert (memory / "elsewhere").read_text() == "-1\n"
+    assert done.stdout.splitlines()[-1] == f"3 {SUMMARY}, 11 changed, 0 restored, 0 unsupported, 1 not done"
     shares = next((memory / "cgroup/cpu,cpuacct/kubepods/besteffort").glob("pod*/cpu.shares"))
     assert shares.read_text() == "513"
 
@@ -262,13 +322,26 @@ def test_deregister(server: HookServer) -> None:
     assert server.single("--deregister").returncode == 0
 
 
-def test_deregister_leaves_others_alone(server: HookServer) -> None:
-    """A file under our name that leads elsewhere is not ours: exit code 1, and it stays."""
-    other = {"remote-endpoint": "/run/other.sock", "failure-policy": "Ignore", "runtime-hooks": ["PreRunPodSandbox"]}
-    server.registration.write_text(json.dumps(other))
+def test_deregister_beside_a_hook_server_that_runs(server: HookServer) -> None:
+    """It would write the file again, so nothing is removed: exit code 1, and the socket is named."""
+    server.start()
     done = server.single("--deregister")
     assert done.returncode == FAILED
-    assert json.loads(server.registration.read_text()) == other
+    (problem,) = problems(done)
+    assert f"{server.socket}" in problem
+    assert "would register again" in problem
+    assert server.registration.exists()
+
+
+def test_hook_server_without_plugins_is_not_registered(server: HookServer) -> None:
+    """It runs, says so once, and what was registered before is gone."""
+    server.start("--failure-policy", "Fail")
+    server.stop()
+    assert server.registration.exists()
+    server.start("--no-batch-resource", "--no-group-identity", "--no-cpuset")
+    assert not server.registration.exists()
+    assert server.status()["registration"]["problem"] == ""
+    assert server.log.read_text().count("nothing is registered") == 1
 
 
 def test_settings_from_the_environment(server: HookServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from interpose.runtimehooks.wants import Target
 from interpose.testing.fakecoresched import FakeCoreSched
 
 names = st.sampled_from(["a", "b", "c", "d"])
-groups = st.sampled_from(["", "-expeller", "web", "uid-1"])
+groups = st.sampled_from(["group:", "expeller group:", "group:web", "pod:uid-1"])
 
 
 class Containers:

@@ -22,7 +22,10 @@ def _hookserver(
     output: str,
     **parameters: Any,
 ) -> int:
+    from interpose.cli.hookserver_checks import check, with_real_paths
+
     loaded = load(HOOKSERVER, flags=given_flags(parameters, HOOKSERVER), env=os.environ, path=config)
+    check(loaded)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     if print_config:
@@ -30,19 +33,22 @@ def _hookserver(
 
         click.echo(values_table(loaded))
         return 0
+    if deregister and (once or restore or dry_run):
+        raise click.UsageError("--deregister goes alone, without --once, --restore and --dry-run")
     if dry_run and not (once or restore):
         raise click.UsageError("--dry-run goes with --once or --restore")
+    settings = with_real_paths(loaded.settings)
     if deregister:
-        from interpose.cli.hookserver_process import deregister_only
+        from interpose.cli.hookserver_deregister import deregister as remove
 
-        return deregister_only(loaded.settings)
+        return remove(settings)
     if once or restore:
         from interpose.cli.hookserver_once import run_once
 
-        return run_once(loaded.settings, restore=restore, dry_run=dry_run, as_json=output == "json")
+        return run_once(settings, restore=restore, dry_run=dry_run, as_json=output == "json")
     from interpose.cli.hookserver_process import run
 
-    return run(loaded.settings)
+    return run(settings)
 
 
 hookserver = SettingsCommand(
@@ -57,7 +63,14 @@ hookserver = SettingsCommand(
         click.Option(["--once"], is_flag=True, help="Do one round, tell what was done, and exit."),
         click.Option(["--dry-run"], is_flag=True, help="With --once: change nothing, tell what would be done and why."),
         click.Option(["--restore"], is_flag=True, help="Put back every value that was changed, and exit."),
-        click.Option(["--deregister"], is_flag=True, help="Remove the registration file, whatever it says, and exit."),
+        click.Option(
+            ["--deregister"],
+            is_flag=True,
+            help=(
+                "Remove the registration file of our name, whatever it says, and exit. Refused while a hook server "
+                "runs, which would write it again."
+            ),
+        ),
         click.Option(
             ["--output"],
             type=click.Choice(_FORMATS),

@@ -4,11 +4,14 @@ import asyncio
 import json
 import shutil
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 import uvloop
 
 from interpose.cli.hookserver_parts import Parts, chosen_plugins
+from interpose.cli.terminal import printable
 from interpose.config.hookserver_settings import HookServerSettings
 from interpose.instrumentation.logging import setup
 from interpose.model.qos import qos_of
@@ -17,7 +20,12 @@ from interpose.runtimehooks.report import Trouble, as_json, render
 
 
 def run_once(settings: HookServerSettings, *, restore: bool, dry_run: bool, as_json: bool) -> int:
-    """One round; exit code 1 if the runtime did not tell what exists or something could not be done."""
+    """One round; exit code 1 if not all is known, a plugin could not decide, or something could not be done.
+
+    To restore, neither a policy nor the kubelet is needed: what was found is in the journal, and nobody wants anything.
+    """
+    if restore:
+        settings = replace(settings, nodeslo="", reconcile=replace(settings.reconcile, kubelet_url=""))
     setup(settings.logging.level if settings.logging.level != "info" else "warning", settings.logging.format)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_main(settings, restore=restore, dry_run=dry_run, json_output=as_json))
@@ -31,20 +39,20 @@ async def _main(settings: HookServerSettings, *, restore: bool, dry_run: bool, j
             parts.node_file.load()
         parts.upstream.start()
         done = await parts.reconciler.round("once", detail=True, act=not dry_run)
-        _show(done, parts, json_output=json_output)
+        troubles = [Trouble(one.failure.plugin, one.target.name, one.failure.text) for one in done.desire.troubles]
+        _show(done, parts, troubles, acted=not dry_run, json_output=json_output)
         problems = list(parts.node_file.problems) if parts.node_file is not None else []
         if not done.listed:
             problems.append(f"runtime {parts.upstream.path}: {parts.upstream.last_error or 'did not list everything'}")
         problems += done.errors
         for problem in problems:
-            click.echo(f"error: {problem}", err=True)
-        return 1 if problems else 0
+            click.echo(f"error: {printable(problem)}", err=True)
+        return 1 if problems or troubles or parts.reconciler.rules.problems else 0
     finally:
         await parts.close()
 
 
-def _show(done: Round, parts: Parts, *, json_output: bool) -> None:
-    troubles = [Trouble(one.failure.plugin, one.target.name, one.failure.text) for one in done.desire.troubles]
+def _show(done: Round, parts: Parts, troubles: Sequence[Trouble], *, acted: bool, json_output: bool) -> None:
     problems = parts.reconciler.rules.problems
     qos = {one.pod.uid: found for one in done.subjects if (found := qos_of(one.pod.labels)) is not None}
     if json_output:
@@ -52,5 +60,14 @@ def _show(done: Round, parts: Parts, *, json_output: bool) -> None:
         return
     colour = sys.stdout.isatty()
     width = shutil.get_terminal_size((120, 24)).columns
-    text = render(done.items, failures=troubles, problems=problems, qos=qos, width=width, colour=colour)
+    text = render(
+        done.items,
+        failures=troubles,
+        problems=problems,
+        qos=qos,
+        acted=acted,
+        undone=done.undone,
+        width=width,
+        colour=colour,
+    )
     click.echo(text, nl=False)

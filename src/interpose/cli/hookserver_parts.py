@@ -48,6 +48,7 @@ from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.surroundings import Gatherer
 from interpose.runtimehooks.updates import Updates
 from interpose.store.calls import RuntimeCalls
+from interpose.store.requested import NOT_REQUESTED
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
 
@@ -95,8 +96,10 @@ class Parts:
             self._actuators(files), self.journal, now=time.monotonic, dry_run=dry_run, allowed=self.allowed
         )
         self.inventory = Inventory(self.tree, self.journal)
+        # Nobody asked for what we send; a relay shall not take it for that.
+        marked = RuntimeCalls(Client(self.upstream, self.hub), metadata=(NOT_REQUESTED,))
         self.updates = Updates(
-            self.store, self.calls, self.journal, allowed=self.allowed, refresh=self.sync.refresh, asked=asked
+            self.store, marked, self.journal, allowed=self.allowed, refresh=self.sync.refresh, asked=asked
         )
         self.kubelet = _kubelet(settings)
         self._tasks = TaskBag()
@@ -187,6 +190,10 @@ class Parts:
         pods = kubelet.pods
         return Facts(lambda pod: overlay(pod, pods.get(pod.uid)), known=kubelet.refreshed_at is not None)
 
+    def facts_of(self, pod: Pod) -> Pod:
+        """A pod with what the kubelet told of it last."""
+        return pod if self.kubelet is None else overlay(pod, self.kubelet.pods.get(pod.uid))
+
     def _answered_late(self, asked: "asyncio.Task[bool]") -> None:
         self._late = False
         if not asked.cancelled() and asked.result():
@@ -199,10 +206,12 @@ def _as_it_is(pod: Pod) -> Pod:
 
 def open_journal(settings: HookServerSettings, *, reading_only: bool = False) -> Journal:
     """The journal of this node. One that is only read is not locked, and nothing is written to its file."""
+    path = Path(settings.cgroups.proc_root, _BOOT_ID)
     try:
-        boot = Path(settings.cgroups.proc_root, _BOOT_ID).read_text().strip()
-    except OSError:
-        boot = ""
+        boot = path.read_text().strip()
+    except OSError as error:
+        # Without it nobody knows whether the journal is about this boot, and what it says would be lost or wrong.
+        raise ConfigError(f"cgroups.proc_root (--proc-root): file {path}: cannot be read: {error.strerror}") from None
     journal = Journal(f"{settings.state_dir}/{_JOURNAL}", boot)
     if reading_only:
         journal.peek()

@@ -28,9 +28,11 @@ from interpose.instrumentation.logging import LogControl, setup
 from interpose.model.cgroup import Level, Parameter
 from interpose.rpc.listener import Admission
 from interpose.rpc.server import LocalServer
+from interpose.rpc.tasks import TaskBag
 from interpose.runtimehooks.effects import ProxyEffects
 from interpose.runtimehooks.newcomers import Newcomers
 from interpose.runtimehooks.proxyserver import ProxyServer
+from interpose.runtimehooks.reconciler import Round
 from interpose.runtimehooks.registrar import Registrar
 from interpose.runtimehooks.rounds import TICK, Rounds
 
@@ -40,11 +42,13 @@ _log = logging.getLogger(__name__)
 _HOUSEKEEPING = 600.0
 _TICK = 1.0
 _SETTLE = 0.5
+_LONGEST_PAUSE = 30
 DOCUMENT = "NodeSLO"
 CGROUPS = "cgroups"
 RUNTIME = "runtime"
 POOLS = "CPU pools"
 NEWCOMERS = "newcomers"
+AGAIN = "again"
 
 
 def run(settings: HookServerSettings) -> int:
@@ -52,12 +56,6 @@ def run(settings: HookServerSettings) -> int:
     log = setup(settings.logging.level, settings.logging.format)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_main(settings, log))
-
-
-def deregister_only(settings: HookServerSettings) -> int:
-    """Remove the registration file, whatever its failure policy says."""
-    setup(settings.logging.level, settings.logging.format)
-    return 0 if _registrar(settings, frozenset()).deregister() else 1
 
 
 def _registrar(settings: HookServerSettings, served: frozenset[HookPoint]) -> Registrar:
@@ -117,7 +115,7 @@ class Daemon:
                 settings,
                 plugins=plugins,
                 asked=self._asked if settings.serves_hooks else None,
-                changed=lambda: self._rounds.soon(DOCUMENT),
+                changed=self._document_changed,
             )
         except BaseException:
             self._close_sockets()
@@ -132,6 +130,7 @@ class Daemon:
             sync=parts.sync,
             leave=parts.resctrl.drop,
             pools_changed=lambda: self._rounds.soon(POOLS),
+            facts=parts.facts_of,
             looked_at=lambda container: container in parts.updates.sending,
         )
         self.proxy = ProxyServer(
@@ -153,6 +152,8 @@ class Daemon:
         self._watch: CgroupWatch | None = None
         self._newcomers: Newcomers | None = None
         self._views = HookServerViews(settings, self, log)
+        self._tasks = TaskBag()
+        self._troubled = 0  # rounds in a row with something left to do
         self._ticker: asyncio.TimerHandle | None = None
         self._beginning: asyncio.TimerHandle | None = None
 
@@ -210,6 +211,7 @@ class Daemon:
                 timer.cancel()
         self.registrar.close()
         await self._server.close()
+        await self._tasks.cancel()
         await self._rounds.close()
         if self._watch is not None:
             self._watch.close()
@@ -221,6 +223,23 @@ class Daemon:
         for sock in (self._socket, self._admin_socket):
             if sock is not None:
                 sock.close()
+
+    def _document_changed(self) -> None:
+        """Hooks shall go by it at once, whatever the runtime does and however long a round takes."""
+        self._tasks.spawn(self._follow_document(), name="make rules of a new document")
+
+    async def _follow_document(self) -> None:
+        parts = self.parts
+        await parts.reconciler.remake_rules([pod for pod in parts.store.pods.values() if pod.ready])
+        self._rounds.soon(DOCUMENT)
+
+    def _pause_after(self, done: Round) -> float | None:
+        """When to try again what a round could not do; None if it did everything."""
+        if done.listed and not done.errors and not self.parts.applier.held:
+            self._troubled = 0
+            return None
+        self._troubled += 1
+        return float(min(2 ** min(self._troubled - 1, 10), _LONGEST_PAUSE))
 
     def _asked(self, container: str) -> int:
         return self.proxy.asked.get(container, 0)
@@ -234,21 +253,19 @@ class Daemon:
     async def _round(self, reason: str) -> None:
         parts, settings = self.parts, self._settings
         reasons = frozenset(reason.split(", "))
-        if DOCUMENT in reasons:
-            # Hooks shall go by it at once, whatever the runtime does.
-            ready = [pod for pod in parts.store.pods.values() if pod.ready]
-            await parts.reconciler.remake_rules(ready)
         changes = parts.reconciler.rule_changes
         # In proxy mode values are not watched over, but put right when something that decides about them changed.
         acts = settings.reconciles or reasons != {TICK}
         done = await parts.reconciler.round(reason, act=acts)
         if not acts and parts.reconciler.rule_changes != changes:
             done = await parts.reconciler.round(reason)
+        pauses = {AGAIN: self._pause_after(done)}
         if self._newcomers is not None:
             layout = parts.reconciler.surroundings.layout
-            pause = await self._newcomers.after(done.subjects, layout, changed=done.written > 0)
+            pauses[NEWCOMERS] = await self._newcomers.after(done.subjects, layout, changed=done.written > 0)
+        for cause, pause in pauses.items():
             if pause is not None:
-                self._rounds.later(NEWCOMERS, pause)
+                self._rounds.later(cause, pause)
         if done.listed and self._has_groups:
             uids = {one.pod.uid for one in done.subjects}
             await asyncio.to_thread(parts.resctrl.sweep, uids)

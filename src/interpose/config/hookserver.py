@@ -226,7 +226,9 @@ HOOKSERVER_SETTINGS: tuple[Setting, ...] = (
         "cgroups.kubepods",
         "--kubepods",
         text(),
-        about="Name of the cgroup above all pods, with what the kubelet's --cgroup-root puts before it.",
+        about=(
+            "Name of the cgroup above all pods, without .slice, with what the kubelet's --cgroup-root puts before it."
+        ),
         why="The kubelet's.",
     ),
     _row(

@@ -12,7 +12,7 @@ from interpose.dispatcher.fields import Value
 from interpose.dispatcher.merge import BadAnswerError, Change, Merged, advance, merge
 from interpose.dispatcher.plugin import OK, Metadata, Plugin
 from interpose.dispatcher.subjects import Subject
-from interpose.hookapi.hookpoint import HookPoint
+from interpose.hookapi.hookpoint import RESOURCES_ASKED, HookPoint
 from interpose.hookapi.messages import response_class
 from interpose.instrumentation.logging import RateLimited
 
@@ -50,12 +50,13 @@ class Asking:
     ) -> tuple[Change, ...]:
         """Every change that all plugins together make, in order. Raises HookFailure for one under Fail."""
         asked = subject.asked
+        metadata: Metadata = (RESOURCES_ASKED,) if point is HookPoint.PRE_UPDATE_CONTAINER_RESOURCES else ()
         made: list[Change] = []
         owners: dict[str, Plugin] = {}
         for plugin in plugins:
             if not subject.selected_by(plugin.server.selector):
                 continue
-            answered = await self._ask(point, plugin, asked, (), until, subject.held)
+            answered = await self._ask(point, plugin, asked, metadata, until, subject.held)
             if isinstance(answered, str):
                 if plugin.must_see:
                     raise HookFailure(plugin, point, answered)

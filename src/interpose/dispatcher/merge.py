@@ -112,6 +112,8 @@ def merge(
             elif change.path in protected:
                 refused.append(f"{_printable(change.path)} belongs to the pod's author and stays as it is")
             else:
+                if change.path in held:  # what there is is what is changed
+                    change = Change(change.path, held[change.path], change.after)
                 changes.append(change)
     return Merged(tuple(changes), tuple(refused))
 

@@ -12,6 +12,9 @@ from types import MappingProxyType
 
 SERVICE = "runtime.v1alpha1.RuntimeHookService"
 
+# Metadata of a call about an update: its resources are what was asked for, not what hook servers made of it before.
+RESOURCES_ASKED = (b"interpose-resources", b"asked")
+
 
 class HookPoint(StrEnum):
     """Values are the names in registration files."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from interpose.model.pod import Container, ContainerState, Pod
 from interpose.relay.interceptor import CLIENT, Call
 from interpose.store import convert
-from interpose.store.requested import ANNOTATION, parent_note, resources_note
+from interpose.store.requested import ANNOTATION, NOT_REQUESTED, parent_note, resources_note
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
 
@@ -162,7 +162,7 @@ class UpdateContainer(OfContainer):
 
     def change(self, container: Container) -> Container:
         resources = container.resources.overlay(self._sent)
-        if self.call.origin != CLIENT:
+        if self.call.origin != CLIENT or NOT_REQUESTED in self.call.metadata:
             return replace(container, resources=resources)
         return replace(container, resources=resources, requested=container.requested.overlay(self._asked))
 

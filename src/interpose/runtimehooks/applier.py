@@ -104,6 +104,7 @@ class Applier:
         known: Known = _NOTHING_KNOWN,
         detail: bool = False,
         whole: bool = True,
+        undo: bool = True,
         unsure: Collection[tuple[Level, str, str]] = (),
     ) -> list[Item]:
         """What differs from the wants, and what of our values nobody wants any more; with `detail` all the rest too.
@@ -111,6 +112,7 @@ class Applier:
         `live` are all targets there are. If they and the wants are only a part, `whole` is False, and nothing is
         concluded from others not being among them. `known` is what the runtime says of containers. `unsure` are
         targets, by level and key, with a plugin that failed there: what it wrote stays, nobody knows what it wants now.
+        Without `undo` nothing is put back at all: who asks knows only some of the plugins.
         """
         wanted = {(want.target.level, want.target.key, want.parameter): want for want in wants}
         there = {(target.level, target.key): target for target in live}
@@ -127,7 +129,8 @@ class Applier:
             forget=not self._dry_run,
         )
         survey.compare(wanted)
-        survey.clean_up(there, wanted, unsure, whole=whole)
+        if undo:
+            survey.clean_up(there, wanted, unsure, whole=whole)
         survey.follow_parents()
         survey.mind_switches(wanted)
         if whole:

@@ -18,7 +18,7 @@ from interpose.runtimehooks.desired import wants_of
 from interpose.runtimehooks.hooks import Hooks, Verdict, Watch
 from interpose.runtimehooks.inventory import Inventory, is_own
 from interpose.runtimehooks.journal import Entry, Journal
-from interpose.runtimehooks.originals import ANNOTATION, NEUTRAL, Given, as_asked, in_force, read_note
+from interpose.runtimehooks.originals import ANNOTATION, NEUTRAL, Given, as_asked, given_by, in_force, read_note
 from interpose.runtimehooks.planning import Route, ordered, route_of
 from interpose.runtimehooks.plugin import AnyPlugin
 from interpose.runtimehooks.podspec import RESOURCE_STATUS
@@ -46,7 +46,9 @@ class ProxyEffects:
         leave: Callable[[str], object],
         pools_changed: Callable[[], None],
         looked_at: Callable[[str], bool] = lambda _container: False,
+        facts: Callable[[Pod], Pod] = lambda pod: pod,
     ) -> None:
+        self._facts = facts  # what is known of a pod beyond what the runtime tells
         self._looked_at = looked_at  # whether a container's record is of just now
         self._leave = leave  # takes away what is not a directory of the pod's cgroup, by its uid
         self._pools_changed = pools_changed
@@ -62,7 +64,8 @@ class ProxyEffects:
     # -- what messages do not tell
 
     def pod(self, pod: Pod) -> Pod:
-        """With overhead and runtime handler, if the pod is known."""
+        """With overhead and runtime handler, if the pod is known, and with what a kubelet told of it."""
+        pod = self._facts(pod)
         known = next((one for one in self._sync.store.pods.values() if one.uid == pod.uid), None) if pod.uid else None
         if known is None or (pod.overhead == known.overhead and pod.runtime_handler == known.runtime_handler):
             return pod
@@ -76,8 +79,9 @@ class ProxyEffects:
         notes = dict(read_note(container.annotations.get(ANNOTATION, "")))
         for parameter, entry in self._journal.entries_of(Level.CONTAINER, container.id).items():
             if parameter in CRI_FIELDS:
-                notes[parameter] = Given(entry.found, entry.written, entry.before)
-        return {parameter: pair for parameter, pair in notes.items() if in_force(container, parameter, pair)}
+                notes[parameter] = given_by(entry)
+        there = {parameter: in_force(container, parameter, pair) for parameter, pair in notes.items()}
+        return {parameter: pair for parameter, pair in there.items() if pair is not None}
 
     # -- effects
 
@@ -90,24 +94,43 @@ class ProxyEffects:
         """The note of what was asked for is in the answer."""
 
     async def updated(self, pod: Pod, container: Container, verdict: Verdict) -> Verdict:
-        """Note what was asked for; put back what an earlier rule set, nobody wants now and the update does not set."""
-        target = _container_target(pod, container, "")
+        """Note what was asked for; put back what an earlier rule set and nobody wants now."""
         entries = self._journal.entries_of(Level.CONTAINER, container.id)
-        for parameter, (plugin, wish) in verdict.wishes.items():
-            asked = cri_value(container.requested, parameter) if parameter in CRI_FIELDS else None
-            if parameter in CRI_FIELDS and asked != wish.value:
-                self._journal.rebase(Level.CONTAINER, container.id, parameter, asked)
-                before = self._had(container.id, parameter, entries.get(parameter))
-                self._journal.note(target, parameter, found=asked, written=wish.value, plugin=plugin, before=before)
-        forgotten = {
-            parameter: (entry.plugin, Wish(NEUTRAL[parameter], _NOBODY))
+        failed = _failed(verdict)
+        unwanted = {
+            parameter: (entry.plugin, Wish(_asked(container, parameter) or NEUTRAL[parameter], _NOBODY))
             for parameter, entry in entries.items()
-            if parameter in NEUTRAL and parameter not in verdict.wishes and entry.plugin not in _failed(verdict)
-            if cri_value(container.requested, parameter) is None
+            if parameter in NEUTRAL and parameter not in verdict.wishes and entry.plugin not in failed
         }
-        # The record is looked at again when the runtime has done it.
-        self._sync.refresh_soon(container.id)
-        return replace(verdict, wishes={**forgotten, **verdict.wishes}) if forgotten else verdict
+        unnoted = await asyncio.to_thread(self._note_update, pod, container, verdict, entries)
+        if not self._looked_at(container.id):
+            # The record is looked at again when the runtime has done it.
+            self._sync.refresh_soon(container.id)
+        wishes = {one: wish for one, wish in verdict.wishes.items() if one not in unnoted}
+        return replace(verdict, wishes={**unwanted, **wishes})
+
+    def _note_update(
+        self, pod: Pod, container: Container, verdict: Verdict, entries: Mapping[Parameter, Entry]
+    ) -> set[Parameter]:
+        """What could not be noted: it must not be changed, or nobody would know what it was."""
+        directory, children = self._inventory.look(container.cgroup_parent or pod.cgroup_parent)
+        child = find_child(children, container.id) if directory else None
+        target = _container_target(pod, container, f"{directory}/{child}" if child is not None else "")
+        unnoted: set[Parameter] = set()
+        for parameter, (plugin, wish) in verdict.wishes.items():
+            if parameter not in CRI_FIELDS:
+                continue
+            asked = _asked(container, parameter)
+            if asked == wish.value and parameter not in entries:
+                continue
+            before = self._had(container.id, parameter, entries.get(parameter))
+            try:
+                self._journal.supersede(
+                    target, parameter, found=asked, written=wish.value, plugin=plugin, before=before
+                )
+            except OSError:
+                unnoted.add(parameter)
+        return unnoted
 
     def _had(self, container_id: str, parameter: Parameter, entry: Entry | None) -> Value | None:
         """What a container has of us until the runtime has done what it is told now."""
@@ -117,7 +140,7 @@ class ProxyEffects:
         if record is None or not self._looked_at(container_id):
             return entry.written
         # The last update may not have come to be: then it is what there was before that.
-        if not in_force(record, parameter, Given(entry.found, entry.written, entry.before)):
+        if in_force(record, parameter, given_by(entry)) is None:
             return entry.written
         value = cri_value(record.resources, parameter)
         return CLEAR if value is None else value
@@ -167,8 +190,8 @@ class ProxyEffects:
 
     def _write(self, judged: Sequence[tuple[Target, Verdict]]) -> None:
         wants = [want for target, verdict in judged for want in wants_of(target, verdict)]
-        unsure = {(target.level, target.key, plugin) for target, verdict in judged for plugin in _failed(verdict)}
-        items = self._applier.survey(wants, [], whole=False, unsure=unsure)
+        # Not all plugins were asked, so nothing is put back; rounds do that.
+        items = self._applier.survey(wants, [], whole=False, undo=False)
         steps = ordered(one for one in items if route_of(one) is Route.FILE)
         self._applier.carry_out(steps)
 
@@ -177,6 +200,10 @@ def _failed(verdict: Verdict) -> set[str]:
     """Plugins whose values stay, for nobody knows what they want; what has no plugin's name may be one's of them."""
     failed = {one.plugin for one in verdict.failures}
     return failed | {""} if failed else failed
+
+
+def _asked(container: Container, parameter: Parameter) -> Value | None:
+    return cri_value(container.requested, parameter)
 
 
 def pod_target(pod: Pod, directory: str) -> Target:

@@ -86,7 +86,11 @@ class Hooks:
         verdict = Verdict()
         for plugin in self._plugins:
             allowed = plugin.serves.get(level, frozenset())
-            if (not allowed and not plugin.envs) or plugin.name not in self._rules.by_plugin:
+            if not allowed and not plugin.envs:
+                continue
+            if plugin.name not in self._rules.by_plugin:
+                if (problem := self._rules.problems.get(plugin.name)) is not None:
+                    verdict.failures.append(Failure(plugin.name, f"has no rule: {problem}"))
                 continue
             if not self._watch.enter(plugin.name):
                 verdict.failures.append(Failure(plugin.name, "left out, it did not return in time before"))

@@ -10,13 +10,13 @@ from typing import Final
 
 from interpose.host.cgroup.paths import Driver, Layout, find_child, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import CRI_FIELDS, KubeQos, Level, Parameter
+from interpose.model.cgroup import CLEAR, CRI_FIELDS, KubeQos, Level, Parameter
 from interpose.model.pod import Container, ContainerState, Pod
 from interpose.runtimehooks.context import GroupContext
 from interpose.runtimehooks.desired import Group, Member, Subject
 from interpose.runtimehooks.journal import Journal
 from interpose.runtimehooks.nodeslo import HostApplication
-from interpose.runtimehooks.originals import ANNOTATION, Given, as_asked, in_force, read_note
+from interpose.runtimehooks.originals import ANNOTATION, Given, as_asked, given_by, in_force, read_note
 from interpose.runtimehooks.wants import Target
 
 _BASES: Final[Mapping[str, KubeQos]] = {
@@ -92,15 +92,24 @@ class Inventory:
         entries = self._journal.entries_of(Level.CONTAINER, record.id)
         notes: dict[Parameter, Given] = {}
         for parameter, pair in read_note(record.annotations.get(ANNOTATION, "")).items():
-            if parameter not in entries and in_force(record, parameter, pair):
-                notes[parameter] = pair
-                self._journal.note(target, parameter, found=pair.asked, written=pair.given, plugin=pair.plugin)
+            if parameter not in entries and (there := self._in_force(record, target, parameter, pair)) is not None:
+                notes[parameter] = there
+                with suppress(OSError):  # a full disk; the note itself stays
+                    self._journal.note(target, parameter, found=pair.asked, written=pair.given, plugin=pair.plugin)
         for parameter, entry in entries.items():
             if parameter in CRI_FIELDS:
-                pair = Given(entry.found, entry.written, entry.before)
-                if in_force(record, parameter, pair):
-                    notes[parameter] = pair
+                there = self._in_force(record, target, parameter, given_by(entry))
+                if there is not None:
+                    notes[parameter] = there
         return notes
+
+    def _in_force(self, record: Container, target: Target, parameter: Parameter, pair: Given) -> Given | None:
+        whole = ""
+        if CLEAR in (pair.given, pair.before) and target.directory:
+            look = self._tree.allowed_cpus if parameter is Parameter.CPUSET_CPUS else self._tree.allowed_mems
+            with suppress(OSError, ValueError):
+                whole = look(target.directory.rpartition("/")[0])
+        return in_force(record, parameter, pair, whole)
 
     # -- above pods
 

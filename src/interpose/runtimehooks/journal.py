@@ -40,7 +40,10 @@ _OPEN: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Journal:
-    """Entries by target. Every method may be called from any thread; `note` and `rebase` raise OSError if they fail."""
+    """Entries by target. Every method may be called from any thread; those that write raise OSError if they fail.
+
+    Reading takes no lock: a disk that does not answer holds up who writes, and nobody else.
+    """
 
     def __init__(self, path: str | None, boot: str) -> None:
         self._path = None if path is None else Path(path)
@@ -110,6 +113,29 @@ class Journal:
             if entry != old:
                 self._put(target, parameter, entry)
 
+    def supersede(
+        self,
+        target: Target,
+        parameter: Parameter,
+        *,
+        found: Value | None,
+        written: Value,
+        plugin: str,
+        before: Value | None = None,
+    ) -> None:
+        """Somebody asks for another original, and gets another value of ours with it, if the runtime does it.
+
+        Until it is known whether it did, the original before counts with the value before.
+        """
+        with self._lock:
+            old = self._get(target.level, target.key, parameter)
+            entry = Entry(found=found, written=written, plugin=plugin, before=before)
+            if old is not None and before is not None and old.found != found:
+                original = old.original(has_written=before == old.written)
+                entry = replace(entry, moved=True, found_before=original)
+            if entry != old:
+                self._put(target, parameter, entry)
+
     def rebase(self, level: Level, key: str, parameter: Parameter, found: Value | None) -> None:
         """Somebody whose business it is has set another original value; nothing happens without an entry."""
         with self._lock:
@@ -138,25 +164,21 @@ class Journal:
 
     def get(self, level: Level, key: str, parameter: Parameter) -> Entry | None:
         """The entry of one value."""
-        with self._lock:
-            return self._get(level, key, parameter)
+        return self._get(level, key, parameter)
 
     def entries_of(self, level: Level, key: str) -> Mapping[Parameter, Entry]:
         """The entries of a target, as they are now."""
-        with self._lock:
-            slot = self._slots.get((level, key))
-            return dict(slot.entries) if slot else {}
+        slot = self._slots.get((level, key))
+        return dict(slot.entries) if slot else {}
 
     def targets(self) -> list[TargetId]:
         """Level and key of every target with entries."""
-        with self._lock:
-            return list(self._slots)
+        return list(self._slots)
 
     def target_of(self, level: Level, key: str) -> Target | None:
         """The target as it was when something was last written to it."""
-        with self._lock:
-            slot = self._slots.get((level, key))
-            return slot.target if slot else None
+        slot = self._slots.get((level, key))
+        return slot.target if slot else None
 
     def __len__(self) -> int:
         return self._count
@@ -249,8 +271,16 @@ class Journal:
         """What the file says; one that is damaged is set aside, so that nothing of it is lost for whoever looks."""
         try:
             content = parse(path.read_bytes(), self._boot)
+            if content.damaged:
+                path_and_lines = {"file": str(path), "lines": "; ".join(content.damaged[:5])}
+                _log.error(
+                    "Lines of the journal are damaged, their values cannot be restored", extra={"kv": path_and_lines}
+                )
             if content.foreign:
-                _log.info("Journal is of another boot or version and starts empty", extra={"kv": {"file": str(path)}})
+                aside = path.with_name(f"{path.name}.previous")
+                path.replace(aside)
+                extra = {"kv": {"file": str(path), "kept_as": str(aside)}}
+                _log.info("Journal is of another boot or version and starts empty", extra=extra)
             return content
         except FileNotFoundError:
             return Content()

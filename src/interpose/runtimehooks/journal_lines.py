@@ -27,6 +27,13 @@ class Entry:
     written: Value  # what we wrote last, or were about to
     plugin: str
     before: Value | None = None  # of our earlier values the one that was there when `written` was on its way
+    # Somebody asked for something else together with `written`: as long as `before` is there, this is the original.
+    moved: bool = False
+    found_before: Value | None = None
+
+    def original(self, *, has_written: bool) -> Value | None:
+        """What to go back to, by whether the last value has come to be."""
+        return self.found_before if self.moved and not has_written else self.found
 
 
 @dataclass(slots=True)
@@ -45,6 +52,7 @@ class Content:
     lines: int = 0  # without the header
     size: int = 0  # up to the end of the last whole line; 0: there is nothing to go on with
     foreign: bool = False  # it is of another boot or version
+    damaged: list[str] = field(default_factory=list)  # lines that say nothing
 
 
 def header_line(boot: str) -> bytes:
@@ -61,6 +69,7 @@ def line_of(target: Target, parameter: Parameter, entry: Entry) -> bytes:
         "found": _plain(entry.found),
         "written": _plain(entry.written),
         "before": _plain(entry.before),
+        **({"found_before": _plain(entry.found_before)} if entry.moved else {}),
         "plugin": entry.plugin,
         "directory": target.directory,
         "name": target.name,
@@ -75,7 +84,7 @@ def forget_line(level: Level, key: str, parameter: Parameter | None = None) -> b
 
 
 def parse(data: bytes, boot: str) -> Content:
-    """The entries in a file; ValueError that names the line if it is damaged."""
+    """The entries in a file; ValueError if it has no header. A line that is damaged costs its own entry only."""
     *lines, torn = data.split(b"\n")
     if not lines:
         return Content()
@@ -84,13 +93,12 @@ def parse(data: bytes, boot: str) -> Content:
         return Content(foreign=True)
     content = Content(lines=len(lines) - 1, size=len(data) - len(torn))
     for number, line in enumerate(lines[1:], 2):
-        fields = _object(line, number)
         try:
-            _replay(content.slots, fields)
+            _replay(content.slots, _object(line, number))
         except KeyError as error:
-            raise ValueError(f"line {number}: {error} is missing") from None
+            content.damaged.append(f"line {number}: {error} is missing")
         except ValueError as error:
-            raise ValueError(f"line {number}: {error}") from None
+            content.damaged.append(str(error) if str(error).startswith("line ") else f"line {number}: {error}")
     return content
 
 
@@ -127,6 +135,8 @@ def _make(slots: dict[TargetId, Slot], level: Level, key: str, parameter: Parame
         written=written,
         plugin=_text(fields["plugin"]),
         before=_value(fields.get("before")),
+        moved="found_before" in fields,
+        found_before=_value(fields.get("found_before")),
     )
 
 

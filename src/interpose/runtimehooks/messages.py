@@ -198,6 +198,9 @@ def answer(point: HookPoint, request: Any, verdict: Verdict) -> Answer:
         plugins = {parameter: plugin for parameter, (plugin, _) in verdict.wishes.items()}
         if note := note_of(_resources(asked), values, plugins):
             response.container_annotations[ANNOTATION] = note
+        elif ANNOTATION in request.container_annotations:  # somebody else's words, which would be taken for ours
+            del response.container_annotations[ANNOTATION]
+            response.clear.append(f"container_annotations[{ANNOTATION}]")
     return Answer(response, tuple(changed), tuple(failures))
 
 

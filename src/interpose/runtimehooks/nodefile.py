@@ -20,6 +20,7 @@ from interpose.config.document import read_document
 from interpose.errors import ConfigError
 from interpose.host.dirwatch import DirWatch
 from interpose.host.trust import Stamp, Trust, examine
+from interpose.instrumentation.logging import RateLimited
 from interpose.rpc.tasks import TaskBag
 from interpose.runtimehooks.nodedocument import NodeDocument, parse_node_document
 
@@ -87,6 +88,7 @@ class NodeFile:
         self._tasks = TaskBag()
         self._following = False
         self._again = asyncio.Event()
+        self._limited = RateLimited(_log)
 
     def load(self) -> bool:
         """Read it here and now; whether there is a new document. For the time before the loop has duties.
@@ -171,20 +173,19 @@ class NodeFile:
         """What is in it; None if it changed meanwhile. What has a problem from outside is not opened."""
         if sight.stamp is None or sight.problems:
             return _Reading(problems=sight.problems, missing=sight.missing, sight=sight)
-        data = b""
+        age = time.time_ns() - max(sight.stamp.mtime_ns, sight.stamp.ctime_ns)
+        settled = sight if age >= _SETTLED_NS else None
+        data: bytes | None = None
         try:
-            age = time.time_ns() - max(sight.stamp.mtime_ns, sight.stamp.ctime_ns)
             document = parse_node_document(read_document(self.path, MAX_BYTES), self.path)
-            data = Path(self.path).read_bytes()
+            reading = _Reading(document=document, sight=settled)
+            with suppress(OSError):
+                data = Path(self.path).read_bytes()
         except ConfigError as error:
-            reading = _Reading(problems=tuple(map(_line, error.problems)), sight=sight if age >= _SETTLED_NS else None)
-        except OSError:
-            return None  # gone since
-        else:
-            reading = _Reading(document=document, sight=sight if age >= _SETTLED_NS else None)
+            reading = _Reading(problems=tuple(map(_line, error.problems)), sight=settled)
         if self._look_at() != sight:
             return None
-        if reading.document is not None:
+        if data is not None:
             self._remember(data)
         return reading
 
@@ -201,21 +202,25 @@ class NodeFile:
             temporary.chmod(0o600)
             temporary.replace(self._keep)
         except OSError as error:
-            extra = {"kv": {"file": str(self._keep), "err": str(error)}}
-            _log.warning("Node document cannot be kept for the next start", extra=extra)
+            text = "Node document cannot be kept for the next start"
+            self._limited.log(logging.WARNING, text, file=str(self._keep), err=str(error))
 
     # -- on the loop
 
     def _recall(self) -> bool:
         if self._keep is None:
             return False
+        path = str(self._keep)
         try:
-            self.document = parse_node_document(read_document(str(self._keep), MAX_BYTES), str(self._keep))
-        except ConfigError:
+            if examine(path, self._trust).doubts:
+                return False
+            self.document = parse_node_document(read_document(path, MAX_BYTES), path)
+        except (ConfigError, OSError):
             return False
         self.loaded_at = time.time()
-        extra = {"kv": {"file": self.path, "kept_as": str(self._keep)}}
+        extra = {"kv": {"file": self.path, "kept_as": path}}
         _log.warning("Node document of before the start is in force", extra=extra)
+        self._changed(self.document)
         return True
 
     def _apply(self, reading: _Reading) -> bool:

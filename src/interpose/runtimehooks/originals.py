@@ -13,8 +13,10 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from interpose.model.cgroup import CLEAR, CREATE_FIELDS, UNLIMITED, Parameter, Value, cri_value, to_cri
+from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container
 from interpose.model.resources import LinuxResources
+from interpose.runtimehooks.journal_lines import Entry
 
 ANNOTATION: Final = "interpose/hookserver"
 
@@ -41,6 +43,8 @@ class Given(NamedTuple):
     given: Value
     before: Value | None = None
     plugin: str = ""
+    asked_before: Value | None = None  # with `before`, if `moved`
+    moved: bool = False
 
 
 def note_of(asked: LinuxResources, wanted: Mapping[Parameter, Value], plugins: Mapping[Parameter, str]) -> str:
@@ -72,11 +76,33 @@ def read_note(text: str) -> Mapping[Parameter, Given]:
     return {parameter: pair for parameter, pair in found.items() if pair is not None}
 
 
-def in_force(container: Container, parameter: Parameter, pair: Given) -> bool:
-    """Whether a container still has what it was given, so that what was asked for is the original."""
+def given_by(entry: Entry) -> Given:
+    """What the journal knows of one value."""
+    return Given(entry.found, entry.written, entry.before, entry.plugin, entry.found_before, entry.moved)
+
+
+def in_force(container: Container, parameter: Parameter, pair: Given, whole: str = "") -> Given | None:
+    """The pair with what was asked for, if the container still has what it was given for that; None if not.
+
+    `whole` are all CPUs or memory nodes there are for it: CRI cannot clear a set, so a cleared one is there in full.
+    """
     now = cri_value(container.resources, parameter)
-    ours = (pair.given,) if pair.before is None else (pair.given, pair.before)
-    return any(now is None if value is CLEAR else now == value for value in ours)
+    if _is(now, pair.given, whole):
+        return pair
+    if pair.before is None or not _is(now, pair.before, whole):
+        return None
+    return pair._replace(asked=pair.asked_before) if pair.moved else pair
+
+
+def _is(now: Value | None, value: Value, whole: str) -> bool:
+    if value is not CLEAR:
+        return now == value
+    if now is None:
+        return True
+    try:
+        return bool(whole) and CpuSet.parse(whole) <= CpuSet.parse(str(now))
+    except ValueError:
+        return False
 
 
 def as_asked(container: Container, notes: Mapping[Parameter, Given]) -> Container:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
+from interpose.hookapi.hookpoint import RESOURCES_ASKED, FailurePolicy, HookPoint
 from interpose.instrumentation.logging import RateLimited
 from interpose.model.pod import Container, Pod
 from interpose.rpc.handlers import Handlers, ServerContext, Unary
@@ -176,7 +176,7 @@ class ProxyServer:
                 response, outcome = echo(point, request), Outcome.UNCHANGED
             else:
                 pod = self._originals.pod(pod)
-                if not point.about_pod:
+                if not point.about_pod and RESOURCES_ASKED not in context.metadata:
                     container = self._originals.container(pod, container)
                 response, outcome = await serve(_Call(point, request, context, pod, container))
         except RpcError:

@@ -54,6 +54,7 @@ class Round:
     items: list[Item] = field(default_factory=list)
     written: int = 0
     errors: list[str] = field(default_factory=list)
+    undone: list[Item] = field(default_factory=list)  # what was refused, skipped, or gone by then
     desire: Desire = field(default_factory=Desire)
 
 
@@ -100,6 +101,7 @@ class Reconciler:
         self._kept: dict[str, Kept] = {}
         self._doubt = True  # whether an update may have been cut off: by our own end, or an error
         self._lock = asyncio.Lock()
+        self._making = asyncio.Lock()  # rules are also made outside of rounds
 
     async def round(self, reason: str, *, detail: bool = False, act: bool = True, record: bool = True) -> Round:
         """One round; `detail` also tells of values that are as they shall be, without `act` nothing is changed.
@@ -115,8 +117,7 @@ class Reconciler:
             if act:
                 if drifted := self._drifted(done.items):
                     # Somebody may have updated them through the runtime: then what they ask for is another value.
-                    for key in drifted:
-                        await self._sync.refresh(key)
+                    await self._sync.refresh(*drifted)
                     await self._look(done, facts, detail=detail)
                 failed = self._updates.failed
                 await self._act(done)
@@ -129,17 +130,18 @@ class Reconciler:
 
     async def remake_rules(self, pods: Sequence[Pod]) -> bool:
         """Make rules of what is there now; whether one of them changed."""
-        self.surroundings = await asyncio.to_thread(self._gather, pods)
-        before = self.rules
-        self.rules = make_rules(self._plugins, self.surroundings.inputs, before)
-        self._tell_problems(before)
-        names = changed(before, self.rules)
-        if names:
-            self.rule_changes += 1
-            _log.info("Rules changed", extra={"kv": {"plugins": ", ".join(sorted(names))}})
-        else:
-            self.rules = Rules(by_plugin=before.by_plugin, problems=self.rules.problems)
-        return bool(names)
+        async with self._making:
+            self.surroundings = await asyncio.to_thread(self._gather, pods)
+            before = self.rules
+            self.rules = make_rules(self._plugins, self.surroundings.inputs, before)
+            self._tell_problems(before)
+            names = changed(before, self.rules)
+            if names:
+                self.rule_changes += 1
+                _log.info("Rules changed", extra={"kv": {"plugins": ", ".join(sorted(names))}})
+            else:
+                self.rules = Rules(by_plugin=before.by_plugin, problems=self.rules.problems)
+            return bool(names)
 
     def _tell_problems(self, before: Rules) -> None:
         for plugin, problem in self.rules.problems.items():
@@ -264,11 +266,14 @@ class Reconciler:
                     done.written += error is None
                     if error is not None:
                         done.errors.append(f"{update.target.name}: {error.text}")
+                        done.undone += [step.item for step in batch.containers[update.target.key]]
             else:
                 for outcome in await asyncio.to_thread(self._applier.carry_out, batch.steps):
                     done.written += outcome.ok
+                    item = outcome.step.item
+                    if not outcome.ok:
+                        done.undone.append(item)
                     if not outcome.ok and outcome.error:
-                        item = outcome.step.item
                         done.errors.append(f"{item.target.name}: {item.parameter}: {outcome.error}")
         if done.written or done.errors:
             kv = {"reason": done.reason, "written": done.written, "failed": len(done.errors)}
@@ -288,9 +293,12 @@ def _known(subjects: Sequence[Subject], *, running: bool) -> dict[tuple[str, Par
 
 def _update(member: Member, steps: Sequence[Step]) -> Update:
     """One update for all steps of a container; of two for the same parameter the later one counts."""
-    values: dict[Parameter, Value | None] = {}
+    values: dict[Parameter, Value] = {}
+    restored: dict[Parameter, Value | None] = {}
     for step in steps:
-        restore = step.item.action is Action.RESTORE
-        values[step.item.parameter] = None if restore else step.value
+        if step.item.action is Action.RESTORE:
+            restored[step.item.parameter] = step.item.wanted
+        else:
+            values[step.item.parameter] = step.value
     plugins = {step.item.parameter: step.item.plugin for step in steps}
-    return Update(member.target, member.container, values, plugins)
+    return Update(member.target, member.container, values, restored, plugins)

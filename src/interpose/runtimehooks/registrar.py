@@ -1,7 +1,8 @@
 """Our own registration file: written when we can answer, kept as it should be, removed when we leave.
 
-Only the file of our name is touched, and it is removed only if it leads to our socket. A directory that is missing or
-cannot be written to is a problem that is told once and tried again, never the end of the program.
+Only the file of our name is touched, and unless somebody asks for that, it is removed only if it leads to our socket.
+A directory that is missing or cannot be written to is a problem that is told once and tried again, never the end of the
+program. Who serves no hook point has no registration.
 """
 
 import logging
@@ -77,8 +78,21 @@ class Registrar:
         """Whether the file was as it should be when we last looked."""
         return self._wanted and self._written and not self.problem
 
+    @property
+    def leads_to(self) -> str:
+        """The socket that the file under our name leads to; empty if there is none or nobody could read it."""
+        try:
+            return parse_registration((self._look() or _SOMETHING).text, str(self.path)).server.endpoint
+        except (ConfigError, OSError):
+            return ""
+
     def write(self) -> bool:
         """Register. Whether the file is as it should be now; if not, `check` tries again."""
+        if not self._server.hooks:
+            # A file without hook points registers nothing; one from before says what is not true any more.
+            extra = {"kv": {"file": str(self.path)}}
+            _log.warning("No plugin that is on needs a hook point, nothing is registered", extra=extra)
+            return self.remove()
         self._wanted = True
         return self.check()
 
@@ -100,13 +114,13 @@ class Registrar:
         self._written = True
         return True
 
-    def remove(self) -> bool:
-        """Remove the file if it leads to our socket; whether it is gone."""
+    def remove(self, *, whosever: bool = False) -> bool:
+        """Remove the file if it leads to our socket, or whatever it says; whether it is gone."""
         self._wanted = False
         self.problem = ""
         try:
             found = self._look()
-            if found is not None and not self._ours(found):
+            if found is not None and not whosever and not self._ours(found):
                 _log.warning("Registration is not ours, it stays", extra={"kv": {"file": str(self.path)}})
                 return False
             if found is not None:
@@ -124,8 +138,8 @@ class Registrar:
         self._wanted = False
 
     def deregister(self) -> bool:
-        """For good, whatever the policy; whether the file is gone."""
-        return self.remove()
+        """For good, whatever the policy is and whatever the file says; whether it is gone."""
+        return self.remove(whosever=True)
 
     # -- the file
 

@@ -1,4 +1,4 @@
-"""What a round would do, for people and for programs: one line or one record per value.
+"""What a round would do, or did, for people and for programs: one line or one record per value.
 
 The node and its QoS directories come first, then pods by name, each with its containers. All text that others wrote
 (names, reasons, values found) is made harmless before it reaches a terminal.
@@ -6,7 +6,7 @@ The node and its QoS directories come first, then pods by name, each with its co
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -55,19 +55,20 @@ _Paint = Callable[[_Style, str], str]
 
 
 class _Shown(NamedTuple):
-    """An action: the word in its line, how it looks, and what the summary says of all such."""
+    """An action: the word in its line, how it looks, and what the summary says of all such, before and after."""
 
     word: str
     style: _Style
     summary: str
+    done: str = ""  # the same if not said
     always: bool = False  # in the summary also if there are none
 
 
 _ACTIONS: Final[Mapping[Action, _Shown]] = MappingProxyType(
     {
         Action.KEEP: _Shown("ok", _Style.GREEN, "as wanted", always=True),
-        Action.SET: _Shown("set", _Style.YELLOW, "to change", always=True),
-        Action.RESTORE: _Shown("restore", _Style.CYAN, "to restore", always=True),
+        Action.SET: _Shown("set", _Style.YELLOW, "to change", "changed", always=True),
+        Action.RESTORE: _Shown("restore", _Style.CYAN, "to restore", "restored", always=True),
         Action.UNSUPPORTED: _Shown("unsupported", _Style.FAINT, "unsupported", always=True),
         Action.HELD: _Shown("held", _Style.RED, "held back"),
         Action.GONE: _Shown("gone", _Style.FAINT, "gone"),
@@ -75,9 +76,13 @@ _ACTIONS: Final[Mapping[Action, _Shown]] = MappingProxyType(
 )
 
 
+_UNDONE: Final = _Shown("not done", _Style.RED, "not done")
+
+
 class _Row(NamedTuple):
     indent: int
     item: Item
+    shown: _Shown
 
 
 class _Heading(NamedTuple):
@@ -96,19 +101,30 @@ def render(
     failures: Sequence[Trouble] = (),
     problems: Mapping[str, str] = _NO_PROBLEMS,
     qos: Mapping[str, QosClass] = _NO_QOS,
+    acted: bool = False,
+    undone: Collection[Item] = (),
     width: int = WIDTH,
     colour: bool = False,
 ) -> str:
     """The report as text.
 
     `kept` are values as wanted that are not among the items, `problems` say which plugins' rules cannot be made, `qos`
-    are the classes of pods by uid. `colour` is for a terminal only.
+    are the classes of pods by uid. `acted`: it was done, but for the items that are `undone`. `colour` is for a
+    terminal only.
     """
-    items, width = list(items), max(width, _NARROWEST)
-    lines = list(_lines(items, qos))
+    spots = {_spot(item) for item in undone}
+    rows = [_Row(0, item, _UNDONE if _spot(item) in spots else _ACTIONS[item.action]) for item in _sorted(items)]
     paint = _coloured if colour else _plain
-    text = [*_table(lines, width, paint), *_troubles(failures, problems, paint), _summary(items, kept, failures)]
+    text = [
+        *_table(list(_lines(rows, qos)), max(width, _NARROWEST), paint),
+        *_troubles(failures, problems, paint),
+        _summary(rows, kept, failures, acted=acted),
+    ]
     return "\n".join(text) + "\n"
+
+
+def _spot(item: Item) -> tuple[Level, str, Parameter]:
+    return item.target.level, item.target.key, item.parameter
 
 
 def as_json(
@@ -169,10 +185,10 @@ def _sorted(items: Iterable[Item]) -> list[Item]:
     return sorted(items, key=place)
 
 
-def _lines(items: Iterable[Item], qos: Mapping[str, QosClass]) -> Iterator[_Line]:
+def _lines(rows: Iterable[_Row], qos: Mapping[str, QosClass]) -> Iterator[_Line]:
     group, target = "", None
-    for item in _sorted(items):
-        one = item.target
+    for row in rows:
+        one = row.item.target
         if _group_of(one) != group:
             group = _group_of(one)
             yield _pod_heading(one, qos) if one.level in _IN_PODS else _heading(one)
@@ -180,7 +196,7 @@ def _lines(items: Iterable[Item], qos: Mapping[str, QosClass]) -> Iterator[_Line
         if inside and (target is None or (target.level, target.key) != (one.level, one.key)):
             yield _inner_heading(one)
         target = one
-        yield _Row(4 if inside else 2, item)
+        yield row._replace(indent=4 if inside else 2)
 
 
 def _heading(target: Target) -> _Heading:
@@ -226,7 +242,7 @@ def _table(lines: Sequence[_Line], width: int, paint: _Paint) -> Iterator[str]:
             yield " " * line.indent + paint(_Style.HEADING, line.text) + aside
         else:
             *cells, why = (_folded(cell, size) for cell, size in zip(_cells(line), sizes, strict=True))
-            yield from _folded_row([*cells, why] if beside else cells, sizes, _ACTIONS[line.item.action].style, paint)
+            yield from _folded_row([*cells, why] if beside else cells, sizes, line.shown.style, paint)
             if not beside:
                 yield from (" " * _INDENT_WHY + paint(_Style.FAINT, part) for part in why)
     yield ""
@@ -239,7 +255,7 @@ def _cells(row: _Row) -> tuple[str, ...]:
         " " * row.indent + item.parameter,
         value_text(item.parameter, item.now),
         value_text(item.parameter, item.final),
-        _ACTIONS[item.action].word,
+        row.shown.word,
         _printable(f"{why} ({item.note})" if item.note else why),
     )
 
@@ -279,11 +295,15 @@ def _troubles(failures: Sequence[Trouble], problems: Mapping[str, str], paint: _
         yield ""
 
 
-def _summary(items: Sequence[Item], kept: int, failures: Sequence[Trouble]) -> str:
-    counts = Counter(item.action for item in items)
-    counts[Action.KEEP] += kept
-    parts = [f"{counts[one]} {shown.summary}" for one, shown in _ACTIONS.items() if shown.always or counts[one]]
-    parts[0] = parts[0].replace(" ", " value " if counts[Action.KEEP] == 1 else " values ", 1)
+def _summary(rows: Sequence[_Row], kept: int, failures: Sequence[Trouble], *, acted: bool) -> str:
+    counts = Counter(row.shown for row in rows)
+    counts[_ACTIONS[Action.KEEP]] += kept
+    parts = [
+        f"{counts[one]} {(one.done if acted else '') or one.summary}"
+        for one in (*_ACTIONS.values(), _UNDONE)
+        if one.always or counts[one]
+    ]
+    parts[0] = parts[0].replace(" ", " value " if counts[_ACTIONS[Action.KEEP]] == 1 else " values ", 1)
     if failures:
         parts.append(f"{len(failures)} undecided")
     return ", ".join(parts)

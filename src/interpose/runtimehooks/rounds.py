@@ -12,6 +12,7 @@ _log = logging.getLogger(__name__)
 # Causes come in bursts: a pod is several directories, a document several events.
 _GATHER: Final = 0.02
 _PAUSE_AFTER_FAILURE: Final = 1.0
+_MOST_PAUSES: Final = 60
 TICK: Final = "tick"
 
 
@@ -24,7 +25,7 @@ class Rounds:
         self._reasons: dict[str, None] = {}
         self._wake = asyncio.Event()
         self._tasks = TaskBag()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self.failed = 0
 
     def start(self) -> None:
@@ -38,18 +39,19 @@ class Rounds:
         self._wake.set()
 
     def later(self, reason: str, pause: float) -> None:
-        """Something is to be looked at in a while. The last word counts: it takes the place of one said before."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(pause, self.soon, reason)
+        """Something is to be looked at in a while. Of one reason the last word counts."""
+        if (timer := self._timers.pop(reason, None)) is not None:
+            timer.cancel()
+        self._timers[reason] = asyncio.get_running_loop().call_later(pause, self.soon, reason)
 
     async def close(self) -> None:
         """No more of them; one that is under way is cut off."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
         await self._tasks.cancel()
 
     async def _run(self) -> None:
+        in_a_row = 0
         while True:
             try:
                 async with asyncio.timeout(self._interval):
@@ -61,7 +63,12 @@ class Rounds:
             reasons, self._reasons = self._reasons, {}
             try:
                 await self._work(", ".join(reasons))
+                in_a_row = 0
             except Exception:
                 self.failed += 1
+                in_a_row += 1
                 _log.exception("Round failed")
-                await asyncio.sleep(_PAUSE_AFTER_FAILURE)
+                # What it was about is not done, so it is tried again, though not too often.
+                self._reasons = {**reasons, **self._reasons}
+                self._wake.set()
+                await asyncio.sleep(_PAUSE_AFTER_FAILURE * min(2 ** (in_a_row - 1), _MOST_PAUSES))

@@ -43,6 +43,7 @@ _ACTIONS: Final[Mapping[int | None, Action]] = MappingProxyType(
         errno.ENOTSUP: Action.UNSUPPORTED,
     }
 )
+_ABOVE_PODS: Final = frozenset((Level.NODE, Level.QOS, Level.HOST_APP))
 _SWITCHES: Final[Mapping[Parameter, Parameter]] = MappingProxyType({spoiled: it for it, spoiled in SPOILS.items()})
 
 
@@ -157,9 +158,9 @@ class Survey:
         """What was set once and is not wanted any more; entries of targets that are gone are ended."""
         for level, key in self._journal.targets():
             target = live.get((level, key))
+            if target is None and whole:
+                target = self._left(level, key)
             if target is None:
-                if whole and self._forget and not self._is_there(level, key):
-                    self._journal.forget_target(level, key)
                 continue
             for parameter, entry in self._journal.entries_of(level, key).items():
                 if (level, key, parameter) not in wanted and (level, key, entry.plugin) not in unsure:
@@ -239,7 +240,8 @@ class Survey:
                 log_release(self._holds.release(spot), target, parameter)
             if not self._detail:
                 return
-        final = CLEAR if entry.found is None else entry.found
+        original = self._original(actuator, target, parameter, entry, now)
+        final = CLEAR if original is None else original
         if action is Action.RESTORE and (reason := self._holds.reason(spot, final, self._time)):
             action, note = Action.HELD, reason
         self.items.append(
@@ -247,13 +249,21 @@ class Survey:
                 target=target,
                 parameter=parameter,
                 now=now,
-                wanted=entry.found,
+                wanted=original,
                 plugin=entry.plugin,
                 why="nobody wants it any more",
                 action=action,
                 note=note,
             )
         )
+
+    def _original(
+        self, actuator: Actuator | None, target: Target, parameter: Parameter, entry: Entry, now: Value | None
+    ) -> Value | None:
+        """What to go back to."""
+        if not entry.moved or actuator is None:
+            return entry.found
+        return entry.original(has_written=self._has(actuator, target, parameter, now, entry.written))
 
     def _undoing(
         self, actuator: Actuator, target: Target, parameter: Parameter, entry: Entry, now: Value | None
@@ -263,7 +273,7 @@ class Survey:
             # What is read is the kernel's doing, and of no use unless it was us who switched it on.
             switched = self._journal.get(target.level, target.key, _SWITCHES[parameter])
             return Action.KEEP if switched is None else Action.RESTORE
-        if self._has(actuator, target, parameter, now, entry.found):
+        if self._has(actuator, target, parameter, now, self._original(actuator, target, parameter, entry, now)):
             return Action.RESTORE if self._remembers(target, parameter, entry.written) else Action.KEEP
         spoiled = parameter in _SWITCHES and entry.written is CLEAR
         if spoiled or parameter in COLLECTIVE:
@@ -316,12 +326,24 @@ class Survey:
         known = self._known[target.key, parameter]
         return value is CLEAR if known is None else known == value
 
-    def _is_there(self, level: Level, key: str) -> bool:
-        """Whether a pod that the runtime does not tell of has a cgroup: it got its values and is about to be run."""
-        target = self._journal.target_of(level, key) if level is Level.POD else None
-        if target is None:
-            return False
-        for parameter in self._journal.entries_of(level, key).keys() & self._actuators.keys():
+    def _left(self, level: Level, key: str) -> Target | None:
+        """A target that nobody told of, if it is there and what it has is to be put back.
+
+        A pod or container that the runtime does not tell of may be about to run, or may be ready again in a moment:
+        what is known of it stays as long as it has a cgroup. What is above pods is over when nobody names it any more.
+        """
+        target = self._journal.target_of(level, key)
+        if target is not None and level is Level.CONTAINER and not target.directory:
+            target = None  # noted when it had no cgroup; if it has one, somebody will tell of it
+        if target is not None and self._is_there(target):
+            return target if level in _ABOVE_PODS else None
+        if self._forget:
+            self._journal.forget_target(level, key)
+        return None
+
+    def _is_there(self, target: Target) -> bool:
+        entries = self._journal.entries_of(target.level, target.key)
+        for parameter in entries.keys() & self._actuators.keys():
             try:
                 self._actuators[parameter].read(target, parameter)
             except Exception as error:

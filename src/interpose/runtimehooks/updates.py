@@ -3,9 +3,11 @@
 A later update by anybody would put values that were written directly back to what the runtime remembers.
 
 There are two ways. Straight to a runtime, the update carries the wanted values. Through a relay that asks us, it
-carries the values originally asked for: the relay asks all its hook servers, us among them, and the wanted values come
-out of that as they do for an update of the kubelet's. Whether the relay really asked us is seen; if it did not, the
-wanted values are sent after all, so that nothing depends on a right guess.
+carries none: the relay knows best what was asked for, starts from that and asks all its hook servers, us among them,
+and the wanted values come out as they do for an update of the kubelet. Whether the relay really asked us is seen, and
+whether the container has what it shall have afterwards too: who is asked after us may want something else.
+
+No update of ours is what anybody asked for; a mark tells relays so.
 """
 
 import asyncio
@@ -19,7 +21,7 @@ from interpose.model.pod import Container
 from interpose.model.resources import NO_RESOURCES
 from interpose.rpc.status import Code, RpcError
 from interpose.runtimehooks.journal import Journal
-from interpose.runtimehooks.originals import NEUTRAL, Given, in_force
+from interpose.runtimehooks.originals import NEUTRAL, given_by, in_force
 from interpose.runtimehooks.wants import Target
 from interpose.store import convert
 from interpose.store.store import Store
@@ -32,11 +34,12 @@ _LATER: Final = frozenset((Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCEL
 
 
 class Update(NamedTuple):
-    """One container and what it shall have. None: what was asked for."""
+    """One container, what it shall have, and what is put back: there None is nothing of its own."""
 
     target: Target
     member: Container  # `requested` is what was asked for
-    values: Mapping[Parameter, Value | None]
+    values: Mapping[Parameter, Value]
+    restored: Mapping[Parameter, Value | None]
     plugins: Mapping[Parameter, str]
 
 
@@ -89,23 +92,23 @@ class Updates:
         self.sending.add(update.target.key)
         try:
             if self._asked is None:
-                await self._directly(update)
-            else:
-                await self._through_relay(update, self._asked)
+                return await self._directly(update)
+            return await self._through_relay(update, self._asked)
         except RpcError as error:
             if error.code is Code.NOT_FOUND:
                 return None
             self.failed += 1
             return Refused(f"{error.code.name}: {error.message}", error.code in _LATER)
+        except OSError as error:
+            # What is found could not be noted down: then nothing is changed either.
+            self.failed += 1
+            return Refused(f"journal: {error}", later=True)
         finally:
             self.sending.discard(update.target.key)
-        return None
 
-    async def _directly(self, update: Update) -> None:
+    async def _directly(self, update: Update) -> Refused | None:
         wanted = self._wanted(update)
-        for parameter, value in update.values.items():
-            if value is not None:
-                self._note(update, parameter, wanted[parameter])
+        await asyncio.to_thread(self._note_all, update, wanted)
         values: dict[str, Any] = {CRI_FIELDS[one]: to_cri(one, value) for one, value in wanted.items()}
         resources = replace(NO_RESOURCES, **values)
         await self._call("UpdateContainerResources", convert.update_resources(update.target.key, resources))
@@ -113,56 +116,71 @@ class Updates:
             has = record.resources.overlay(resources)
             # What we send nobody asked for, but that is what the journal knows; here it is what there is.
             self._store.put_container(replace(record, resources=has, requested=record.requested.overlay(resources)))
-        self._forget_restored(update)
+        await asyncio.to_thread(self._forget_restored, update)
+        return None
 
-    async def _through_relay(self, update: Update, asked: Callable[[str], int]) -> None:
-        before = asked(update.target.key)
-        originals = {CRI_FIELDS[one]: getattr(update.member.requested, CRI_FIELDS[one]) for one in update.values}
-        message = convert.update_resources(update.target.key, replace(NO_RESOURCES, **originals))
-        await self._call("UpdateContainerResources", message)
-        if asked(update.target.key) == before:
+    async def _through_relay(self, update: Update, asked: Callable[[str], int]) -> Refused | None:
+        key = update.target.key
+        before = asked(key)
+        await self._call("UpdateContainerResources", convert.update_resources(key, NO_RESOURCES))
+        if asked(key) == before:
             if not self._unasked:
                 self._unasked = True
                 _log.warning(
                     "Update was not brought to us by a relay, values are sent as they shall be",
                     extra={"kv": {"container": update.target.name}},
                 )
-            await self._directly(update)
-            return
+            return await self._directly(update)
         if self._unasked:
             self._unasked = False
             _log.info("Updates are brought to us by the relay again")
-        self._forget_restored(update)
-        await self._refresh(update.target.key)
+        await self._refresh(key)
+        if (record := self._store.containers.get(key)) is not None and (text := self._missing(record, update)):
+            self.failed += 1
+            return Refused(text, later=False)
+        await asyncio.to_thread(self._forget_restored, update)
+        return None
+
+    def _missing(self, record: Container, update: Update) -> str:
+        """What a container does not have after an update of which the relay asked us; empty if nothing is missing."""
+        for parameter, value in update.values.items():
+            now = cri_value(record.resources, parameter)
+            if value is CLEAR or now == value:
+                continue
+            return f"{parameter} is {now} after an update to {value}: somebody who is asked after us wants that"
+        return ""
 
     def _forget_restored(self, update: Update) -> None:
-        for parameter, value in update.values.items():
-            if value is None:
-                self._journal.forget(Level.CONTAINER, update.target.key, parameter)
+        for parameter in update.restored:
+            self._journal.forget(Level.CONTAINER, update.target.key, parameter)
+
+    def _note_all(self, update: Update, wanted: Mapping[Parameter, Value]) -> None:
+        for parameter in update.values:
+            if parameter in wanted:
+                self._note(update, parameter, wanted[parameter])
 
     def _note(self, update: Update, parameter: Parameter, value: Value) -> None:
-        target = update.target
+        target, plugin = update.target, update.plugins.get(parameter, "")
         entry = self._journal.get(Level.CONTAINER, target.key, parameter)
-        found, before = _original(update.member, parameter), None
+        found, before = cri_value(update.member.requested, parameter), None
         if entry is not None:
             record = self._store.containers.get(target.key, update.member)
-            if in_force(record, parameter, Given(entry.found, entry.written, entry.before)):
+            if in_force(record, parameter, given_by(entry), self._whole(update, parameter)) is not None:
                 before = cri_value(record.resources, parameter)  # ours still, should this update not come to be
-            else:
-                self._journal.rebase(Level.CONTAINER, target.key, parameter, found)
-        plugin = update.plugins.get(parameter, "")
-        self._journal.note(target, parameter, found=found, written=value, plugin=plugin, before=before)
+        self._journal.supersede(target, parameter, found=found, written=value, plugin=plugin, before=before)
 
     def _wanted(self, update: Update) -> dict[Parameter, Value]:
         """What is sent. A set cannot be cleared, so it gets everything; that is what counts as ours then."""
-        values: dict[Parameter, Value] = {}
-        for parameter, value in update.values.items():
-            wanted = value if value is not None else _original(update.member, parameter) or NEUTRAL[parameter]
-            if wanted is CLEAR:
-                wanted = self._allowed(parameter, update.target.directory.rpartition("/")[0]) or CLEAR
-            values[parameter] = wanted
-        return values
+        restored = {
+            parameter: NEUTRAL[parameter] if value is None else value for parameter, value in update.restored.items()
+        }
+        wanted = {**restored, **update.values}
+        return {
+            parameter: (self._whole(update, parameter) or CLEAR) if value is CLEAR else value
+            for parameter, value in wanted.items()
+        }
 
-
-def _original(container: Container, parameter: Parameter) -> Value | None:
-    return cri_value(container.requested, parameter)
+    def _whole(self, update: Update, parameter: Parameter) -> str:
+        if parameter not in (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS):
+            return ""
+        return self._allowed(parameter, update.target.directory.rpartition("/")[0])

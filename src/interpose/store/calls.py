@@ -7,7 +7,7 @@ may be another one. A call that fails in any other way is not made again.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from interpose.rpc.client import Client
+from interpose.rpc.client import Client, Metadata
 from interpose.rpc.status import Code, RpcError
 
 TIMEOUT: Final = 10.0
@@ -44,8 +44,9 @@ class EitherVersion:
 class RuntimeCalls:
     """Calls of the runtime service over connections of our own."""
 
-    def __init__(self, client: Client, timeout: float = TIMEOUT) -> None:
+    def __init__(self, client: Client, timeout: float = TIMEOUT, *, metadata: Metadata = ()) -> None:
         self._client = client
+        self._metadata = metadata
         self._timeout = timeout
         self._versions = EitherVersion(self._unary)
 
@@ -59,4 +60,4 @@ class RuntimeCalls:
         self._versions.forget()
 
     async def _unary(self, path: str, message: bytes, timeout: float) -> bytes:
-        return await self._client.unary(path.encode(), message, timeout=timeout)
+        return await self._client.unary(path.encode(), message, metadata=self._metadata, timeout=timeout)

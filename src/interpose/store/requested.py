@@ -13,6 +13,8 @@ from typing import Any, Final
 from interpose.model.resources import FIELDS, NO_RESOURCES, LinuxResources
 
 ANNOTATION: Final = "interpose/requested"
+# Metadata of an update that nobody asked for: a hook server puts its own values right.
+NOT_REQUESTED: Final = (b"interpose-requested", b"no")
 _PARENT: Final = "cgroup_parent"
 _INT64: Final = range(-(1 << 63), 1 << 63)
 

@@ -33,6 +33,7 @@ _PARALLEL: Final = 8
 _AGAIN: Final = (2.0, 10.0)
 # A look-up whose object changes all the time gives up; the next list starts it again.
 _TRIES: Final = 5
+_SILENT: Final = frozenset((Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED))
 
 
 class Kind(StrEnum):
@@ -128,8 +129,11 @@ class Synchronizer:
         text = "Store is in step but for some records" if failed else "Store is in step with the runtime"
         _log.log(level, text, extra={"kv": counts})
 
-    async def _each(self, wanted: Sequence[tuple[Kind, str]]) -> int:
-        """Carry out look-ups, some at a time. Returns how many failed; the next list starts those again."""
+    async def _each(self, wanted: Sequence[tuple[Kind, str]], *, patient: bool = True) -> int:
+        """Carry out look-ups, some at a time. Returns how many failed; the next list starts those again.
+
+        Who is not patient gives up on all of them when the runtime does not answer one.
+        """
         looks: Mapping[Kind, Callable[[str], Awaitable[object]]] = {
             Kind.POD: self.pod,
             Kind.CONTAINER: self.container,
@@ -138,12 +142,15 @@ class Synchronizer:
         waiting, failed = iter(wanted), 0
 
         async def work() -> None:
-            nonlocal failed
-            for kind, ref in waiting:
+            nonlocal failed, waiting
+            while (next_one := next(waiting, None)) is not None:
+                kind, ref = next_one
                 try:
                     await looks[kind](ref)
                 except RpcError as error:
                     failed += 1
+                    if not patient and error.code in _SILENT:
+                        waiting = iter(())
                     _log.debug("Record could not be looked up", extra={"kv": {"id": ref, "err": str(error)}})
 
         workers = range(min(_PARALLEL, len(wanted)))
@@ -180,9 +187,9 @@ class Synchronizer:
         self._look_soon(Kind.AGAIN, (ref,))
         self._tasks.spawn(self._refresh_again(ref), name=f"look again at {ref}")
 
-    async def refresh(self, ref: str) -> None:
-        """Look again at a container now. A runtime that does not tell leaves the record as it is."""
-        await self._each([(Kind.AGAIN, ref)])
+    async def refresh(self, *refs: str) -> None:
+        """Look again at containers now. A runtime that does not tell leaves the records as they are."""
+        await self._each([(Kind.AGAIN, ref) for ref in refs], patient=False)
 
     async def _refresh_again(self, ref: str) -> None:
         """The runtime may still be at work on what was asked of it."""

@@ -29,9 +29,8 @@ from interpose.testing.fakenode import FakeNode
 from interpose.testing.fakestate import Sandbox
 from interpose.testing.serve import serve_runtime
 
-# No such directories: whoever goes past the kernel in memory finds nothing.
+# No such directory: whoever goes past the kernel in memory finds nothing.
 _CGROUPS: Final = "/nowhere/cgroup"
-_PROC: Final = "/nowhere/proc"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 # What CRI can give a container but not take away: there the set in force counts.
 _LISTS: Final = ("cpuset.cpus", "cpuset.mems")
@@ -73,6 +72,13 @@ def write_cpus(sys_root: Path, nodes: Sequence[str]) -> None:
     for number, cpus in enumerate(nodes):
         (system / "node" / f"node{number}").mkdir(parents=True, exist_ok=True)
         (system / "node" / f"node{number}" / "cpulist").write_text(f"{cpus}\n")
+
+
+def write_boot(proc_root: Path, boot: str = "0d3a8ae1-6f3c-4e5c-9d2b-3a7c1d9f0b42") -> None:
+    """The part of /proc that tells one boot from another."""
+    folder = proc_root / "sys" / "kernel" / "random"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "boot_id").write_text(f"{boot}\n")
 
 
 def all_files(kernel: FakeKernel) -> dict[str, str]:
@@ -182,7 +188,7 @@ def node_settings(folder: Path, *, timeout: float = 5.0, **plugins: Any) -> Hook
         state_dir=str(folder / "state"),
         kubelet_state_dir=str(folder / "kubelet"),
         hooks=ServingSettings(plugin_timeout=timeout),
-        cgroups=CgroupSettings(root=_CGROUPS, proc_root=_PROC, sys_root=str(folder / "sys")),
+        cgroups=CgroupSettings(root=_CGROUPS, proc_root=str(folder / "proc"), sys_root=str(folder / "sys")),
         plugins=replace(PluginSettings(), **plugins),
     )
 
@@ -200,9 +206,10 @@ async def hook_node(
     **switches: Any,
 ) -> AsyncIterator[HookNode]:
     """A node without pods and a hook server that has done nothing yet. `switches` are settings of plugins."""
-    kernel = FakeKernel(version, ",".join(cpus), root=_CGROUPS, proc=_PROC, bvt=bvt)
     settings = node_settings(folder, timeout=timeout, **switches)
+    kernel = FakeKernel(version, ",".join(cpus), root=_CGROUPS, proc=settings.cgroups.proc_root, bvt=bvt)
     write_cpus(folder / "sys", cpus)
+    write_boot(folder / "proc")
     write_document(Path(settings.nodeslo), node_document())
     node = HookNode(folder, FakeNode(kernel, systemd=systemd), kernel, settings)
     await node.runtime_up()

@@ -40,7 +40,7 @@ class FakeParts:
 def parts(monkeypatch: pytest.MonkeyPatch) -> FakeParts:
     """In the place of the modules that do the work."""
     fake = FakeParts()
-    for module, functions in {"process": ("run", "deregister_only"), "once": ("run_once",)}.items():
+    for module, functions in {"process": ("run",), "deregister": ("deregister",), "once": ("run_once",)}.items():
         stand_in = ModuleType(f"interpose.cli.hookserver_{module}")
         for name in functions:
             setattr(stand_in, name, fake.start(name))
@@ -90,7 +90,18 @@ def test_deregistering_is_all_that_is_done(parts: FakeParts) -> None:
     """With the settings that say which file."""
     assert hookserver("--deregister", "--hooks-dir", "/hooks").exit_code == 0
     ((what, settings, _),) = parts.runs
-    assert (what, settings.registration.dir) == ("deregister_only", "/hooks")
+    assert (what, settings.registration.dir) == ("deregister", "/hooks")
+
+
+@pytest.mark.parametrize("flags", [(), ("--once",), ("--restore",)])
+def test_what_is_started_gets_real_paths(parts: FakeParts, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    """A mount may be reached by a link; what is shown is what was said."""
+    (tmp_path / "link").symlink_to(tmp_path)
+    said = ("--proc-root", f"{tmp_path}/link/proc")
+    assert hookserver(*flags, *said).exit_code == 0
+    ((_, settings, _),) = parts.runs
+    assert settings.cgroups.proc_root == f"{tmp_path}/proc"
+    assert f"{tmp_path}/link/proc" in hookserver("--print-config", *said).stdout
 
 
 def test_flags_environment_and_file_reach_it(parts: FakeParts, tmp_path: Path) -> None:
@@ -178,6 +189,10 @@ def test_the_overview_names_the_command() -> None:
     [
         (("--dry-run",), "--dry-run goes with --once or --restore"),
         (("--dry-run", "--output", "json"), "--dry-run goes with --once or --restore"),
+        (("--deregister", "--once"), "--deregister goes alone"),
+        (("--deregister", "--restore"), "--deregister goes alone"),
+        (("--deregister", "--dry-run"), "--deregister goes alone"),
+        (("--deregister", "--once", "--dry-run"), "--deregister goes alone"),
         (("--once", "--output", "xml"), "'xml' is not one of 'text', 'json'"),
         (("--strange",), "No such option"),
         (("more",), "unexpected extra argument"),
@@ -202,6 +217,12 @@ def test_wrong_usage_is_2_and_starts_nothing(parts: FakeParts, flags: tuple[str,
         (("--registration-name", "../x"), ("--registration-name", "../x")),
         (("--kubelet-url", "ftp://x"), ("--kubelet-url", "ftp://x")),
         (("--kubepods", "a/../b"), ("--kubepods", "a/../b")),
+        (("--kubepods", "a--b"), ("--kubepods", "a--b")),
+        (("--kubepods", "kubepods.slice"), ("--kubepods", "without .slice: 'kubepods'")),
+        (("--disable-stages", "Never"), ("--disable-stages", "'Never'", "PreRunPodSandbox")),
+        (("--disable-stages", "Never", "--once"), ("--disable-stages", "'Never'")),
+        (("--disable-stages", "Never", "--deregister"), ("--disable-stages", "'Never'")),
+        (("--disable-stages", "Never", "--print-config"), ("--disable-stages", "'Never'")),
         (("--listen", "/a.sock", "--admin-listen", "/a.sock"), ("admin.listen", "/a.sock")),
         (("--config", "/nowhere/at/all.yaml"), ("/nowhere/at/all.yaml",)),
     ],

@@ -425,7 +425,7 @@ HELD: dict[str, int | str | None] = {"container_resources.cpu_shares": 2, "conta
     ("answer", "expected"),
     [
         (partial(cpu_shares=102), [Change("container_resources.cpu_shares", 2, 102)]),
-        (partial(cpu_shares=7), [Change("container_resources.cpu_shares", 102, 7)]),
+        (partial(cpu_shares=7), [Change("container_resources.cpu_shares", 2, 7)]),
         (partial(("container_resources.cpuset_cpus",)), [Change("container_resources.cpuset_cpus", "0-1", None)]),
         (partial(("container_resources.cpu_shares",)), [Change("container_resources.cpu_shares", 2, None)]),
         (

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from interpose.model.cpuset import EMPTY, CpuSet, KubeletCpus
+from interpose.model.cpuset import EMPTY, MAX_CPUS, MAX_TEXT, CpuSet, KubeletCpus
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,8 @@ from interpose.model.cpuset import EMPTY, CpuSet, KubeletCpus
         ("000007", [7]),
         ("0-10:2/4", [0, 1, 4, 5, 8, 9]),
         ("1-3:1/1", [1, 2, 3]),
+        ("0-9:3/4", [0, 1, 2, 4, 5, 6, 8, 9]),
+        ("1-9:1/100", [1]),
     ],
 )
 def test_kernel_lists_are_read(text: str, numbers: list[int]) -> None:
@@ -42,6 +44,35 @@ def test_what_is_no_list_is_refused_by_name(text: str) -> None:
     said = str(caught.value)
     assert repr(text[:70])[:-1] in said
     assert len(said) < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("0-8191," * 35_000 + "0", "it has 245001 characters, more than 32768"),
+        (",".join(["0-8191"] * 5), "it lists more than 32768 of them"),
+        (",".join(["0-8190:1/8"] * 5), "it lists more than 32768 of them"),
+        (" " * (MAX_TEXT + 1), "it has 32769 characters"),
+    ],
+)
+def test_saying_the_same_again_and_again_is_refused(text: str, said: str) -> None:
+    """Before it costs anything; the message has the beginning only."""
+    with pytest.raises(ValueError, match=said) as caught:
+        CpuSet.parse(text)
+    assert len(str(caught.value)) < 300
+
+
+def test_what_is_too_much_is_not_even_looked_at() -> None:
+    """Not one element is read after there are too many: the nonsense at the end is not found."""
+    with pytest.raises(ValueError, match="it lists more than"):
+        CpuSet.parse("0-8191," * 5 + "nonsense")
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+def test_the_longest_text_of_a_set_is_not_too_long(step: int) -> None:
+    """Whatever a set is written as can be read: here every so many numbers one is missing."""
+    holes = CpuSet(frozenset(range(MAX_CPUS)) - frozenset(range(2, MAX_CPUS, step)))
+    assert CpuSet.parse(str(holes)) == holes
 
 
 def test_numbers_outside_the_bounds_make_no_set() -> None:

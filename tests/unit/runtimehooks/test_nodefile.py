@@ -4,13 +4,13 @@ import json
 import logging
 import os
 import shutil
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from interpose.config.document import Node, read_document
+from interpose.host.trust import Examined, Trust, examine
 from interpose.runtimehooks import nodefile
 from interpose.runtimehooks.nodedocument import NodeDocument
 from interpose.runtimehooks.nodefile import NodeFile
@@ -314,28 +314,78 @@ async def test_a_bad_version_is_reported_and_survived(path: Path, following: Fol
     await following.become("two")
 
 
-async def test_a_file_that_is_being_written_is_not_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of a document was seen, but the other half came in time; nobody hears of it."""
-    put(path, text("one"))
-    half_seen = threading.Event()
+class Sights:
+    """Counts looks at a file, by how it looked."""
 
-    def reading(name: str, limit: int) -> Node:
-        if path.read_text() == "{":
-            half_seen.set()
-        return read_document(name, limit)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: list[int] = []
+        monkeypatch.setattr(nodefile, "examine", self.examine)
 
-    monkeypatch.setattr(nodefile, "read_document", reading)
+    def examine(self, path: str, trust: Trust) -> Examined:
+        """Look at it."""
+        found = examine(path, trust)
+        self.sizes.append(found.stamp.size)
+        return found
+
+    async def see(self, contents: str) -> None:
+        """Wait until a version was seen, twice: it was given time."""
+        await eventually(lambda: self.sizes.count(len(contents)) > 1, "the version to be seen")
+
+
+@pytest.mark.parametrize("half", ["apiVersion: interpose/v1\nkind: NodeState\nnode: {name: two}\n", "node: {"])
+async def test_a_file_that_is_being_written_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, half: str
+) -> None:
+    """Neither what its first half means if it means something, nor that it makes no sense."""
+    path = tmp_path / "state.yaml"
+    put(path, text())
+    sights = Sights(monkeypatch)
     found = Following(path, settle=3600.0)
     found.file.load()
     found.file.start()
     try:
-        put(path, "{")
-        await eventually(half_seen.is_set, "the half to be seen")
-        put(path, text("two"))
-        await found.become("two")
+        put(path, half)
+        await eventually(lambda: len(half) in sights.sizes, "the half to be seen")
+        (tmp_path / "other").touch()  # worth a look, and no change
+        await sights.see(half)
     finally:
         await found.file.close()
+    assert found.told == ["one"]
     assert (found.file.problems, found.file.errors) == ((), 0)
+
+
+@pytest.mark.parametrize(("contents", "told"), [(text("two"), ["one", "two"]), ("{", ["one"])])
+async def test_a_version_that_stands_still_counts(path: Path, contents: str, told: list[str]) -> None:
+    """After a moment, also if it cannot be used."""
+    put(path, text())
+    found = Following(path, settle=0.05)
+    found.file.load()
+    found.file.start()
+    try:
+        put(path, contents)
+        await eventually(lambda: found.told == ["one", "two"] or found.file.errors == 1, "a word about it")
+    finally:
+        await found.file.close()
+    assert found.told == told
+
+
+async def test_a_file_that_changes_all_the_time_is_told(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once. What was in force stays."""
+    monkeypatch.setattr(nodefile, "_RESTLESS", -1.0)
+    put(path, text())
+    found = Following(path, settle=3600.0)
+    found.file.load()
+    found.file.start()
+    try:
+        put(path, text("two"))
+        await eventually(lambda: found.file.problems, "a word about it")
+        put(path, text("three"))
+    finally:
+        await found.file.close()
+    assert found.file.problems == (f"file {path}: changes all the time",)
+    assert (found.name, found.file.errors, caplog.messages) == ("one", 1, ["Node document cannot be used"])
 
 
 async def test_nothing_is_told_after_closing(path: Path, following: Following) -> None:
@@ -376,13 +426,54 @@ def test_the_last_good_document_outlives_a_restart(
     assert (keep.with_suffix(".json").stat().st_mode & 0o777, keep.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def test_nothing_kept_and_something_damaged_is_nothing(path: Path, tmp_path: Path) -> None:
-    """As at the first start."""
-    keep = tmp_path / "last-good"
-    assert NodeFile(str(path), lambda _document: None, keep=str(keep)).load() is False
-    keep.with_suffix(".json").write_text("{")
-    assert NodeFile(str(path), lambda _document: None, keep=str(keep)).load() is False
+def test_what_was_kept_is_told_as_any_other_document(path: Path, tmp_path: Path) -> None:
+    """Whoever waits for one has it, and has the file's own when it is there."""
+    keep, told = tmp_path / "last-good", list[str]()
+    put(path, text("kept"))
+    NodeFile(str(path), lambda _document: None, keep=str(keep)).load()
+    path.unlink()
+    again = NodeFile(str(path), lambda document: told.append(document.name), keep=str(keep))
+    assert (again.load(), again.load()) == (True, False)
+    put(path, text("two"))
+    assert again.load() is True
+    assert (told, again.problems) == (["kept", "two"], ())
+
+
+@pytest.mark.parametrize("kept", [None, "{", "", "[]", "others", "pipe", "directory"])
+def test_what_was_kept_and_cannot_be_used_is_nothing(
+    path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, kept: str | None
+) -> None:
+    """As at the first start: the state directory is empty, or holds something damaged or of somebody else."""
+    copy = tmp_path / "state" / "last-good.json"
+    copy.parent.mkdir()
+    if kept == "pipe":
+        os.mkfifo(copy)
+    elif kept == "directory":
+        copy.mkdir()
+    elif kept is not None:
+        copy.write_text(text() if kept == "others" else kept)
+        copy.chmod(0o666 if kept == "others" else 0o600)
+    found = NodeFile(str(path), lambda _document: None, keep=str(copy.with_suffix("")))
+    assert found.load() is False
+    assert found.document is None
+    assert caplog.messages == ["Node document does not exist, waiting for it"]
+
+
+def test_without_a_place_nothing_is_kept(path: Path) -> None:
+    """A missing file is nothing then."""
     assert NodeFile(str(path), lambda _document: None).load() is False
+
+
+@pytest.mark.parametrize("when", ["'2024-01-01T00:00:00Z'", "2024-01-01T00:00:00Z"])
+def test_a_nodeslo_as_it_is_printed_can_be_used(tmp_path: Path, when: str) -> None:
+    """With the time it was made, which some print without quotes."""
+    path = tmp_path / "slo.yaml"
+    path.write_text(
+        "apiVersion: slo.koordinator.sh/v1alpha1\nkind: NodeSLO\n"
+        f"metadata:\n  name: one\n  creationTimestamp: {when}\nspec: {{}}\n"
+    )
+    found = NodeFile(str(path), lambda _document: None)
+    assert (found.load(), found.problems) == (True, ())
 
 
 def test_a_dry_run_keeps_nothing(path: Path, tmp_path: Path) -> None:
@@ -393,14 +484,12 @@ def test_a_dry_run_keeps_nothing(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_copy_that_cannot_be_made_is_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The document counts all the same."""
+    """Once; the document counts all the same."""
     put(path, text())
-    found = NodeFile(str(path), lambda _document: None, keep="/proc/nowhere/last-good")
-    assert found.load() is True
-    assert caplog.messages == [
-        "Node document cannot be kept for the next start",
-        "Node document loaded",
-    ]
+    found = NodeFile(str(path), lambda _document: None, keep=f"{path}/last-good")
+    with caplog.at_level(logging.INFO):
+        assert (found.load(), found.load()) == (True, False)
+    assert caplog.messages == ["Node document cannot be kept for the next start", "Node document loaded"]
 
 
 def test_the_same_document_is_kept_once(path: Path, tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ def with_containers(**kinds: Any) -> dict[str, Any]:
     return pod(spec=kinds)
 
 
-def container(name: str, requests: object = None, limits: object = None) -> dict[str, Any]:
+def container(name: str, requests: object = None, limits: object = None, **more: object) -> dict[str, Any]:
     """A container that asks for this."""
-    return {"name": name, "resources": {"requests": requests, "limits": limits}}
+    return {"name": name, "resources": {"requests": requests, "limits": limits}, **more}
 
 
 def test_facts_of_a_pod() -> None:
@@ -80,7 +80,7 @@ def test_extended_resources_become_the_annotation() -> None:
     facts = parse_pods(document)["u1"]
     assert facts.extended == {
         "main": Asked({"kubernetes.io/batch-cpu": "500"}, {"kubernetes.io/batch-memory": "1Gi"}),
-        "prepare": Asked({"kubernetes.io/mid-cpu": "250"}, {}),
+        "prepare": Asked({"kubernetes.io/mid-cpu": "250"}, {}, init=True),
         "debug": Asked({}, {"koordinator.sh/batch-cpu": "1"}),
     }
     assert json.loads(facts.annotations[EXTENDED_RESOURCES]) == {
@@ -89,16 +89,55 @@ def test_extended_resources_become_the_annotation() -> None:
                 "requests": {"kubernetes.io/batch-cpu": "500"},
                 "limits": {"kubernetes.io/batch-memory": "1Gi"},
             },
-            "prepare": {"requests": {"kubernetes.io/mid-cpu": "250"}},
+            "prepare": {"requests": {"kubernetes.io/mid-cpu": "250"}, "init": True},
             "debug": {"limits": {"koordinator.sh/batch-cpu": "1"}},
         }
     }
-    assert set(extended_resources(facts.annotations)) == set(facts.extended)
+    assert list(extended_resources(facts.annotations)) == ["prepare", "main", "debug"]
 
 
-def test_annotation_of_the_pod_itself_stays() -> None:
-    """Somebody who wrote it knows better."""
-    one = with_containers(containers=[container("main", {"kubernetes.io/batch-cpu": "500"})])
+CPU = {"kubernetes.io/batch-cpu": "500"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "init"),
+    [
+        ("initContainers", {}, True),
+        ("initContainers", {"restartPolicy": None}, True),
+        ("initContainers", {"restartPolicy": "Always"}, False),
+        ("containers", {}, False),
+        ("containers", {"restartPolicy": "Never"}, False),
+    ],
+)
+def test_init_containers_are_marked(kind: str, more: dict[str, object], init: bool) -> None:
+    """Those that end before the next one starts; a sidecar does not, wherever it is listed."""
+    facts = parse_pods(pod_list(with_containers(**{kind: [container("one", CPU, **more)]})))["u1"]
+    assert facts.extended["one"].init is init
+    assert extended_resources(facts.annotations)["one"].init is init
+
+
+def test_containers_are_listed_in_the_order_of_their_start() -> None:
+    """So that one can see which sidecar runs beside which init container."""
+    kinds = {
+        "containers": [container("main", CPU)],
+        "initContainers": [container("proxy", CPU, restartPolicy="Always"), container("prepare", CPU)],
+    }
+    facts = parse_pods(pod_list(with_containers(**kinds)))["u1"]
+    assert list(extended_resources(facts.annotations)) == ["proxy", "prepare", "main"]
+
+
+def test_the_spec_of_today_beats_the_annotation() -> None:
+    """Which was written when the pod was made; it may have been resized since."""
+    one = with_containers(containers=[container("main", CPU)])
+    one["metadata"]["annotations"] = {EXTENDED_RESOURCES: '{"containers":{"main":{}}}', "a": "1"}
+    annotations = parse_pods(pod_list(one))["u1"].annotations
+    assert extended_resources(annotations)["main"].requests == {"kubernetes.io/batch-cpu": 500}
+    assert annotations["a"] == "1"
+
+
+def test_the_annotation_stays_if_the_spec_has_nothing_to_say() -> None:
+    """A pod whose resources were never extended ones, with words of somebody who knows why."""
+    one = with_containers(containers=[container("main", {"cpu": "1"})])
     one["metadata"]["annotations"] = {EXTENDED_RESOURCES: "{}"}
     assert parse_pods(pod_list(one))["u1"].annotations == {EXTENDED_RESOURCES: "{}"}
 

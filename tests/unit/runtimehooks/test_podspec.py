@@ -81,6 +81,8 @@ def test_extended_resources_by_container() -> None:
         "containers": {
             "Main": {"requests": {"kubernetes.io/batch-cpu": "500"}, "limits": {"kubernetes.io/batch-memory": "1Gi"}},
             "side": {},
+            "prepare": {"init": True},
+            "proxy": {"init": None},
         }
     }
     assert read(podspec.EXTENDED_RESOURCES, document) == {
@@ -88,7 +90,10 @@ def test_extended_resources_by_container() -> None:
             requests={"kubernetes.io/batch-cpu": Fraction(500)}, limits={"kubernetes.io/batch-memory": Fraction(2**30)}
         ),
         "side": Extended(),
+        "prepare": Extended(init=True),
+        "proxy": Extended(init=False),
     }
+    assert list(read(podspec.EXTENDED_RESOURCES, document)) == ["Main", "side", "prepare", "proxy"]
 
 
 def test_devices_by_kind() -> None:
@@ -123,7 +128,7 @@ def test_system_cpuset() -> None:
         (podspec.RESOURCE_STATUS, "{", "line 1 column 2: is not valid JSON"),
         (podspec.RESOURCE_STATUS, "null", ": expected a group of keys, found null"),
         (podspec.RESOURCE_STATUS, '{"a": NaN}', "NaN is not a number"),
-        (podspec.RESOURCE_STATUS, "[" * 100_000, "nested too deeply"),
+        (podspec.RESOURCE_STATUS, "[" * 10_000, "nested too deeply"),
         (podspec.RESOURCE_STATUS, {"cpuset": ",4-7"}, ": cpuset: expected a list of CPUs such as 0-3,8, found ',4-7'"),
         (podspec.RESOURCE_STATUS, {"cpuset": 3}, ": cpuset: expected text, found a whole number ('3')"),
         (podspec.RESOURCE_STATUS, {"numaNodeResources": {}}, ": numaNodeResources: expected a list"),
@@ -136,6 +141,7 @@ def test_system_cpuset() -> None:
             "[0].resources['cpu']: expected a quantity, found true",
         ),
         (podspec.EXTENDED_RESOURCES, {"containers": []}, ": containers: expected a group of keys, found a list"),
+        (podspec.EXTENDED_RESOURCES, {"containers": {"a": {"init": 1}}}, ": containers['a'].init: expected true or"),
         (
             podspec.EXTENDED_RESOURCES,
             {"containers": {"main": {"limits": {"kubernetes.io/batch-cpu": "1x"}}}},
@@ -161,6 +167,41 @@ def test_what_cannot_be_read_is_named(annotation: str, document: object, complai
     assert text.startswith(f"annotation {annotation}")
     assert complaint in text
     assert len(text) < 300
+
+
+def many(text: str, count: int) -> str:
+    """So many entries of a list or an object."""
+    return ",".join([text] * count)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "said"),
+    [
+        (podspec.RESOURCE_STATUS, '{"cpuset": "' + many("0-8191", 35_000) + '"}', "has 245013 characters, more than"),
+        (podspec.RESOURCE_STATUS, '{"cpuset": "' + many("0-8191", 5) + '"}', "expected a list of CPUs"),
+        (podspec.RESOURCE_STATUS, '{"cpuset": "' + many("0", 600) + '"}', "has 599 commas, more than 512"),
+        (podspec.RESOURCE_STATUS, "[" * 100_000, "has 100000 characters, more than 16384"),
+        (podspec.RESOURCE_STATUS, '{"numaNodeResources": [' + many('{"node": 0}', 600) + "]}", "has 599 commas"),
+        (podspec.EXTENDED_RESOURCES, '{"containers": {' + many('"a": {}', 600) + "}}", "has 599 commas"),
+        (podspec.DEVICE_ALLOCATED, '{"gpu": [' + many('{"minor": 0}', 600) + "]}", "has 599 commas"),
+        (podspec.OOM_SCORES, "{" + many('"a": 1', 600) + "}", "has 599 commas"),
+        (podspec.OOM_SCORES, '{"a": "' + "x" * 16_384 + '"}', "has 16393 characters"),
+    ],
+    ids=lambda value: value[:30],
+)
+def test_what_would_take_long_is_refused_at_once(annotation: str, text: str, said: str) -> None:
+    """Whoever may create a pod can write as much as he likes; nobody needs that much."""
+    with pytest.raises(ValueError, match=said) as caught:
+        read(annotation, text)
+    assert str(caught.value).startswith(f"annotation {annotation}")
+    assert len(str(caught.value)) < 300
+
+
+def test_a_large_pod_is_read() -> None:
+    """With fifty containers that ask for everything there is."""
+    tiers = {f"kubernetes.io/batch-{kind}": "1000" for kind in ("cpu", "memory")}
+    document = {"containers": {f"container-{number}": {"requests": tiers, "limits": tiers} for number in range(50)}}
+    assert len(read(podspec.EXTENDED_RESOURCES, document)) == 50
 
 
 @pytest.mark.parametrize("text", ["", "x", "1_0", "1001", "1.0", "9" * 5000])

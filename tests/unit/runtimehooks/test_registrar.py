@@ -18,7 +18,8 @@ ENDPOINT = "/run/interpose/hookserver.sock"
 
 def registrar(directory: Path, **more: Any) -> Registrar:
     """Of a hook server named qos."""
-    return Registrar(directory, "qos", endpoint=more.pop("endpoint", ENDPOINT), hooks=HOOKS, **more)
+    endpoint, hooks = more.pop("endpoint", ENDPOINT), more.pop("hooks", HOOKS)
+    return Registrar(directory, "qos", endpoint=endpoint, hooks=hooks, **more)
 
 
 def test_writes_a_file_that_reads_back(tmp_path: Path) -> None:
@@ -159,6 +160,59 @@ def test_file_of_somebody_else_stays(tmp_path: Path, text: str) -> None:
     one.path.write_text(text)
     assert not one.remove()
     assert one.path.read_text() == text
+
+
+@pytest.mark.parametrize("text", ['{"remote-endpoint": "/run/other.sock", "runtime-hooks": []}', "no JSON", "", None])
+def test_deregister_removes_whatever_it_says(tmp_path: Path, text: str | None) -> None:
+    """Somebody asked for it. That there is none is fine, and a link goes without what it leads to."""
+    one = registrar(tmp_path)
+    if text is not None:
+        (tmp_path / "target").write_text(text)
+        one.path.symlink_to(tmp_path / "target")
+        assert one.deregister()
+        one.path.write_text(text)
+    assert one.deregister()
+    assert [entry.name for entry in tmp_path.iterdir()] == ([] if text is None else ["target"])
+
+
+def test_deregister_of_a_directory_is_told(tmp_path: Path) -> None:
+    """Nobody knows what is in it."""
+    one = registrar(tmp_path)
+    one.path.mkdir()
+    assert not one.deregister()
+    assert one.problem.startswith(f"file {one.path}: ")
+
+
+@pytest.mark.parametrize("policy", list(FailurePolicy))
+def test_who_serves_nothing_is_not_registered(
+    tmp_path: Path, policy: FailurePolicy, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was registered before goes, whatever the policy; it is told once."""
+    registrar(tmp_path, failure_policy=policy).write()
+    one = registrar(tmp_path, hooks=(), failure_policy=policy)
+    assert one.write()
+    assert not one.check()
+    one.close()
+    assert not list(tmp_path.iterdir())
+    assert (one.registered, one.problem) == (False, "")
+    assert caplog.messages == ["No plugin that is on needs a hook point, nothing is registered"]
+
+
+def test_who_serves_nothing_leaves_the_file_of_somebody_else(tmp_path: Path) -> None:
+    """It is not what we wrote."""
+    registrar(tmp_path, endpoint="/run/other.sock").write()
+    assert not registrar(tmp_path, hooks=()).write()
+    assert (tmp_path / "qos.json").exists()
+
+
+def test_where_the_file_leads_to(tmp_path: Path) -> None:
+    """Nowhere, if nobody can tell."""
+    one = registrar(tmp_path)
+    assert one.leads_to == ""
+    registrar(tmp_path, endpoint="/run/other.sock").write()
+    assert one.leads_to == "/run/other.sock"
+    one.path.write_text("{")
+    assert one.leads_to == ""
 
 
 def test_taking_over_a_name_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -94,6 +94,16 @@ def test_the_report() -> None:
     assert render(ITEMS, qos=QOS) == GOLDEN
 
 
+def test_what_was_done_is_told_as_done() -> None:
+    """The same report, but for the words; what was to be done and was not is no success."""
+    lines, before = render(ITEMS, qos=QOS, acted=True).splitlines(), GOLDEN.splitlines()
+    assert lines[:-1] == before[:-1]
+    assert lines[-1] == "1 value as wanted, 5 changed, 1 restored, 1 unsupported, 1 held back, 1 gone"
+    text = render(ITEMS, qos=QOS, acted=True, undone=[ITEMS[7], ITEMS[9], ITEMS[9]], colour=True)
+    assert text.count("\x1b[31mnot done\x1b[0m") == 2
+    assert text.endswith("\n1 value as wanted, 4 changed, 0 restored, 1 unsupported, 1 held back, 1 gone, 2 not done\n")
+
+
 def test_order_of_items_does_not_matter() -> None:
     """The same every time."""
     assert render(reversed(ITEMS), qos=QOS) == GOLDEN

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from interpose.runtimehooks.nodeslo import NodeSLO
-from interpose.runtimehooks.plugin import NodeInputs, Plugin
+from interpose.runtimehooks.plugin import NodeInputs, Partly, Plugin
 from interpose.runtimehooks.rules import Rules, changed, make_rules
 
 
@@ -51,6 +51,19 @@ class Policy(Plugin[bool]):
         return node.slo is not None
 
 
+class Careful(Plugin[tuple[str, int]]):
+    """Its rule is an annotation of the node and a count of labels, each good for itself."""
+
+    name: ClassVar[str] = "careful"
+
+    def rule(self, node: NodeInputs, previous: tuple[str, int] | None) -> tuple[str, int]:
+        """A bad annotation leaves the text before."""
+        text = node.annotations.get("ratio", "1")
+        if text.isdigit():
+            return text, len(node.labels)
+        raise Partly((previous[0] if previous is not None else "", len(node.labels)), f"annotation ratio: {text!r}")
+
+
 def of(ratio: str) -> NodeInputs:
     """Inputs with this annotation."""
     return NodeInputs(annotations={"ratio": ratio})
@@ -75,6 +88,24 @@ def test_a_plugin_without_a_good_rule_has_none() -> None:
     rules = make_rules([Reading(), Policy()], of("x"), Rules())
     assert rules.by_plugin == {"policy": False}
     assert list(rules.problems) == ["reading"]
+
+
+def test_a_rule_that_can_be_made_in_part_is_in_force() -> None:
+    """With what was left out as a problem; the rest of the inputs is followed."""
+    before = make_rules([Careful(), Policy()], of("7"), Rules())
+    after = make_rules([Careful(), Policy()], NodeInputs(annotations={"ratio": "x"}, labels={"a": ""}), before)
+    assert after.by_plugin == {"careful": ("7", 1), "policy": False}
+    assert after.problems == {"careful": "annotation ratio: 'x'"}
+    assert make_rules([Careful()], of("x"), Rules()).by_plugin["careful"] == ("", 0)
+
+
+def test_a_partial_rule_that_is_the_same_stays_the_same_object() -> None:
+    """Nothing is done again because of a problem."""
+    before = make_rules([Careful()], of("7"), Rules())
+    after = make_rules([Careful()], of("x"), before)
+    assert after.by_plugin["careful"] is before.by_plugin["careful"]
+    assert changed(before, after) == frozenset()
+    assert make_rules([Careful()], of("7"), after).problems == {}
 
 
 def test_a_mistake_of_a_plugin_is_its_own() -> None:

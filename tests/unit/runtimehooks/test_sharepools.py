@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -97,16 +98,9 @@ def test_a_pool_of_which_nothing_is_left_stays() -> None:
     ],
 )
 def test_reserved_and_exclusive_cpus_are_for_nobody(name: str, text: str, expected: str) -> None:
-    """Said by the node, or by the copy in its topology."""
-    for annotations, topology in (({name: text}, {}), ({}, {name: text})):
-        found = lists(compute_pools(CPUS, [], annotations, topology))
-        assert found == ([expected, "8-15"], [expected, "8-15"])
-
-
-def test_the_node_itself_beats_the_copy_in_its_topology() -> None:
-    """The copy may be old."""
-    found = compute_pools(CPUS, [], {RESERVATION: '{"reservedCPUs":"0"}'}, {RESERVATION: '{"reservedCPUs":"1"}'})
-    assert lists(found)[0] == ["1-7", "8-15"]
+    """Of either kind."""
+    found = lists(compute_pools(CPUS, [], {name: text}))
+    assert found == ([expected, "8-15"], [expected, "8-15"])
 
 
 # -- the kubelet
@@ -146,9 +140,9 @@ def test_assignments_of_old_kubelets_belong_to_nobody_we_know() -> None:
 def test_only_the_static_policy_gives_cpus_away() -> None:
     """What another policy left in the file is old. The topology knows the policy better than the file."""
     given = static(a={"main": "0-1"})
-    assert lists(compute_pools(CPUS, [], {}, {CPU_MANAGER: '{"policy":"none"}'}, given))[0] == ["0-7", "8-15"]
+    assert lists(compute_pools(CPUS, [], {CPU_MANAGER: '{"policy":"none"}'}, given))[0] == ["0-7", "8-15"]
     unknown = KubeletCpus(assigned=given.assigned)
-    found = compute_pools(CPUS, [], {}, {CPU_MANAGER: '{"policy":"static","reservedCPUs":"4"}'}, unknown)
+    found = compute_pools(CPUS, [], {CPU_MANAGER: '{"policy":"static","reservedCPUs":"4"}'}, unknown)
     assert lists(found)[0] == ["2-7", "8-15"]
     assert found.pools.cpu_manager_policy == "static"
 
@@ -159,11 +153,38 @@ def test_only_the_static_policy_gives_cpus_away() -> None:
 def test_pools_in_the_topology_beat_ours() -> None:
     """Each kind for itself; normalised and sorted."""
     written = '[{"socket":1,"node":1,"cpuset":"9,8"},{"socket":0,"node":0,"cpuset":""}]'
-    found = compute_pools(CPUS, [pod("2-3", "LSE")], {}, {LS_POOLS: written})
+    found = compute_pools(CPUS, [pod("2-3", "LSE")], {LS_POOLS: written})
     assert found.pools.ls == (CpuPool(socket=0, node=0, cpus=""), CpuPool(socket=1, node=1, cpus="8-9"))
     assert lists(found)[1] == ["0-1,4-7", "8-15"]
-    found = compute_pools(CPUS, [], {}, {BE_POOLS: written})
+    found = compute_pools(CPUS, [], {BE_POOLS: written})
     assert lists(found) == (["0-7", "8-15"], ["", "8-9"])
+
+
+EVERYTHING = '[{"socket":0,"node":0,"cpuset":"0-15"}]'
+
+
+@pytest.mark.parametrize(
+    ("pods", "annotations", "kubelet", "ls", "be"),
+    [
+        ([pod("0-1", "LSR"), pod("2-3", "LSE", uid="e")], {}, KubeletCpus(), "4-15", "0-1,4-15"),
+        ([], {RESERVATION: '{"reservedCPUs":"0-1"}'}, KubeletCpus(), "2-15", "2-15"),
+        ([], {SYSTEM_QOS: '{"cpuset":"0-1"}'}, KubeletCpus(), "2-15", "2-15"),
+        ([], {}, static(a={"main": "0-1"}), "2-15", "2-15"),
+    ],
+)
+def test_nobodys_cpus_are_given_away_by_pools_in_the_topology(
+    pods: Sequence[Pod], annotations: Mapping[str, str], kubelet: KubeletCpus, ls: str, be: str
+) -> None:
+    """Whoever wrote them may not have known yet."""
+    written = {LS_POOLS: EVERYTHING, BE_POOLS: EVERYTHING}
+    assert lists(compute_pools(CPUS, pods, {**annotations, **written}, kubelet)) == ([ls], [be])
+
+
+def test_no_pools_in_the_topology_are_pools_without_cpus() -> None:
+    """Somebody said that there is nothing to share; that is not the same as to say nothing."""
+    found = compute_pools(CPUS, [], {LS_POOLS: "[]", BE_POOLS: " [ ] "})
+    empty = (CpuPool(socket=0, node=0, cpus=""),)
+    assert found == Pooled(CpuPools(ls=empty, be=empty), ())
 
 
 # -- mistakes
@@ -191,19 +212,27 @@ def test_pools_in_the_topology_beat_ours() -> None:
     ],
 )
 def test_a_bad_annotation_is_named_and_left_out(name: str, text: str, said: str) -> None:
-    """The pools are those without it."""
-    found = compute_pools(CPUS, [], {}, {name: text})
+    """The pools are those without it, and say so: they may have CPUs that it would have taken away."""
+    found = compute_pools(CPUS, [], {name: text})
     (problem,) = found.problems
     assert problem.startswith(f"annotation {name}{said}")
     assert len(problem) < 400
-    assert found.pools == compute_pools(CPUS, [], {}).pools
+    assert found.pools == replace(compute_pools(CPUS, [], {}).pools, problem=problem)
+
+
+def test_what_could_not_be_found_out_is_a_problem_of_the_pools() -> None:
+    """All problems of the node are in one text."""
+    found = compute_pools(CPUS, [], {RESERVATION: "{"}, unread=["file cpu_manager_state: no JSON"])
+    assert found.problems == ("file cpu_manager_state: no JSON", f"annotation {RESERVATION}: is not valid JSON: '{{'")
+    assert found.pools.problem == "; ".join(found.problems)
 
 
 def test_a_bad_annotation_of_a_pod_is_named_with_the_pod() -> None:
-    """The other pods count."""
+    """The other pods count, and the pools are good: no pod can stop those of the node."""
     bad = Pod(id="b", name="db", namespace="shop", annotations={RESOURCE_STATUS: '{"cpuset":"x"}'})
     found = compute_pools(CPUS, [bad, pod("0-1", "LSR")], {})
     assert [pool.cpus for pool in found.pools.ls] == ["2-7", "8-15"]
     (problem,) = found.problems
     assert problem.startswith("pod shop/db: ")
+    assert found.pools.problem == ""
     assert RESOURCE_STATUS in problem

@@ -13,6 +13,7 @@ from interpose.runtimehooks.nodedocument import NodeDocument
 from interpose.runtimehooks.nodeslo import NodeSLO
 from interpose.runtimehooks.plugin import Kernel
 from interpose.runtimehooks.podspec import RESOURCE_STATUS
+from interpose.runtimehooks.sharepools import RESERVATION, SYSTEM_QOS
 from interpose.runtimehooks.surroundings import Gatherer
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
@@ -119,16 +120,52 @@ def test_a_layout_that_was_chosen_is_not_looked_for() -> None:
     assert Sources().gatherer(chosen).gather(()).layout is chosen
 
 
-@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), ValueError("cpu_manager_state: no JSON")])
-def test_a_kubelet_whose_state_cannot_be_read_is_as_if_it_had_none(error: Exception) -> None:
-    """The rest is there, and the problem is told."""
+UNREADABLE = [PermissionError(13, "Permission denied"), ValueError("cpu_manager_state: no JSON")]
+STATIC = KubeletCpus(policy="static", assigned={"u": {"main": CpuSet.parse("2-3")}})
+
+
+@pytest.mark.parametrize("error", UNREADABLE)
+def test_pools_are_doubtful_if_the_kubelets_state_could_never_be_read(error: Exception) -> None:
+    """Nobody knows what it gave away. The rest is there, and the problem is told."""
     sources = Sources()
     sources.kubelet = error
     gatherer = sources.gatherer()
     found = gatherer.gather(())
     assert found.inputs.pools.cpu_manager_policy == ""
-    assert pools(found.inputs.pools.ls) == ["0-3", "4-7"]
+    assert found.inputs.pools.problem == str(error)
+    assert found.inputs.slo is not None
     assert gatherer.problems == (str(error),)
+
+
+@pytest.mark.parametrize("error", UNREADABLE)
+def test_of_a_damaged_state_of_the_kubelet_the_last_good_one_is_used(error: Exception) -> None:
+    """So that the CPUs it gave away stay theirs while pods come and go; the problem is told."""
+    sources = Sources()
+    gatherer = sources.gatherer()
+    sources.kubelet = STATIC
+    good = gatherer.gather(()).inputs.pools
+    assert pools(good.ls) == ["0-1", "4-7"]
+    sources.kubelet = error
+    assert gatherer.gather(()).inputs.pools == good
+    assert gatherer.problems == (str(error),)
+    bound = Pod(id="s", uid="b", annotations={RESOURCE_STATUS: '{"cpuset":"4-5"}'})
+    assert pools(gatherer.gather((bound,)).inputs.pools.ls) == ["0-1", "6-7"]
+    sources.kubelet = KubeletCpus(policy="none")
+    assert pools(gatherer.gather(()).inputs.pools.ls) == ["0-3", "4-7"]
+    assert list(gatherer.problems) == []
+
+
+def test_annotations_of_the_topology_are_seen_by_everybody() -> None:
+    """By plugins and by whoever computes the pools, as one; the node's own beat the copies, which may be old."""
+    sources = Sources()
+    sources.document = NodeDocument(
+        annotations={RESERVATION: '{"reservedCPUs":"0"}', "a": "node"},
+        topology_annotations={RESERVATION: '{"reservedCPUs":"1"}', SYSTEM_QOS: '{"cpuset":"4"}', "a": "topology"},
+    )
+    found = sources.gatherer().gather(()).inputs
+    assert pools(found.pools.ls) == ["1-3", "5-7"]
+    assert found.annotations["a"] == "node"
+    assert found.annotations[SYSTEM_QOS] == '{"cpuset":"4"}'
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError(2, "No such file"), ValueError("cpulist: 'x'")])
@@ -139,6 +176,7 @@ def test_a_node_whose_cpus_cannot_be_read_has_no_pools(error: Exception) -> None
     gatherer = sources.gatherer()
     found = gatherer.gather(())
     assert found.inputs.pools.ls == ()
+    assert found.inputs.pools.problem == str(error)
     assert found.inputs.pools.cpu_manager_policy == "none"
     assert str(error) in gatherer.problems
 
@@ -150,6 +188,7 @@ def test_a_pod_whose_words_cannot_be_used_is_a_problem_of_the_node() -> None:
     assert pools(gatherer.gather((bad,)).inputs.pools.ls) == ["0-3", "4-7"]
     (problem,) = gatherer.problems
     assert "shop/web" in problem
+    assert gatherer.gather((bad,)).inputs.pools.problem == ""
 
 
 def test_a_problem_is_logged_once_and_over_when_it_is(caplog: pytest.LogCaptureFixture) -> None:

@@ -260,6 +260,7 @@ def test_what_cannot_be_undone_is_an_item(table: Table, journal: Journal, applie
 def test_entries_of_targets_that_are_gone_are_ended(table: Table, journal: Journal, applier: Applier) -> None:
     """Unless only a part was looked at."""
     table.values["p", SHARES] = FileNotFoundError(errno.ENOENT, "No such file")
+    table.values["c", SHARES] = FileNotFoundError(errno.ENOENT, "No such file")
     journal.note(POD, SHARES, found=2, written=5, plugin="y")
     journal.note(CONTAINER, SHARES, found=2, written=5, plugin="y")
     assert applier.survey([], [], whole=False) == []

@@ -1,16 +1,15 @@
 """Updates of running containers: straight to a runtime, and through a relay that asks us."""
 
 import asyncio
+import errno
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 
 import pytest
 
 from interpose.api import cri_pb2 as cri
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
-from interpose.model.resources import LinuxResources
+from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value, cri_value
 from interpose.rpc.status import Code
 from interpose.runtimehooks.updates import Refused, Update, Updates
 from interpose.testing.fakecgroup import FakeKernel
@@ -37,7 +36,13 @@ def of(parts: HookParts, values: Mapping[Parameter, Value | None], number: int =
     """An update of one of the containers, as a round makes it."""
     members = [member for one in parts.inventory.subjects(parts.records()) for member in one.members]
     member = members[number]
-    return Update(member.target, member.container, values, dict.fromkeys(values, "toy"))
+    wanted = {parameter: value for parameter, value in values.items() if value is not None}
+    restored = {
+        parameter: cri_value(member.container.requested, parameter)
+        for parameter, value in values.items()
+        if value is None
+    }
+    return Update(member.target, member.container, wanted, restored, dict.fromkeys(values, "toy"))
 
 
 def journal(parts: HookParts, key: str) -> dict[Parameter, tuple[Value | None, Value, Value | None]]:
@@ -171,7 +176,7 @@ async def test_restoring_what_nobody_asked_for_sends_neutral_values() -> None:
 async def test_shares_that_nobody_asked_for_become_the_kernels_own(parts: HookParts) -> None:
     """1024 is what a cgroup begins with."""
     update = of(parts, {SHARES: None})
-    await parts.updates.send([update._replace(member=replace(update.member, requested=LinuxResources()))])
+    await parts.updates.send([update._replace(restored={SHARES: None})])
     assert parts.sent() == [cri.LinuxContainerResources(cpu_shares=1024)]
 
 
@@ -297,13 +302,13 @@ async def test_nothing_to_do_is_nothing_done(parts: HookParts) -> None:
 # -- through a relay
 
 
-async def test_through_a_relay_the_original_values_are_sent(parts: HookParts) -> None:
-    """The relay asks, and the wanted ones come out of that."""
+async def test_through_a_relay_no_values_are_sent(parts: HookParts) -> None:
+    """The relay knows what was asked for, asks us, and the wanted ones come out of that."""
     relay = Relay(parts)
     relay.wanted = {"cpu_shares": 7}
     update = of(parts, {SHARES: 7})
     assert await relay.updates().send([update]) == {}
-    assert relay.seen == [cri.LinuxContainerResources(cpu_shares=512)]
+    assert relay.seen == [cri.LinuxContainerResources()]
     assert parts.value(update.target.key, SHARES) == 7
 
 
@@ -312,7 +317,10 @@ async def test_the_record_is_looked_at_again_after_an_update_through_a_relay(par
     relay = Relay(parts)
     relay.wanted = {"cpu_shares": 9}
     update = of(parts, {SHARES: 7})
-    await relay.updates().send([update])
+    refused = await relay.updates().send([update])
+    assert list(refused) == [update.target.key]
+    assert "cpu.shares is 9 after an update to 7" in refused[update.target.key].text
+    assert refused[update.target.key].later is False  # to be held: whoever is asked after us wants that again
     assert relay.refreshed == [update.target.key]
     assert parts.store.containers[update.target.key].resources.cpu_shares == 9
 
@@ -320,6 +328,7 @@ async def test_the_record_is_looked_at_again_after_an_update_through_a_relay(par
 async def test_a_value_that_was_restored_through_a_relay_is_forgotten(parts: HookParts) -> None:
     """And only those."""
     relay = Relay(parts)
+    relay.wanted = {"cpu_quota": -1}
     update = of(parts, {SHARES: None, QUOTA: UNLIMITED})
     for parameter in (SHARES, QUOTA):
         parts.journal.note(update.target, parameter, found=1, written=2, plugin="toy")
@@ -333,7 +342,7 @@ async def test_a_relay_that_did_not_ask_gets_the_wanted_values(parts: HookParts)
     relay.knows_us = False
     update = of(parts, {SHARES: 7})
     assert await relay.updates().send([update]) == {}
-    assert [one.cpu_shares for one in relay.seen] == [512, 7]
+    assert [one.cpu_shares for one in relay.seen] == [0, 7]
     assert parts.value(update.target.key, SHARES) == 7
     assert journal(parts, update.target.key) == {SHARES: (512, 7, None)}
 
@@ -371,3 +380,17 @@ async def test_a_plugin_that_is_not_named_is_noted_as_nobody(parts: HookParts) -
     entry = parts.journal.get(Level.CONTAINER, update.target.key, SHARES)
     assert entry is not None
     assert entry.plugin == ""
+
+
+async def test_a_value_that_cannot_be_noted_is_not_changed(parts: HookParts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk: nobody would know later what it was."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(parts.journal, "supersede", full)
+    refused = await parts.updates.send([of(parts, {SHARES: 7})])
+    assert [(one.text, one.later) for one in refused.values()] == [
+        ("journal: [Errno 28] No space left on device", True)
+    ]
+    assert parts.sent() == []

@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from interpose.rpc.client import Client
+from interpose.rpc.client import Client, Metadata
 from interpose.rpc.status import Code, RpcError
 from interpose.store.calls import EitherVersion, RuntimeCalls
 
@@ -18,10 +18,14 @@ class FakeClient:
         self.known = known
         self.paths: list[bytes] = []
         self.timeouts: list[float | None] = []
+        self.metadata: Metadata = ()
 
-    async def unary(self, path: bytes, message: bytes, *, timeout: float | None = None) -> bytes:
+    async def unary(
+        self, path: bytes, message: bytes, *, metadata: Metadata = (), timeout: float | None = None
+    ) -> bytes:
         """As a client does."""
         self.paths.append(path)
+        self.metadata = metadata
         self.timeouts.append(timeout)
         if path not in self.known:
             raise RpcError(Code.UNIMPLEMENTED, "unknown service")
@@ -81,3 +85,11 @@ async def test_other_errors_are_not_tried_again() -> None:
     with pytest.raises(RpcError, match="lost"):
         await EitherVersion(send).call(("a", "b"), b"", 1.0)
     assert paths == ["a"]
+
+
+async def test_every_call_carries_the_metadata() -> None:
+    """A mark for relays."""
+    client = FakeClient(V1)
+    mark = ((b"a", b"b"),)
+    await RuntimeCalls(cast(Client, client), metadata=mark)("Version", b"")
+    assert client.metadata == mark

@@ -11,7 +11,7 @@ from interpose.model.qos import QOS_LABEL
 from interpose.model.resources import LinuxResources
 from interpose.runtimehooks.context import ContainerContext, PodContext, Response
 from interpose.runtimehooks.nodeslo import NodeSLO, SuppressPolicy
-from interpose.runtimehooks.plugin import NodeInputs
+from interpose.runtimehooks.plugin import NodeInputs, Partly
 from interpose.runtimehooks.plugins.batch_resource import BatchResource, BatchRule
 from interpose.runtimehooks.podspec import EXTENDED_RESOURCES, NORMALIZATION_RATIO
 
@@ -102,28 +102,92 @@ def test_cpu_of_a_container(milli: int, shares: int, quota: Value, on_fast_cpus:
     assert of_pod(pod, FAST) == three(shares, on_fast_cpus, 4096)
 
 
-def test_a_pod_is_the_sum_of_its_containers() -> None:
-    """Requests and limits."""
-    pod = pod_of(a=A, b=B)
-    assert of_pod(pod) == three(768, 150_000, 1_610_612_736)
-    assert of_container(pod, "a") == three(512, 100_000, GI)
-    assert of_container(pod, "b") == three(256, 50_000, GI // 2)
+@pytest.mark.parametrize(
+    ("b", "node", "of_the_pod", "of_a", "of_b"),
+    [
+        # The sum of its containers, requests and limits.
+        (
+            B,
+            NodeInputs(),
+            three(768, 150_000, 1_610_612_736),
+            three(512, 100_000, GI),
+            three(256, 50_000, GI // 2),
+        ),
+        # One without limits leaves the pod without: else the pod's limit would be its limit.
+        (
+            B_UNLIMITED,
+            NodeInputs(),
+            three(768, UNLIMITED, UNLIMITED),
+            three(512, 100_000, GI),
+            three(256, UNLIMITED, UNLIMITED),
+        ),
+        # Each limit for itself.
+        (
+            resources(limit=500),
+            NodeInputs(),
+            three(512, 150_000, UNLIMITED),
+            three(512, 100_000, GI),
+            three(2, 50_000, UNLIMITED),
+        ),
+        # No quotas while best-effort pods are limited together; shares and memory stay.
+        (
+            B,
+            NodeInputs(slo=TOGETHER, annotations={NORMALIZATION_RATIO: "1.2"}),
+            three(768, UNLIMITED, 1_610_612_736),
+            three(512, UNLIMITED, GI),
+            three(256, UNLIMITED, GI // 2),
+        ),
+    ],
+)
+def test_a_pod_and_its_containers(
+    b: object,
+    node: NodeInputs,
+    of_the_pod: dict[Parameter, Value],
+    of_a: dict[Parameter, Value],
+    of_b: dict[Parameter, Value],
+) -> None:
+    """Container `a` is always the same one."""
+    rule, pod = PLUGIN.rule(node, None), pod_of(a=A, b=b)
+    assert of_pod(pod, rule) == of_the_pod
+    assert of_container(pod, "a", rule) == of_a
+    assert of_container(pod, "b", rule) == of_b
 
 
-def test_one_container_without_limits_leaves_the_pod_without() -> None:
-    """Otherwise the pod's limit would be its limit."""
-    pod = pod_of(a=A, b=B_UNLIMITED)
-    assert of_pod(pod) == three(768, UNLIMITED, UNLIMITED)
-    assert of_container(pod, "b") == three(256, UNLIMITED, UNLIMITED)
-    assert of_pod(pod_of(a=A, b=resources(limit=500))) == three(512, 150_000, UNLIMITED)
+def init(request: int, limit: int, memory: int) -> dict[str, Any]:
+    """An init container."""
+    return {**resources(request=request, limit=limit, memory=memory), "init": True}
 
 
-def test_no_quotas_while_best_effort_pods_are_limited_together() -> None:
-    """Shares and memory stay."""
-    rule = PLUGIN.rule(NodeInputs(slo=TOGETHER, annotations={NORMALIZATION_RATIO: "1.2"}), None)
-    pod = pod_of(a=A, b=B)
-    assert of_pod(pod, rule) == three(768, UNLIMITED, 1_610_612_736)
-    assert of_container(pod, "a", rule) == three(512, UNLIMITED, GI)
+def stays(request: int, limit: int, memory: int) -> dict[str, Any]:
+    """A container that stays: an ordinary one, or a sidecar."""
+    return resources(request=request, limit=limit, memory=memory)
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        # One after the other, and then the others together.
+        ([init(1000, 1000, 4 * GI), init(1000, 1000, 4 * GI), stays(1000, 1000, GI)], three(1024, 100_000, 4 * GI)),
+        # The largest counts for each resource by itself.
+        ([init(2000, 4000, GI), stays(500, 1000, GI), stays(500, 500, 2 * GI)], three(2048, 400_000, 3 * GI)),
+        # A sidecar runs beside those that start after it, also beside init containers.
+        ([stays(500, 500, GI), init(1000, 1000, 4 * GI), stays(250, 250, GI)], three(1536, 150_000, 5 * GI)),
+        ([init(1000, 1000, 4 * GI), stays(500, 500, GI), stays(250, 250, GI)], three(1024, 100_000, 4 * GI)),
+        # Nobody's limit is the limit of somebody without.
+        ([init(100, 0, 0), stays(250, 250, GI)], three(256, UNLIMITED, UNLIMITED)),
+        ([init(1000, 1000, 4 * GI), stays(250, 0, 0)], three(1024, UNLIMITED, UNLIMITED)),
+    ],
+)
+def test_init_containers_are_gone_when_the_others_run(
+    containers: list[dict[str, Any]], expected: dict[Parameter, Value]
+) -> None:
+    """A pod has what its containers need at the same time, as Kubernetes counts; they are listed as they start."""
+    assert of_pod(pod_of("BE", **{f"c{number}": one for number, one in enumerate(containers)})) == expected
+
+
+def test_an_init_container_has_its_own_values() -> None:
+    """Like any other."""
+    assert of_container(pod_of(prepare=init(500, 1000, GI), main=A), "prepare") == three(512, 100_000, GI)
 
 
 @pytest.mark.parametrize("document", [{}, {"containers": {}}, {"containers": None}, {"containers": {"main": {}}}])
@@ -159,7 +223,15 @@ def test_batch_is_for_best_effort_pods(qos: str, served: bool) -> None:
 def test_mid_is_for_those_below_lsr(qos: str, served: bool) -> None:
     """Units and formulas are those of batch; koordlet leaves such pods without values."""
     pod = pod_of(qos, a=resources("kubernetes.io/mid", request=500, limit=1000, memory=GI))
-    assert of_pod(pod) == of_container(pod, "a") == (three(512, 100_000, GI) if served else {})
+    assert of_container(pod, "a") == (three(512, 100_000, GI) if served else {})
+
+
+@pytest.mark.parametrize("qos", ["LS", "", "LSR", "SYSTEM"])
+def test_only_best_effort_pods_get_values_themselves(qos: str) -> None:
+    """Others may have ordinary containers too, which the sum of those in the annotation would throttle or kill."""
+    mid = resources("kubernetes.io/mid", request=500, limit=1000, memory=GI)
+    assert of_pod(pod_of(qos, side=mid)) == {}
+    assert of_pod(pod_of("BE", side=mid)) == three(512, 100_000, GI)
 
 
 def test_old_names_count() -> None:
@@ -224,6 +296,15 @@ def test_the_ratio_in_force_stays_while_the_change_is_small() -> None:
     assert PLUGIN.rule(NodeInputs(annotations={NORMALIZATION_RATIO: "1.205"}), first) == FAST
     assert PLUGIN.rule(NodeInputs(annotations={NORMALIZATION_RATIO: "1.3"}), first) == BatchRule(ratio=1.3)
     assert PLUGIN.rule(NodeInputs(), first) == BatchRule()
+
+
+def test_a_bad_ratio_does_not_keep_the_rest_from_being_followed() -> None:
+    """The ratio before stays, or none; and the problem is known."""
+    bad = NodeInputs(slo=TOGETHER, annotations={NORMALIZATION_RATIO: "fast"})
+    for previous, ratio in ((FAST, 1.2), (PLAIN, None), (None, None)):
+        with pytest.raises(Partly, match=f"annotation {NORMALIZATION_RATIO}: .*found 'fast'") as caught:
+            PLUGIN.rule(bad, previous)
+        assert caught.value.rule == BatchRule(quota=False, ratio=ratio)
 
 
 def test_sums_fit_into_the_number_of_cri() -> None:

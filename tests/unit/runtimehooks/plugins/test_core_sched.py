@@ -65,35 +65,58 @@ def idle_of(rule: CoreSchedRule, pod: Pod) -> Wish | None:
 
 
 @pytest.mark.parametrize(
-    ("pod", "group"),
+    ("pod", "koordlet", "ours"),
     [
-        (pod_of("LS"), "-expeller"),
-        (pod_of("BE"), ""),
-        (pod_of("BE", group="a"), "a"),
-        (pod_of("LS", group="a"), "a-expeller"),
-        (pod_of("LSR", policy="exclusive"), "uid-1-expeller"),
-        (pod_of("BE", policy="exclusive", group="a"), "uid-1"),
-        (pod_of("LS", policy="", group="a"), "a-expeller"),
-        (pod_of("LS", policy="none"), None),
-        (pod_of("BE", policy="none", group="a"), None),
+        (pod_of("LS"), "-expeller", "expeller group:"),
+        (pod_of("BE"), "", "group:"),
+        (pod_of("BE", group="a"), "a", "group:a"),
+        (pod_of("LS", group="a"), "a-expeller", "expeller group:a"),
+        (pod_of("LSR", policy="exclusive"), "uid-1-expeller", "expeller pod:uid-1"),
+        (pod_of("BE", policy="exclusive", group="a"), "uid-1", "pod:uid-1"),
+        (pod_of("LS", policy="", group="a"), "a-expeller", "expeller group:a"),
+        (pod_of("LS", policy="none"), None, None),
+        (pod_of("BE", policy="none", group="a"), None, None),
     ],
 )
-def test_labels_and_class_name_the_group(pod: Pod, group: str | None) -> None:
-    """The empty text is a group as well, none is none."""
-    assert group_of(rule_of(), pod) == group
+def test_labels_and_class_name_the_group(pod: Pod, koordlet: str | None, ours: str | None) -> None:
+    """The empty label is a group as well, none is none. Without our marks the names are those of koordlet."""
+    found = group_of(rule_of(), pod)
+    assert found == ours
+    if found is not None:
+        suffix = "-expeller" if str(found).startswith("expeller ") else ""
+        found = str(found).removeprefix("expeller ").partition(":")[2] + suffix
+    assert found == koordlet
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # koordlet has one name for both of each line, so that they share cores.
+        (pod_of("LS", policy="exclusive"), pod_of("LS", group="uid-1", uid="uid-2")),
+        (pod_of("LS", policy="exclusive"), pod_of("BE", group="uid-1-expeller", uid="uid-2")),
+        (pod_of("LS", group="shop"), pod_of("BE", group="shop-expeller")),
+        (pod_of("LS"), pod_of("BE", group="-expeller")),
+        # No label can be like this in Kubernetes, and not every runtime is used by Kubernetes.
+        (pod_of("LS", group="shop"), pod_of("BE", group="expeller group:shop")),
+        (pod_of("BE", policy="exclusive"), pod_of("BE", group="pod:uid-1", uid="uid-2")),
+    ],
+)
+def test_no_label_leads_into_a_group_of_another_kind(one: Pod, other: Pod) -> None:
+    """Neither into the one that a pod has alone, nor into that of another class."""
+    assert group_of(rule_of(), one) != group_of(rule_of(), other)
 
 
 @pytest.mark.parametrize(
     ("qos", "kube", "everything", "without_lsr", "only_be"),
     [
-        ("LSE", KubeQos.GUARANTEED, "-expeller", None, None),
-        ("LSR", KubeQos.GUARANTEED, "-expeller", None, None),
-        ("LS", KubeQos.BEST_EFFORT, "-expeller", "-expeller", None),
-        ("BE", KubeQos.BURSTABLE, "", None, ""),
+        ("LSE", KubeQos.GUARANTEED, "expeller group:", None, None),
+        ("LSR", KubeQos.GUARANTEED, "expeller group:", None, None),
+        ("LS", KubeQos.BEST_EFFORT, "expeller group:", "expeller group:", None),
+        ("BE", KubeQos.BURSTABLE, "group:", None, "group:"),
         ("SYSTEM", KubeQos.BURSTABLE, None, None, None),
-        ("", KubeQos.GUARANTEED, "-expeller", "-expeller", None),
-        ("", KubeQos.BURSTABLE, "-expeller", "-expeller", None),
-        ("", KubeQos.BEST_EFFORT, "", None, ""),
+        ("", KubeQos.GUARANTEED, "expeller group:", "expeller group:", None),
+        ("", KubeQos.BURSTABLE, "expeller group:", "expeller group:", None),
+        ("", KubeQos.BEST_EFFORT, "group:", None, "group:"),
     ],
 )
 def test_only_pods_of_enabled_classes_have_a_group(

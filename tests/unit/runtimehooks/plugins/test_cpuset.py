@@ -11,7 +11,7 @@ from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
 from interpose.model.pod import Container, Pod
 from interpose.model.qos import QOS_LABEL, QosClass
 from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Response
-from interpose.runtimehooks.plugin import CpuPool, CpuPools, NodeInputs
+from interpose.runtimehooks.plugin import CpuPool, CpuPools, NodeInputs, Partly
 from interpose.runtimehooks.plugins.cpuset import CpusetPlugin, CpusetRule
 from interpose.runtimehooks.podspec import RESOURCE_STATUS, SYSTEM_QOS
 
@@ -215,11 +215,81 @@ def test_what_cannot_be_read_is_an_error_of_that_pod() -> None:
 
 
 def test_inputs_that_cannot_be_used_are_named() -> None:
-    """A pool that is no list, CPUs of SYSTEM pods that are none."""
-    with pytest.raises(ValueError, match="share pool of NUMA node 3: ',4-7'"):
+    """A pool that is no list."""
+    with pytest.raises(ValueError, match="share pool of NUMA node 3: ',4-7'") as caught:
         CpusetPlugin().rule(inputs(CpuPools(ls=(CpuPool(socket=0, node=3, cpus=",4-7"),))), None)
-    with pytest.raises(ValueError, match=SYSTEM_QOS):
-        CpusetPlugin().rule(inputs(system="x"), None)
+    assert not isinstance(caught.value, Partly)
+
+
+def partial(node: NodeInputs, previous: CpusetRule | None, said: str) -> CpusetRule:
+    """The rule that is made although part of the inputs cannot be used."""
+    with pytest.raises(Partly, match=said) as caught:
+        CpusetPlugin().rule(node, previous)
+    rule = caught.value.rule
+    assert isinstance(rule, CpusetRule)
+    return rule
+
+
+def test_bad_cpus_of_system_pods_leave_those_before() -> None:
+    """The pools are followed all the same."""
+    before = CpusetPlugin().rule(inputs(CpuPools(), system="0-1"), None)
+    assert partial(inputs(system="x"), before, SYSTEM_QOS) == CpusetPlugin().rule(inputs(system="0-1"), None)
+    assert partial(inputs(system="x"), None, SYSTEM_QOS) == CpusetPlugin().rule(inputs(), None)
+
+
+# What cannot be read might be a reservation: these pools have all CPUs.
+DOUBTFUL = CpuPools(
+    ls=(CpuPool(socket=0, node=0, cpus="0-15"),),
+    be=(CpuPool(socket=0, node=0, cpus="0-15"),),
+    problem="annotation reservation: 'x'",
+)
+
+
+def test_pools_that_cannot_be_trusted_leave_those_before() -> None:
+    """And the kubelet's policy. CPUs of SYSTEM pods are followed."""
+    before = CpusetPlugin().rule(inputs(STATIC), None)
+    frozen = partial(inputs(DOUBTFUL, system="0-1"), before, "annotation reservation: 'x'")
+    assert frozen == replace(before, system="0-1")
+    # However often.
+    assert partial(inputs(DOUBTFUL, system="0-1"), frozen, "reservation") == frozen
+    assert CpusetPlugin().rule(inputs(), frozen) == CpusetPlugin().rule(inputs(), None)
+
+
+def test_every_problem_is_named() -> None:
+    """When there are two."""
+    partial(inputs(DOUBTFUL, system="x"), None, f"{SYSTEM_QOS}.*; annotation reservation")
+
+
+@pytest.mark.parametrize(
+    ("qos", "parent"), [("LS", BURSTABLE), ("", BURSTABLE), ("", BEST_EFFORT), ("BE", BEST_EFFORT), ("LSR", BURSTABLE)]
+)
+@pytest.mark.parametrize("level", [Level.CONTAINER, Level.SANDBOX])
+def test_without_pools_that_can_be_trusted_pods_stay_as_they_are(qos: str, parent: str, level: Level) -> None:
+    """An error, so that nobody takes away what they have; a wish for nothing would."""
+    rule = partial(inputs(DOUBTFUL), None, "reservation")
+    assert rule == partial(inputs(DOUBTFUL), rule, "reservation")
+    context = ContainerContext(pod=pod_of(qos, None, parent), request=Container(id="c"), level=level)
+    with pytest.raises(ValueError, match="the share pools are not known: annotation reservation: 'x'"):
+        CpusetPlugin().container(rule, context)
+
+
+def test_cpus_of_the_schedulers_choice_need_no_pools() -> None:
+    """They are the pod's, whatever else is wrong."""
+    rule = partial(inputs(DOUBTFUL), None, "reservation")
+    context = ContainerContext(pod=pod_of("LSR", OWN), request=Container(id="c"))
+    CpusetPlugin().container(rule, context)
+    assert {one: wish.value for one, wish in context.response.wishes.items()} == {
+        Parameter.CPUSET_CPUS: "2-3",
+        Parameter.CPU_QUOTA: UNLIMITED,
+    }
+
+
+def test_host_applications_stay_as_they_are_too() -> None:
+    """Those that share with pods; others are nobody's business here."""
+    rule = partial(inputs(DOUBTFUL), None, "reservation")
+    with pytest.raises(ValueError, match="the share pools are not known"):
+        CpusetPlugin().group(rule, GroupContext(level=Level.HOST_APP, qos=QosClass.LS, name="nginx"))
+    CpusetPlugin().group(rule, GroupContext(level=Level.HOST_APP, qos=QosClass.BE, name="batch"))
 
 
 def test_a_rule_of_the_same_inputs_is_equal() -> None:

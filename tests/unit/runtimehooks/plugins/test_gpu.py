@@ -177,6 +177,12 @@ def test_pod_can_say_which_containers_get_them(names: str, named: bool) -> None:
     assert bool(envs_of(context(gpu(0), annotations={"interpose/gpu-containers": names}))) is named
 
 
+def test_a_list_of_containers_that_nobody_needs_is_refused() -> None:
+    """It is looked through for every container."""
+    with pytest.raises(ValueError, match="annotation interpose/gpu-containers: has 20000 characters, more than 16384"):
+        envs_of(context(gpu(0), annotations={"interpose/gpu-containers": "," * 20_000}))
+
+
 def test_sandbox_gets_nothing() -> None:
     """It runs no program of the user."""
     assert envs_of(context(gpu(0), level=Level.SANDBOX)) == {}

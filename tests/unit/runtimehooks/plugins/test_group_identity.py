@@ -133,10 +133,13 @@ def test_an_ls_pod_may_say_its_own_value(annotation: object, value: int) -> None
     assert pod_wishes(rule_of(), "LS", annotation=json.dumps(annotation))[Parameter.CPU_BVT].value == value
 
 
-@pytest.mark.parametrize("qos", ["LSE", "LSR", "BE", "SYSTEM", ""])
-def test_the_annotation_is_for_ls_pods_only(qos: str) -> None:
+@pytest.mark.parametrize("annotation", ['{"enable":true,"groupIdentity":1}', '{"enable":false}', "{"])
+@pytest.mark.parametrize(("qos", "value"), [("LSE", 2), ("LSR", 2), ("BE", -1), ("SYSTEM", 0), ("", 2)])
+def test_the_annotation_is_for_ls_pods_only(qos: str, value: int, annotation: str) -> None:
     """Others have the value of their class, and nobody looks whether their annotation makes sense."""
-    assert pod_wishes(rule_of(), qos, annotation="{") == pod_wishes(rule_of(), qos)
+    wishes = pod_wishes(rule_of(), qos, annotation=annotation)
+    assert wishes == pod_wishes(rule_of(), qos)
+    assert wishes[Parameter.CPU_BVT].value == value
 
 
 @pytest.mark.parametrize(
@@ -150,6 +153,7 @@ def test_the_annotation_is_for_ls_pods_only(qos: str) -> None:
         ("[]", "expected a group of keys, found a list"),
         ("", "is empty"),
         ('{"enable":', "is not valid JSON"),
+        (" " * 20_000, "has 20000 characters, more than 16384"),
     ],
 )
 def test_an_annotation_that_makes_no_sense_is_an_error(annotation: str, said: str) -> None:

@@ -118,7 +118,9 @@ def test_part_the_processor_cannot_do_is_left_out() -> None:
         ("", "is empty"),
         ("{", "line 1 column 2: is not valid JSON"),
         ("[]", "expected a group of keys, found a list"),
-        ("[" * 100_000, "nested too deeply"),
+        ("[" * 10_000, "nested too deeply"),
+        ("[" * 100_000, "has 100000 characters, more than 16384"),
+        ('{"llc":{"schemataPerCache":[' + "{}," * 600 + "{}]}}", "has 600 commas, more than 512"),
         ({"llc": 5}, r": llc: expected a group of keys, found a whole number \('5'\)"),
         ({"llc": {"schemata": {"range": 5}}}, "llc.schemata.range: expected a list"),
         (

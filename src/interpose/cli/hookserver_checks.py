@@ -1,0 +1,57 @@
+"""Settings of the hook server, seen by those who know what they mean: names of hook points and cgroups, real paths.
+
+`config` is below both, so it cannot tell. Checked wherever settings are loaded, before anything is started or shown.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+
+from interpose.config.hookserver_settings import CgroupSettings, HookServerSettings
+from interpose.config.load import Loaded
+from interpose.errors import ConfigError
+from interpose.hookapi.hookpoint import HookPoint
+from interpose.host.cgroup.paths import Driver, Layout
+
+_SLICE = ".slice"
+
+
+def check(loaded: Loaded) -> None:
+    """ConfigError with every value that cannot be used, and who gave it."""
+    settings: HookServerSettings = loaded.settings
+    problems = [
+        f"{loaded.origins[key]}: {key}: {problem}"
+        for key, found in (
+            ("hooks.disable_stages", _stages(settings.hooks.disable_stages)),
+            ("cgroups.kubepods", _kubepods(settings.cgroups)),
+        )
+        for problem in found
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def with_real_paths(settings: HookServerSettings) -> HookServerSettings:
+    """What the kernel's files are named by: nothing is written through a link, but a mount may be reached by one."""
+    places = settings.cgroups
+    root, proc, sys = map(os.path.realpath, (places.root, places.proc_root, places.sys_root))
+    return replace(settings, cgroups=replace(places, root=root, proc_root=proc, sys_root=sys))
+
+
+def _stages(names: tuple[str, ...]) -> Iterator[str]:
+    known = [point.value for point in HookPoint]
+    return (f"{name!r} is not a hook point, they are {', '.join(known)}" for name in names if name not in known)
+
+
+def _kubepods(places: CgroupSettings) -> Iterator[str]:
+    name = places.kubepods.strip("/")
+    drivers = [driver for driver in Driver if places.driver in ("auto", driver)]
+    if Driver.SYSTEMD in drivers and name.endswith(_SLICE):
+        yield f"{name!r} is the name of a slice, give it without {_SLICE}: {name.removesuffix(_SLICE)!r}"
+        return
+    for driver in drivers:
+        try:
+            Layout(driver=driver, root=name)
+        except ValueError as error:
+            choice = ", or choose another --cgroup-driver" if places.driver == "auto" else ""
+            yield f"{name!r} cannot be used with the driver {driver}: {error}{choice}"
