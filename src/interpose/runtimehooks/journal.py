@@ -10,9 +10,10 @@ import fcntl
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -270,33 +271,34 @@ class Journal:
     def _content(self, path: Path) -> Content:
         """What the file says; one that is damaged is set aside, so that nothing of it is lost for whoever looks."""
         try:
-            content = parse(path.read_bytes(), self._boot)
-            if content.damaged:
-                path_and_lines = {"file": str(path), "lines": "; ".join(content.damaged[:5])}
-                _log.error(
-                    "Lines of the journal are damaged, their values cannot be restored", extra={"kv": path_and_lines}
-                )
+            data = path.read_bytes()
+            content = parse(data, self._boot)
             if content.foreign:
                 aside = path.with_name(f"{path.name}.previous")
                 path.replace(aside)
                 extra = {"kv": {"file": str(path), "kept_as": str(aside)}}
                 _log.info("Journal is of another boot or version and starts empty", extra=extra)
+            elif content.damaged:
+                aside = _aside(path)
+                aside.write_bytes(data)
+                fields = {"file": str(path), "kept_as": str(aside), "lines": "; ".join(content.damaged[:5])}
+                _log.error("Lines of the journal were damaged: their values cannot be restored", extra={"kv": fields})
+                content.size = 0  # to be written anew, without them
             return content
         except FileNotFoundError:
             return Content()
         except (OSError, ValueError) as error:
-            aside = next(name for name in _aside_names(path) if not os.path.lexists(name))
+            aside = _aside(path)
             path.rename(aside)
             extra = {"kv": {"file": str(path), "kept_as": str(aside), "error": str(error)}}
             _log.error("Journal was damaged: values set before this start cannot be restored", extra=extra)
             return Content()
 
 
-def _aside_names(path: Path) -> Iterator[Path]:
-    number = 0
-    while True:
-        number += 1
-        yield path.with_name(f"{path.name}.damaged-{number}")
+def _aside(path: Path) -> Path:
+    """A name that nothing has."""
+    names = (path.with_name(f"{path.name}.damaged-{number}") for number in count(1))
+    return next(name for name in names if not os.path.lexists(name))
 
 
 def _locked(path: Path) -> int:

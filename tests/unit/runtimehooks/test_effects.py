@@ -1,6 +1,7 @@
 """What happens besides the answer of a hook call."""
 
 import asyncio
+import errno
 import threading
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -13,6 +14,7 @@ from interpose.model.resources import LinuxResources
 from interpose.runtimehooks.context import Wish
 from interpose.runtimehooks.effects import ProxyEffects, pod_target
 from interpose.runtimehooks.hooks import Failure, Verdict
+from interpose.runtimehooks.journal_lines import Entry
 from interpose.runtimehooks.originals import ANNOTATION
 from interpose.runtimehooks.plugin import NodeInputs
 from interpose.runtimehooks.podspec import RESOURCE_STATUS
@@ -201,7 +203,7 @@ async def test_what_an_update_asked_for_is_noted(hooked: Hooked) -> None:
     """Where the container gets something else."""
     asked = replace(hooked.container, requested=LinuxResources(cpu_shares=512, cpu_quota=50_000))
     said = verdict({SHARES: 7, QUOTA: 50_000, BURST: 5})
-    assert await hooked.effects.updated(hooked.pod, asked, said) is said
+    assert await hooked.effects.updated(hooked.pod, asked, said) == said
     assert hooked.entry(SHARES) == (512, 7, None)
     assert hooked.entry(QUOTA) is None  # it has what was asked for
     assert hooked.entry(BURST) is None  # no update carries it
@@ -225,11 +227,31 @@ async def test_what_nobody_wants_any_more_is_put_back_with_an_update(hooked: Hoo
     assert wished(said) == {SHARES: 1024, QUOTA: UNLIMITED, Parameter.MEMORY_LIMIT: UNLIMITED, CPUS: CLEAR}
 
 
-async def test_what_the_update_sets_itself_is_not_put_back(hooked: Hooked) -> None:
-    """It has the caller's value anyway."""
+async def test_what_nobody_wants_any_more_is_as_it_was_asked_for(hooked: Hooked) -> None:
+    """Said outright: the container has something else."""
     hooked.note(SHARES, found=512, written=7)
-    said = verdict({})
-    assert await hooked.effects.updated(hooked.pod, hooked.container, said) is said
+    said = await hooked.effects.updated(hooked.pod, hooked.container, verdict({}))
+    assert {parameter: wish.value for parameter, (_, wish) in said.wishes.items()} == {SHARES: 512}
+
+
+async def test_what_cannot_be_noted_is_not_changed(hooked: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk: nobody would know later what it was."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(hooked.parts.journal, "supersede", full)
+    said = await hooked.effects.updated(hooked.pod, hooked.container, verdict({SHARES: 7, BURST: 5}))
+    assert list(said.wishes) == [BURST]
+
+
+async def test_an_update_that_is_refused_leaves_the_original(hooked: Hooked) -> None:
+    """Somebody asks for something else, and the runtime does not do it: what was asked for before counts."""
+    hooked.note(SHARES, found=512, written=7)
+    asked = replace(hooked.container, requested=LinuxResources(cpu_shares=300))
+    await hooked.effects.updated(hooked.pod, asked, verdict({SHARES: 9}))
+    entry = hooked.parts.journal.get(Level.CONTAINER, hooked.key, SHARES)
+    assert entry == Entry(found=300, written=9, plugin="toy", before=7, moved=True, found_before=512)
 
 
 async def test_what_is_still_wanted_is_not_put_back(hooked: Hooked) -> None:
@@ -295,17 +317,15 @@ async def test_a_value_that_is_refused_is_held_and_fails_nothing(hooked: Hooked)
     assert hooked.parts.applier.held == 1
 
 
-@pytest.mark.parametrize(("fails", "burst"), [(False, 0), (True, 5000)])
-async def test_a_plugin_that_fails_for_a_started_container_loses_nothing(
-    hooked: Hooked, fails: bool, burst: int
-) -> None:
-    """What it gave stays; what a plugin that did not fail does not want any more goes back."""
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_hook_call_puts_nothing_back(hooked: Hooked, fails: bool) -> None:
+    """Only some plugins are asked there, so nobody knows what the others want; rounds do it."""
     hooked.toy.wanted = {Level.CONTAINER: {BURST: 5000}}
     await hooked.effects.started(hooked.pod, hooked.container)
     hooked.toy.wanted, hooked.toy.fails = {}, {"main"} if fails else set()
     hooked.other.wanted = {Level.CONTAINER: {Parameter.CPU_PERIOD: 200_000}}
     await hooked.effects.started(hooked.pod, hooked.container)
-    assert hooked.parts.value(hooked.key, BURST) == burst
+    assert hooked.parts.value(hooked.key, BURST) == 5000
     assert hooked.parts.value(hooked.key, Parameter.CPU_PERIOD) == 200_000
 
 

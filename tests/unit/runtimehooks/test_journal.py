@@ -153,19 +153,58 @@ def test_another_boot_starts_empty(path: Path, journal: Journal) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"garbage\n", b"\0\n", b"[1]\n"])
-def test_a_damaged_file_is_set_aside(
+def test_a_damaged_line_costs_its_own_entry(
     path: Path, journal: Journal, damage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing of it is lost, and the start goes on with an empty one; a second one does not replace the first."""
+    """The others count; the file as it was is kept for whoever looks, and a second one does not replace the first."""
     journal.note(POD, SHARES, found=2, written=100, plugin="x")
     journal.close()
     for number in (1, 2):
-        content = path.read_bytes() + damage + b"{}\n"
+        content = path.read_bytes() + damage
         path.write_bytes(content)
         with caplog.at_level(logging.ERROR):
-            assert len(again(path)) == 0
+            read = again(path)
+        assert read.get(POD.level, POD.key, SHARES) == Entry(found=2, written=100, plugin="x")
         assert path.with_name(f"journal.damaged-{number}").read_bytes() == content
+        assert damage not in path.read_bytes()
     assert len(caplog.records) == 2
+
+
+def test_a_file_without_a_header_is_set_aside(path: Path, journal: Journal) -> None:
+    """Nobody knows what it is about."""
+    journal.close()
+    path.write_bytes(b"garbage\n")
+    assert len(again(path)) == 0
+    assert path.with_name("journal.damaged-1").read_bytes() == b"garbage\n"
+
+
+def test_a_journal_of_another_boot_is_kept(path: Path, journal: Journal) -> None:
+    """For somebody who started with the wrong /proc."""
+    journal.note(POD, SHARES, found=2, written=100, plugin="x")
+    journal.close()
+    before = path.read_bytes()
+    assert len(again(path, "another")) == 0
+    assert path.with_name("journal.previous").read_bytes() == before
+
+
+def test_what_an_update_replaces_is_known_until_it_is_done(path: Path, journal: Journal) -> None:
+    """Somebody asks for another original: with the value before, the original before counts."""
+    journal.supersede(POD, SHARES, found=2, written=100, plugin="x")
+    journal.supersede(POD, SHARES, found=3, written=200, plugin="x", before=100)
+    journal.close()
+    entry = again(path).get(POD.level, POD.key, SHARES)
+    assert entry == Entry(found=3, written=200, plugin="x", before=100, moved=True, found_before=2)
+    assert (entry.original(has_written=True), entry.original(has_written=False)) == (3, 2)
+
+
+def test_an_update_with_the_same_original_moves_nothing(journal: Journal) -> None:
+    """And the same twice is one line."""
+    journal.supersede(POD, SHARES, found=2, written=100, plugin="x")
+    for _ in range(2):
+        journal.supersede(POD, SHARES, found=2, written=200, plugin="x", before=100)
+    entry = journal.get(POD.level, POD.key, SHARES)
+    assert entry == Entry(found=2, written=200, plugin="x", before=100)
+    assert entry.original(has_written=False) == 2
 
 
 def test_what_is_no_file_is_set_aside_too(path: Path) -> None:

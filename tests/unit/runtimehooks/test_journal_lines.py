@@ -11,6 +11,7 @@ from interpose.runtimehooks.wants import Target
 POD = Target(level=Level.POD, key="p", directory="kubepods/p", name="ns/p", pod_uid="u")
 SHARES, QUOTA = Parameter.CPU_SHARES, Parameter.CPU_QUOTA
 HEADER = header_line("boot")
+GOOD = Entry(found=1, written=2, plugin="p")
 
 
 def changed(**fields: object) -> bytes:
@@ -101,7 +102,9 @@ def test_what_a_later_version_adds_is_ignored(line: bytes) -> None:
     ],
 )
 def test_damage_names_its_line(line: bytes, problem: str) -> None:
-    """Everything that no journal of ours has written."""
-    with pytest.raises(ValueError, match="line 2") as caught:
-        parse(HEADER + line, "boot")
-    assert problem in str(caught.value)
+    """Everything that no journal of ours has written; the other lines count."""
+    content = parse(HEADER + line + line_of(POD, Parameter.CPU_SHARES, GOOD), "boot")
+    (damage,) = content.damaged
+    assert damage.startswith("line 2")
+    assert problem in damage
+    assert [slot.entries for slot in content.slots.values()] == [{Parameter.CPU_SHARES: GOOD}]

@@ -8,7 +8,8 @@ import pytest
 from interpose.model.cgroup import CLEAR, UNLIMITED, Parameter, Value
 from interpose.model.pod import Container
 from interpose.model.resources import LinuxResources
-from interpose.runtimehooks.originals import Given, as_asked, in_force, note_of, read_note
+from interpose.runtimehooks.journal_lines import Entry
+from interpose.runtimehooks.originals import Given, as_asked, given_by, in_force, note_of, read_note
 
 ASKED = LinuxResources(cpu_shares=2, cpu_quota=100_000, cpuset_cpus="0-3", oom_score_adj=1000)
 
@@ -69,22 +70,48 @@ def test_a_damaged_note_is_as_good_as_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pair", "resources", "expected"),
+    ("pair", "resources", "asked"),
     [
-        (Given(1, 5000), {"cpu_quota": 5000}, True),
-        (Given(1, 5000), {"cpu_quota": 6000}, False),
-        (Given(1, 5000, before=6000), {"cpu_quota": 6000}, True),
-        (Given(1, 5000, before=6000), {"cpu_quota": 7000}, False),
-        (Given(1, UNLIMITED), {"cpu_quota": -1}, True),
-        (Given(1, CLEAR), {}, True),
-        (Given(1, CLEAR), {"cpu_quota": 1}, False),
+        (Given(1, 5000), {"cpu_quota": 5000}, 1),
+        (Given(1, 5000), {"cpu_quota": 6000}, "no"),
+        (Given(1, 5000, before=6000), {"cpu_quota": 6000}, 1),
+        (Given(1, 5000, before=6000), {"cpu_quota": 7000}, "no"),
+        (Given(1, 5000, before=6000, asked_before=2, moved=True), {"cpu_quota": 6000}, 2),
+        (Given(1, 5000, before=6000, asked_before=2, moved=True), {"cpu_quota": 5000}, 1),
+        (Given(1, UNLIMITED), {"cpu_quota": -1}, 1),
+        (Given(1, CLEAR), {}, 1),
+        (Given(1, CLEAR), {"cpu_quota": 1}, "no"),
     ],
 )
 def test_a_note_counts_while_the_container_has_what_it_was_given(
-    pair: Given, resources: dict[str, Any], expected: bool
+    pair: Given, resources: dict[str, Any], asked: object
 ) -> None:
-    """Or what it was given before, if the last time may not have come to be."""
-    assert in_force(container(**resources), Parameter.CPU_QUOTA, pair) is expected
+    """Or what it was given before, if the last time may not have come to be: with what was asked for then."""
+    found = in_force(container(**resources), Parameter.CPU_QUOTA, pair)
+    assert ("no" if found is None else found.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("cpus", "whole", "counts"),
+    [
+        ("", "0-3", True),
+        ("0-3", "0-3", True),
+        ("0-7", "0-3", True),
+        ("0-2", "0-3", False),
+        ("0-3", "", False),
+        ("x", "0", False),
+    ],
+)
+def test_a_set_that_was_cleared_is_there_in_full(cpus: str, whole: str, counts: bool) -> None:
+    """CRI cannot clear one."""
+    found = in_force(container(cpuset_cpus=cpus), Parameter.CPUSET_CPUS, Given("1", CLEAR), whole)
+    assert (found is not None) is counts
+
+
+def test_an_entry_of_the_journal_is_such_a_pair() -> None:
+    """With everything it knows."""
+    entry = Entry(found=1, written=2, plugin="p", before=3, moved=True, found_before=4)
+    assert given_by(entry) == Given(1, 2, 3, "p", 4, True)
 
 
 def test_a_note_may_leave_out_by_whom() -> None:

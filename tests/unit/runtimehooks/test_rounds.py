@@ -111,7 +111,7 @@ async def test_a_round_that_failed_is_not_the_last(
         await eventually(lambda: rounds.failed, "the failure to be counted")
         rounds.soon("cgroups")
         await work.happened(2)
-    assert (work.reasons, work.finished, rounds.failed) == (["start", "cgroups"], 1, 1)
+    assert (work.reasons, work.finished, rounds.failed) == (["start", "start, cgroups"], 1, 1)
     (record,) = caplog.records
     assert record.message == "Round failed"
     assert record.exc_info is not None
@@ -127,7 +127,7 @@ async def test_reasons_during_a_failure_are_not_lost(work: Work, rounds: Rounds)
     rounds.soon("NodeSLO")
     work.free.set()
     await work.happened(2)
-    assert work.reasons == ["start", "NodeSLO"]
+    assert work.reasons == ["start", "start, NodeSLO"]
 
 
 async def test_closing_cuts_off_a_round(work: Work, rounds: Rounds) -> None:
