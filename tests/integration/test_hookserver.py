@@ -338,7 +338,10 @@ def test_second_one_cannot_have_the_journal(running: HookServer, hookserver: Mak
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--disable-stages", "PreLunch"], "hooks.disable_stages (--disable-stages): 'PreLunch' is not a hook point"),
+        (
+            ["--disable-stages", "PreLunch"],
+            "flag --disable-stages: hooks.disable_stages: 'PreLunch' is not a hook point",
+        ),
         (["--failure-policy", "Maybe"], "flag --failure-policy: 'Maybe' is not one of"),
         (["--admin-listen", "0.0.0.0:80"], "--admin-listen"),
         (["--config", "/nowhere.yaml"], "/nowhere.yaml"),

@@ -21,6 +21,8 @@ from interpose.testing.fakestate import Sandbox
 from interpose.testing.hooknode import HookNode, hook_node
 from interpose.testing.qospods import be_pod, ls_pod, lsr_pod
 
+# The nightly run tries a thousand nodes per test.
+pytestmark = pytest.mark.timeout(900)
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
 KINDS: Mapping[str, Callable[..., Sandbox]] = {"be": be_pod, "ls": ls_pod, "lsr": lsr_pod}
 MIB = 1 << 20

@@ -167,7 +167,7 @@ class Daemon:
         parts, settings = self.parts, self._settings
         if parts.node_file is not None:
             parts.node_file.load()
-        await parts.reconciler.remake_rules(())
+        await parts.reconciler.remake_rules((), complete=False)
         if self._socket is not None:
             await self._server.start(self._socket.sock)
             self.registrar.write()
@@ -230,7 +230,8 @@ class Daemon:
 
     async def _follow_document(self) -> None:
         parts = self.parts
-        await parts.reconciler.remake_rules([pod for pod in parts.store.pods.values() if pod.ready])
+        ready = [pod for pod in parts.store.pods.values() if pod.ready]
+        await parts.reconciler.remake_rules(ready, complete=parts.sync.in_step)
         self._rounds.soon(DOCUMENT)
 
     def _pause_after(self, done: Round) -> float | None:

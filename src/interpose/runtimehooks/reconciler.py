@@ -67,7 +67,7 @@ class Kept(NamedTuple):
 
 
 class Reconciler:
-    """Carries out rounds. `gather` is called in a thread with the pods that live."""
+    """Carries out rounds. `gather` is called in a thread with the pods that live, and whether these are all."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Reconciler:
         applier: Applier,
         updates: Updates,
         runner: Runner,
-        gather: Callable[[Sequence[Pod]], Surroundings],
+        gather: Callable[[Sequence[Pod], bool], Surroundings],
         facts: Callable[[], Awaitable[Facts]],
         managed: Callable[[Pod], bool],
     ) -> None:
@@ -128,10 +128,10 @@ class Reconciler:
                 self.last = done
             return done
 
-    async def remake_rules(self, pods: Sequence[Pod]) -> bool:
-        """Make rules of what is there now; whether one of them changed."""
+    async def remake_rules(self, pods: Sequence[Pod], *, complete: bool) -> bool:
+        """Make rules of what is there now; whether one of them changed. `complete`: there are no other pods."""
         async with self._making:
-            self.surroundings = await asyncio.to_thread(self._gather, pods)
+            self.surroundings = await asyncio.to_thread(self._gather, pods, complete)
             before = self.rules
             self.rules = make_rules(self._plugins, self.surroundings.inputs, before)
             self._tell_problems(before)
@@ -153,7 +153,7 @@ class Reconciler:
     async def _look(self, done: Round, facts: Facts, *, detail: bool) -> None:
         store = self._sync.store
         pods = [(facts.of(pod), store.containers_of(pod.id)) for pod in store.pods.values()]
-        await self.remake_rules([pod for pod, _ in pods if pod.ready])
+        await self.remake_rules([pod for pod, _ in pods if pod.ready], complete=done.listed)
         slo = self.surroundings.inputs.slo
         applications = slo.host_applications if slo is not None else ()
 

@@ -52,10 +52,10 @@ class Gatherer:
         self._remarks = RateLimited(_log)
         self.problems: tuple[str, ...] = ()
 
-    def gather(self, pods: Sequence[Pod]) -> Surroundings:
-        """Everything as it is now."""
+    def gather(self, pods: Sequence[Pod], complete: bool = True) -> Surroundings:
+        """Everything as it is now. Pods that are not all there are: nobody knows whose CPUs are whose."""
         problems: list[str] = []  # that there is a substitute for
-        unread: list[str] = []
+        unread: list[str] = [] if complete else ["the runtime has not told of all its pods"]
         document = self._document()
         # The topology has copies of the node's annotations, which may be old.
         annotations = {**document.topology_annotations, **document.annotations}

@@ -91,8 +91,10 @@ def all_files(kernel: FakeKernel) -> dict[str, str]:
         for hierarchy in hierarchies
         for name, text in kernel.contents(group.path, hierarchy).items()
     }
-    scores = [f"{kernel.proc}/{pid}/oom_score_adj" for group in groups for pid in group.processes]
-    return found | {path: kernel.read(path) for path in scores}
+    for group in groups:
+        scores = sorted(kernel.read(f"{kernel.proc}/{pid}/oom_score_adj") for pid in group.processes)
+        found |= {f"{group.path}/oom_score_adj": "".join(scores)} if scores else {}
+    return found
 
 
 class HookNode:

@@ -369,6 +369,41 @@ async def test_a_version_that_stands_still_counts(path: Path, contents: str, tol
     assert found.told == told
 
 
+async def test_an_old_file_is_only_looked_at_while_it_is_followed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other files in its folder change all the time."""
+    put(path, text())
+    monkeypatch.setattr(nodefile, "_SETTLED_NS", -(10**12))  # as if long ago
+    found = Following(path)
+    found.file.load()
+    monkeypatch.setattr(nodefile, "read_document", None)  # whoever reads it, fails
+    sights = Sights(monkeypatch)
+    found.file.start()
+    try:
+        await eventually(lambda: sights.sizes, "the first look")
+        (path.parent / "other").touch()
+        await sights.see(text())
+    finally:
+        await found.file.close()
+    assert (found.told, found.file.problems) == (["one"], ())
+
+
+async def test_a_file_that_changes_while_it_is_read_is_looked_at_again(
+    path: Path, following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of each version could be in what was read."""
+
+    def reading(name: str, limit: int) -> Node:
+        found = read_document(name, limit)
+        if "two" in path.read_text():
+            put(path, text("three"))
+        return found
+
+    monkeypatch.setattr(nodefile, "read_document", reading)
+    put(path, text("two"))
+    await following.become("three")
+    assert following.told == ["one", "three"]
+
+
 async def test_a_file_that_changes_all_the_time_is_told(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -53,8 +53,15 @@ class CpusetPlugin(Plugin[CpusetRule]):
     default: ClassVar[bool] = True
     summary: ClassVar[str] = "CPUs of the scheduler's choice, or of the share pool of the pod's class"
     inputs: ClassVar[frozenset[Input]] = frozenset((Input.CPU_POOLS, Input.NODE_METADATA))
+    # The last two: CPUs that a pod has alone leave the pools of others, and come back to them.
     stages: ClassVar[frozenset[HookPoint]] = frozenset(
-        (HookPoint.PRE_RUN_POD_SANDBOX, HookPoint.PRE_CREATE_CONTAINER, HookPoint.PRE_UPDATE_CONTAINER_RESOURCES)
+        (
+            HookPoint.PRE_RUN_POD_SANDBOX,
+            HookPoint.PRE_CREATE_CONTAINER,
+            HookPoint.PRE_UPDATE_CONTAINER_RESOURCES,
+            HookPoint.POST_START_CONTAINER,
+            HookPoint.POST_STOP_POD_SANDBOX,
+        )
     )
     serves: ClassVar[Mapping[Level, frozenset[Parameter]]] = MappingProxyType(
         {
