@@ -347,11 +347,8 @@ def test_second_one_cannot_have_the_journal(running: HookServer, hookserver: Mak
         (["--config", "/nowhere.yaml"], "/nowhere.yaml"),
     ],
 )
-def test_settings_that_cannot_be_used(
-    fake_node: FakeNodeStart, hookserver: Make, options: list[str], said: str
-) -> None:
+def test_settings_that_cannot_be_used(hookserver: Make, options: list[str], said: str) -> None:
     """78, before anything is bound."""
-    fake_node()
     server = hookserver(*options)
     done = server.single()
     assert (done.returncode, said in done.stderr) == (CONFIG, True), done.stderr

@@ -510,10 +510,10 @@ async def test_hook_call_without_a_plugin_that_failed(start: Start) -> None:
         pod = be_pod(node.node, "be")
         node.slo(identity=True)
         await node.round()
-        wishes = {SHARES: ("BatchResource", Wish(4096, "")), QUOTA: ("BatchResource", Wish(50_000, ""))}
+        wishes = {SHARES: ("BatchResource", Wish(4096, ""))}
         verdict = Verdict(wishes=wishes, failures=[Failure("GroupIdentity", "no idea")])
         await effects_of(node).pod_files(node.parts.store.pods[pod.id], verdict)
-        assert (node.of_pod(pod, BVT), node.of_pod(pod, MEMORY)) == (-1, UNLIMITED)
+        assert node.of_pod(pod, BVT) == -1
         assert node.kernel.get(node.node.pod_directory(pod), _weight(node)) == as_files(node, 4096, 0, 0)[0]
 
 
@@ -533,6 +533,7 @@ async def test_update_without_a_plugin_that_failed(hooked: HookNode) -> None:
     assert answer.wishes == {}
     answer = await effects_of(hooked).updated(record, asked, Verdict())
     assert {parameter: wish.value for parameter, (_, wish) in answer.wishes.items()} == {
+        SHARES: 2,
         QUOTA: UNLIMITED,
         MEMORY: UNLIMITED,
     }

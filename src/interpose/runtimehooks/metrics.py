@@ -47,7 +47,7 @@ def plugin_collector(plugins: Iterable[AnyPlugin], runner: Runner, reconciler: R
         )
         yield _gauge(
             "rule_problem",
-            "Whether the inputs of a plugin's rule cannot be used, so that its last rule stays.",
+            "Whether inputs of a plugin's rule cannot be used, so that what was in force stays.",
             [Sample(float(name in reconciler.rules.problems), {"plugin": name}) for name in names],
         )
         yield _counter("rule_changes_total", "Changes of rules.", [Sample(reconciler.rule_changes)])

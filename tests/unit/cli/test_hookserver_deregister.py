@@ -1,6 +1,7 @@
 """--deregister removes the file, unless somebody would write it again."""
 
 import json
+import logging
 import os
 import socket
 from collections.abc import Iterator
@@ -11,6 +12,18 @@ import pytest
 
 from interpose.cli.hookserver_deregister import deregister
 from interpose.config.hookserver_settings import HookServerSettings, RegistrationSettings
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """The command sends all logging of its process to stderr; this process is not its own."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield
+    root.setLevel(level)
+    for handler in [one for one in root.handlers if one not in handlers]:
+        root.removeHandler(handler)
+        handler.close()
 
 
 @contextmanager
