@@ -16,7 +16,9 @@ import grpc
 import pytest
 
 from interpose.api import hook_pb2 as hook
+from interpose.config.hookserver_settings import PluginSettings
 from interpose.hookapi.hookpoint import HookPoint
+from interpose.runtimehooks.registry import plugins_on, stages_of
 from interpose.testing.eventually import eventually
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.fakestate import Sandbox
@@ -36,7 +38,8 @@ FAILED, CONFIG = 1, 78
 TOGETHER, ALONE = node_document(cfs_quota=True), node_document()
 REFERENCE = Path(__file__).parents[2] / "docs/reference/metrics.md"
 PREFIX = "interpose_hookserver_"
-STAGES = ["PreRunPodSandbox", "PreCreateContainer", "PreUpdateContainerResources"]
+SERVED = stages_of(plugins_on(PluginSettings()), frozenset())
+STAGES = [point.value for point in HookPoint if point in SERVED]
 
 
 @pytest.fixture
@@ -267,15 +270,19 @@ def test_hook_points_that_are_not_served(fake_node: FakeNodeStart, hookserver: M
     fake_node()
     server = hookserver("--disable-stages", "PreRunPodSandbox,PreUpdateContainerResources")
     server.start()
-    assert json.loads(server.registration.read_text())["runtime-hooks"] == ["PreCreateContainer"]
+    off = ("PreRunPodSandbox", "PreUpdateContainerResources")
+    left = [name for name in STAGES if name not in off]
+    assert "PreCreateContainer" in left
+    assert json.loads(server.registration.read_text())["runtime-hooks"] == left
 
 
-def test_more_plugins_more_hook_points(fake_node: FakeNodeStart, hookserver: Make) -> None:
-    """Core scheduling is about processes, so it wants to know when containers have started."""
+def test_fewer_plugins_fewer_hook_points(fake_node: FakeNodeStart, hookserver: Make) -> None:
+    """Only what the plugins that are on want to be asked about."""
     fake_node()
-    server = hookserver("--core-sched")
+    server = hookserver("--no-cpuset", "--no-batch-resource")
     server.start()
-    assert "PostStartContainer" in json.loads(server.registration.read_text())["runtime-hooks"]
+    left = json.loads(server.registration.read_text())["runtime-hooks"]
+    assert left == ["PreRunPodSandbox", "PreCreateContainer"]
 
 
 def test_registration_is_kept(running: HookServer) -> None:
