@@ -20,7 +20,6 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "cli/admin_socket": "tests/integration, as a process",
     "cli/hookserver_admin": "tests/integration/test_hookserver.py, over the admin socket of a process",
     "cli/hookserver_once": "tests/integration/test_hookserver_once.py",
-    "cli/hookserver_parts": "tests/integration/test_hookserver.py",
     "cli/hookserver_process": "tests/integration/test_hookserver.py, as a process",
     "config/hookserver_settings": "tests/unit/config/test_schema.py compares it with its table",
     "config/table": "tests/unit/config/test_schema.py and test_load.py",
@@ -60,6 +59,9 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "testing/lab/load": "tests/e2e stands on it",
     "testing/lab/nginx": "tests/e2e/test_lab.py",
     "testing/lab/pods": "tests/e2e stands on it",
+    "testing/hookparts": "tests/unit/runtimehooks stands on it",
+    "testing/lab/hookserver": "tests/e2e stands on it",
+    "testing/lab/qospods": "tests/e2e stands on it",
     "testing/lab/relay": "tests/e2e stands on it",
 }
 

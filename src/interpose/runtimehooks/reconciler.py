@@ -146,7 +146,8 @@ class Reconciler:
     def _tell_problems(self, before: Rules) -> None:
         for plugin, problem in self.rules.problems.items():
             if before.problems.get(plugin) != problem:
-                _log.error("Inputs of a rule cannot be used, what was in force stays", extra={"kv": {"plugin": plugin, "err": problem}})
+                extra = {"kv": {"plugin": plugin, "err": problem}}
+                _log.error("Inputs of a rule cannot be used, what was in force stays", extra=extra)
 
     # -- looking
 
