@@ -27,17 +27,19 @@ test: $(STAMP) ## all tests; as root also those with a real containerd, whose pr
 lint: $(STAMP) ## format, style, types, layers, generated files, mirror of the tests, paths and hosts
 	@tools/lint.sh $(BIN)
 
-bench: $(STAMP) ## the relay against no proxy, socat, HAProxy and grpc.aio, and what hook servers add
+bench: $(STAMP) ## the relay against no proxy, socat, HAProxy and grpc.aio, what hook servers add, a round over 500 pods
 	@tools/e2e_programs.sh
 	@$(BIN)/python bench/run.py $(ARGS)
+	@$(BIN)/python bench/hookserver_reconcile.py
 
 fuzz: $(STAMP) ## broken bytes for the HTTP/2 parser, broken registration files and node documents, for FUZZ_SECONDS each
 	@$(BIN)/python tests/fuzz/fuzz_h2.py --seconds $(FUZZ_SECONDS) $(ARGS)
 	@$(BIN)/python tests/fuzz/fuzz_registration.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_nodeslo.py --seconds $(FUZZ_SECONDS)
 
-soak: $(STAMP) ## calls, then 100 000 pods with a hook server, for SOAK_MINUTES each, with the slope of the relay's memory
+soak: $(STAMP) ## calls, then 100 000 pods with a hook server, for SOAK_MINUTES each; our hook server killed at every moment
 	@$(BIN)/python tools/soak.py --minutes $(SOAK_MINUTES) $(ARGS)
+	@INTERPOSE_THOROUGH=1 $(BIN)/pytest -q tests/integration/test_hookserver_crash.py
 
 proto: $(STAMP) ## regenerate the message classes from proto/
 	@$(BIN)/python tools/gen_proto.py

@@ -173,7 +173,9 @@ class Places(NamedTuple):
     def prepare(self) -> None:
         """Directories and files that a node has."""
         (self.folder / "hookserver.d").mkdir(mode=0o755)
-        (self.folder / "proc").mkdir()
+        boot = self.folder / "proc/sys/kernel/random/boot_id"
+        boot.parent.mkdir(parents=True)
+        boot.write_text("0d3a8ae1-6f3c-4e5c-9d2b-3a7c1d9f0b42\n")
         system = self.folder / "sys/devices/system/cpu"
         system.mkdir(parents=True)
         (system / "online").write_text(f"{CPUS}\n")

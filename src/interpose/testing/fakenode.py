@@ -34,6 +34,7 @@ from interpose.testing.pods import BUSYBOX
 from interpose.testing.serve import serve_runtime
 
 _SANDBOX_OOM_SCORE: Final = -998
+_BOOT: Final = "0d3a8ae1-6f3c-4e5c-9d2b-3a7c1d9f0b42\n"
 # Above every process id that a kernel gives away: whoever believes in a process of ours finds none.
 _NO_PROCESS: Final = 1 << 22
 
@@ -66,11 +67,15 @@ class PlainCgroups(KernelFiles):
         proc: Path | None = None,
         bvt: bool = False,
     ) -> None:
-        """`proc` is where /proc/PID/oom_score_adj of the processes is kept; without it nowhere."""
+        """`proc` stands for /proc: it gets OOM scores of processes, and tells the boot. Without it there is none."""
         self.root = str(root)
         self.version = version
         self._proc = proc
         self._where: dict[int, list[Path]] = {}
+        if proc is not None:
+            boot = proc / "sys/kernel/random/boot_id"
+            boot.parent.mkdir(parents=True, exist_ok=True)
+            boot.write_text(_BOOT)
         model = FakeKernel(version, cpus, mems, bvt=bvt)
         model.make("any")
         names = model.directories(model.root) if version == 1 else [""]
