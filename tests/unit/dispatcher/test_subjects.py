@@ -153,3 +153,10 @@ def test_copy_is_a_message_of_its_own() -> None:
     subject = subjects.known_pod(POD)
     subject.copy().labels["new"] = "1"
     assert "new" not in subject.asked.labels
+
+
+def test_a_container_that_has_what_was_asked_for_holds_nothing_else() -> None:
+    """Then what is sent is what is in force."""
+    same = replace(CONTAINER, requested=CONTAINER.resources)
+    subject = subjects.container_to_update(cri.UpdateContainerResourcesRequest(container_id="c1"), same, POD)
+    assert subject.held == {}
