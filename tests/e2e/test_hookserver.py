@@ -290,8 +290,8 @@ def test_a_dry_run_beside_the_daemon_changes_nothing(
         state = {file: file.read_bytes() for file in server.state.iterdir()}
         told = server.single("--once", "--dry-run")
         assert (told.returncode, told.stderr) == (0, "")
-        assert re.search(r"cpu\.shares +99 +512 +set\n +BatchResource: CPU request 500m in annotation", told.stdout)
-        assert re.search(r"cpu\.cfs_quota_us +70000 +83334 +set\n +CPUNormalization: 100000 on CPUs", told.stdout)
+        assert re.search(r"cpu\.shares +99 +512 +set\s+BatchResource: CPU request 500m in", told.stdout)
+        assert re.search(r"cpu\.cfs_quota_us +70000 +83334 +set\s+CPUNormalization: 100000 on CPUs", told.stdout)
         items = json.loads(server.single("--once", "--dry-run", "--output", "json").stdout)
         changes = [
             (one["name"], one["parameter"], one["now"], one["wanted"]) for one in items if one["action"] == "set"

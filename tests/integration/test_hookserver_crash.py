@@ -143,7 +143,7 @@ STORIES += [("change", "off"), ("off", "off"), ("off", "begin"), ("off", "change
 
 # All moments are for long runs (make soak); each story begins with another one, so that together they see most.
 THOROUGH = bool(os.environ.get("INTERPOSE_THOROUGH"))
-STEP = 1 if THOROUGH else 6
+STEP = 1 if THOROUGH else 9
 
 
 @pytest.mark.parametrize(("cut", "then"), STORIES, ids=["-then-".join(story) for story in STORIES])
@@ -227,7 +227,7 @@ def lines(server: HookServer) -> int:
 DOCUMENTS = (node_document(**BEGIN), node_document(**CHANGE))
 
 
-@pytest.mark.parametrize("first", range(3))
+@pytest.mark.parametrize("first", range(3 if THOROUGH else 2))
 def test_kill_9(fake_node: FakeNodeStart, hookserver: Make, first: int) -> None:
     """After so many lines of the journal, while values come, change and go."""
     cgroups = fake_node(pods=10)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import uvloop
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interpose.testing.fakestate import Sandbox
@@ -118,7 +118,12 @@ def named(node: HookNode) -> dict[str, str]:
     }
 
 
+# Each example is a whole node with several rounds; the deep profile has as many as it wants.
+FEW = settings(max_examples=min(settings.default.max_examples, 15) if settings.default.max_examples <= 50 else 1000)
+
+
 @VERSIONS
+@FEW
 @given(some=SOME_PODS, rules=RULES, features=FEATURES)
 def test_second_round_does_nothing(
     version: int, some: Sequence[Pod], rules: Mapping[str, Any], features: Mapping[str, Any]
@@ -141,6 +146,7 @@ def test_second_round_does_nothing(
 
 
 @VERSIONS
+@FEW
 @given(some=SOME_PODS, rules=st.lists(RULES, min_size=1, max_size=3), features=FEATURES)
 def test_switching_off_gives_back_what_was(
     version: int, some: Sequence[Pod], rules: Sequence[Mapping[str, Any]], features: Mapping[str, Any]
@@ -162,6 +168,7 @@ def test_switching_off_gives_back_what_was(
 
 
 @VERSIONS
+@FEW
 @given(some=SOME_PODS, order=st.randoms(use_true_random=False), rules=RULES, features=FEATURES)
 def test_order_of_pods_does_not_matter(
     version: int, some: Sequence[Pod], order: Any, rules: Mapping[str, Any], features: Mapping[str, Any]
@@ -199,6 +206,7 @@ STEPS = st.lists(
 
 
 @VERSIONS
+@FEW
 @given(steps=STEPS, features=FEATURES)
 def test_whatever_happens_switching_off_leaves_no_trace(
     version: int, steps: Sequence[tuple[str, Any]], features: Mapping[str, Any]
