@@ -4,6 +4,7 @@ Every example is a node with a runtime on a socket, a journal on disk and cgroup
 """
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -119,7 +120,7 @@ def named(node: HookNode) -> dict[str, str]:
 
 
 # Each example is a whole node with several rounds; the deep profile has as many as it wants.
-FEW = settings(max_examples=min(settings.default.max_examples, 15) if settings.default.max_examples <= 50 else 1000)
+FEW = settings(max_examples=300 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 15)
 
 
 @VERSIONS

@@ -134,7 +134,8 @@ class Reconciler:
             self.surroundings = await asyncio.to_thread(self._gather, pods, complete)
             before = self.rules
             self.rules = make_rules(self._plugins, self.surroundings.inputs, before)
-            self._tell_problems(before)
+            if complete:  # that the runtime does not tell all is said where it is asked, and normal at the start
+                self._tell_problems(before)
             names = changed(before, self.rules)
             if names:
                 self.rule_changes += 1

@@ -6,7 +6,7 @@ used then, since it is read while it is written now and then; what else is missi
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from interpose.host.cgroup.paths import Layout
 from interpose.host.cgroup.tree import CgroupTree, detect_layout
@@ -18,6 +18,8 @@ from interpose.runtimehooks.plugin import Kernel, NodeInputs
 from interpose.runtimehooks.sharepools import compute_pools
 
 _log = logging.getLogger(__name__)
+
+_INCOMPLETE: Final = "the runtime has not told of all its pods"  # normal at the start
 
 
 class Surroundings(NamedTuple):
@@ -55,7 +57,7 @@ class Gatherer:
     def gather(self, pods: Sequence[Pod], complete: bool = True) -> Surroundings:
         """Everything as it is now. Pods that are not all there are: nobody knows whose CPUs are whose."""
         problems: list[str] = []  # that there is a substitute for
-        unread: list[str] = [] if complete else ["the runtime has not told of all its pods"]
+        unread: list[str] = [] if complete else [_INCOMPLETE]
         document = self._document()
         # The topology has copies of the node's annotations, which may be old.
         annotations = {**document.topology_annotations, **document.annotations}
@@ -71,7 +73,7 @@ class Gatherer:
             unread.append(str(error))
         pooled = compute_pools(cpus, pods, annotations, self._last_kubelet or KubeletCpus(), unread)
         problems += pooled.problems
-        for problem in problems:
+        for problem in (one for one in problems if one != _INCOMPLETE):
             self._remarks.log(logging.WARNING, "Part of the node's state cannot be used", key=problem, err=problem)
         self.problems = tuple(problems)
         inputs = NodeInputs(
