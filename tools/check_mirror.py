@@ -27,6 +27,7 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "runtimehooks/metrics": "tests/integration/test_hookserver.py, as scraped from a process",
     "runtimehooks/nodeslo": "values; tests/unit/runtimehooks/test_nodedocument.py makes them",
     "runtimehooks/plugin": "the base of every plugin, and values",
+    "runtimehooks/watching": "tests/unit/runtimehooks/test_runner.py, with threads that hang",
     "runtimehooks/wants": "values; planning and desired make them",
     "cli/relay_admin": "tests/integration, over the admin socket of a running relay",
     "cli/relay_process": "tests/integration, as a process",

@@ -8,8 +8,9 @@ from interpose.runtimehooks.journal import Journal
 from interpose.runtimehooks.plugin import AnyPlugin
 from interpose.runtimehooks.proxyserver import ProxyServer
 from interpose.runtimehooks.reconciler import Reconciler
-from interpose.runtimehooks.runner import BOUNDS, PluginStats, Runner
+from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.updates import Updates
+from interpose.runtimehooks.watching import BOUNDS, PluginStats
 
 _PREFIX = "interpose_hookserver"
 

@@ -9,176 +9,27 @@ else belongs to the loop.
 """
 
 import asyncio
-import ctypes
 import logging
-import math
 import queue
-import sys
 import threading
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Generic, NoReturn, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from interpose.runtimehooks.hooks import Watch
+from interpose.runtimehooks.watching import Abandoned, Gate, PluginStats, PluginWatch
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
-# A plugin decides in some ten microseconds; its deadline is half a second.
-BOUNDS: Final = (0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
 # Threads that do not come back cost memory, and those that spin take turns with the loop.
 _MOST_STUCK: Final = 8
 # If the loop looks later than this part of the deadline, the whole program stood still, and the plugin with it.
 _GRACE: Final = 0.2
 # A thread that was given up is ended if it uses more than this part of a processor.
 _BUSY: Final = 0.1
-_SHORT_WAIT: Final = 1000
-
-
-class PluginStats:
-    """What is known about the runs of one plugin. Plain numbers, read when somebody scrapes."""
-
-    __slots__ = ("buckets", "failures", "runs", "seconds", "timeouts")
-
-    def __init__(self) -> None:
-        self.runs = 0
-        self.failures = 0
-        self.timeouts = 0  # did not return in time; not among the runs
-        self.buckets = [0] * (len(BOUNDS) + 1)
-        self.seconds = 0.0
-
-    def add(self, failed: bool, seconds: float) -> None:
-        """It returned, or raised."""
-        self.runs += 1
-        self.failures += failed
-        self.buckets[bisect_left(BOUNDS, seconds)] += 1
-        self.seconds += seconds
-
-    def absorb(self, other: "PluginStats") -> None:
-        """Add the numbers of another."""
-        self.runs += other.runs
-        self.failures += other.failures
-        self.seconds += other.seconds
-        for index, count in enumerate(other.buckets):
-            self.buckets[index] += count
-
-
-class _Abandoned(BaseException):
-    """Ends the run of a thread that was given up; no plugin that catches Exception can stop it."""
-
-
-class _Gate:
-    """Which plugins are left out, and until when. After the pause one run tries, the others wait for its outcome."""
-
-    def __init__(self, pause: float, now: Callable[[], float]) -> None:
-        self.until: dict[str, float] = {}
-        self._pause = pause
-        self._now = now
-        self._lock = threading.Lock()
-
-    def close(self, plugin: str, *, for_good: bool) -> None:
-        with self._lock:
-            self.until[plugin] = math.inf if for_good else self._now() + self._pause
-
-    def lets(self, plugin: str) -> bool:
-        """Whether a plugin that was left out may be tried."""
-        with self._lock:
-            until = self.until.get(plugin)
-            if until is None:  # opened a moment ago
-                return True
-            if self._now() < until:
-                return False
-            self.until[plugin] = self._now() + self._pause
-            return True
-
-    def open(self, plugin: str) -> None:
-        """It was tried and came back, whatever it said."""
-        with self._lock:
-            if self.until.get(plugin) != math.inf:
-                self.until.pop(plugin, None)
-
-
-class _Watch:
-    """What a job tells while it runs; `enter` and `leave` are called for every plugin and every subject."""
-
-    __slots__ = (
-        "_gate",
-        "_lock",
-        "_now",
-        "_trial",
-        "abandoned",
-        "back",
-        "culprit",
-        "current",
-        "interrupted",
-        "stats",
-        "thread",
-    )
-
-    def __init__(self, gate: _Gate, now: Callable[[], float]) -> None:
-        self.current: tuple[str, float] | None = None  # the plugin at work, and since when
-        self.abandoned = False
-        self.interrupted = False
-        self.culprit = ""  # the plugin that wanted to end the thread or the program
-        self.back: list[str] = []  # plugins that were left out before and have returned this time
-        self.stats: dict[str, PluginStats] = {}
-        self.thread: _Thread | None = None
-        self._trial = ""
-        self._gate = gate
-        self._now = now
-        self._lock = threading.Lock()
-
-    def enter(self, plugin: str) -> bool:
-        """A plugin is about to run; False if it is left out."""
-        if plugin in self._gate.until:
-            if not self._gate.lets(plugin):
-                return False
-            self._trial = plugin
-        self.current = (plugin, self._now())
-        return True
-
-    def leave(self, plugin: str, failure: str) -> None:
-        """It is done."""
-        with self._lock:
-            current, self.current = self.current, None
-        if self.abandoned:
-            self._end()
-        if sys.exc_info()[0] is not None:  # not an Exception, those are dealt with when we are told
-            self.culprit = plugin
-        if plugin == self._trial:
-            self._trial = ""
-            self._gate.open(plugin)
-            self.back.append(plugin)
-        if current is not None:
-            stats = self.stats.get(plugin)
-            if stats is None:
-                stats = self.stats[plugin] = PluginStats()
-            stats.add(bool(failure), self._now() - current[1])
-
-    def _end(self) -> NoReturn:
-        """This thread was given up. An exception that is on its way to it has to arrive here, not anywhere later."""
-        if self.interrupted and sys.exc_info()[0] is not _Abandoned:
-            for _ in range(_SHORT_WAIT):  # the first round takes it, unless the plugin has swallowed it
-                time.sleep(0)
-        raise _Abandoned
-
-    def abandon(self, overdue: tuple[str, float]) -> bool:
-        """Give the thread up if that plugin is still at work."""
-        with self._lock:
-            self.abandoned = self.current is overdue
-            return self.abandoned
-
-    def interrupt(self) -> None:
-        """End a plugin that is busy in Python. One that waits in the kernel would not notice, but everybody else would:
-        until such an exception has arrived, the interpreter looks for it at every turn."""
-        with self._lock:
-            if self.current is not None and not self.interrupted and self.thread is not None:
-                self.interrupted = True
-                ident = ctypes.c_ulong(self.thread.ident or 0)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(_Abandoned))
 
 
 class _Job(Generic[T]):
@@ -186,7 +37,7 @@ class _Job(Generic[T]):
 
     __slots__ = ("call", "due", "future", "loop", "timer", "watch")
 
-    def __init__(self, call: Callable[[Watch], T], watch: _Watch, future: asyncio.Future[T]) -> None:
+    def __init__(self, call: Callable[[Watch], T], watch: PluginWatch, future: asyncio.Future[T]) -> None:
         self.call = call
         self.watch = watch
         self.future = future
@@ -215,7 +66,7 @@ class Runner:
         self._most_threads = workers
         self._most_stuck = most_stuck
         self._now = now
-        self._gate = _Gate(pause, now)
+        self._gate = Gate(pause, now)
         self._queue: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         self._threads: set[_Thread] = set()
         self._jobs: set[_Job[Any]] = set()
@@ -254,7 +105,7 @@ class Runner:
     def _start(self, call: Callable[[Watch], T], future: asyncio.Future[T]) -> None:
         if self._ended is not None:
             raise RuntimeError("the runner is closed")
-        job = _Job(call, _Watch(self._gate, self._now), future)
+        job = _Job(call, PluginWatch(self._gate, self._now), future)
         self._jobs.add(job)
         self._look_again(job, self._timeout)
         self._queue.put(job)
@@ -326,7 +177,7 @@ class Runner:
         grace = self._timeout * _GRACE
         job.loop.call_later(grace, self._end_if_busy, job.watch, _busy_seconds(job.watch), grace)
 
-    def _end_if_busy(self, watch: _Watch, before: float, during: float) -> None:
+    def _end_if_busy(self, watch: PluginWatch, before: float, during: float) -> None:
         if _busy_seconds(watch) - before > during * _BUSY:
             watch.interrupt()
 
@@ -350,7 +201,7 @@ class Runner:
         return self.stats.setdefault(plugin, PluginStats())
 
 
-def _busy_seconds(watch: _Watch) -> float:
+def _busy_seconds(watch: PluginWatch) -> float:
     """For how long the processor has worked for the thread of a watch; 0 if nobody knows."""
     try:
         native = watch.thread.native_id if watch.thread is not None else None
@@ -388,7 +239,7 @@ class _Thread(threading.Thread):
             try:
                 if not job.future.cancelled():
                     result = job.call(job.watch)
-            except _Abandoned:
+            except Abandoned:
                 self._tell(self._left, self, True)
                 return
             except BaseException as raised:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from interpose.runtimehooks.hooks import Watch
-from interpose.runtimehooks.runner import BOUNDS, Runner
+from interpose.runtimehooks.runner import Runner
+from interpose.runtimehooks.watching import BOUNDS
 from interpose.testing.eventually import eventually
 
 TIMEOUT = 0.1
