@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from interpose import __version__
 from interpose.admin.health import Check, health_routes
+from interpose.admin.log_level import log_level_routes
 from interpose.admin.metrics import metrics_route
-from interpose.admin.routes import BadRequestError, Request, Response, RouteTable
+from interpose.admin.routes import Request, Response, RouteTable
 from interpose.admin.routes import json_response as json
 from interpose.admin.server import AdminServer
 from interpose.config.hookserver import HOOKSERVER
@@ -68,8 +69,7 @@ class HookServerViews:
             ("GET", "/v1/rules"): self._rules,
             ("GET", "/v1/values"): self._values,
             ("GET", "/v1/config"): self._config,
-            ("GET", "/v1/log-level"): self._get_level,
-            ("PUT", "/v1/log-level"): self._set_level,
+            **log_level_routes(self._log),
         }
 
     def _ready(self) -> list[Check]:
@@ -175,16 +175,3 @@ class HookServerViews:
 
     async def _config(self, _request: Request) -> Response:
         return json({setting.key: value_of(self._settings, setting.key) for setting in HOOKSERVER.table})
-
-    async def _get_level(self, _request: Request) -> Response:
-        return json({"level": self._log.level})
-
-    async def _set_level(self, request: Request) -> Response:
-        wanted = request.json()
-        if not isinstance(wanted, dict) or not isinstance(wanted.get("level"), str):
-            raise BadRequestError('expected {"level": "debug|info|warning|error"}')
-        try:
-            self._log.set_level(wanted["level"])
-        except ValueError as error:
-            raise BadRequestError(str(error)) from None
-        return await self._get_level(request)

@@ -8,7 +8,6 @@ import asyncio
 import gc
 import logging
 import os
-import signal
 import time
 from functools import partial
 
@@ -18,6 +17,7 @@ from interpose import __version__
 from interpose.cli.admin_socket import bind_admin
 from interpose.cli.hookserver_admin import HookServerViews
 from interpose.cli.hookserver_parts import Parts, chosen_plugins, stages
+from interpose.cli.signals import stop_signal
 from interpose.config.hookserver_settings import HookServerSettings
 from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
 from interpose.host.cgroup.watch import CgroupWatch
@@ -72,7 +72,7 @@ def _registrar(settings: HookServerSettings, served: frozenset[HookPoint]) -> Re
 
 
 async def _main(settings: HookServerSettings, log: LogControl) -> int:
-    stop = _handle_signals()
+    stop = stop_signal("files are watched")
     daemon = Daemon(settings, log)
     try:
         await daemon.start()
@@ -81,20 +81,6 @@ async def _main(settings: HookServerSettings, log: LogControl) -> int:
         return 0
     finally:
         await daemon.close()
-
-
-def _handle_signals() -> "asyncio.Future[str]":
-    loop = asyncio.get_running_loop()
-    stop: asyncio.Future[str] = loop.create_future()
-
-    def because(why: str) -> None:
-        if not stop.done():
-            stop.set_result(why)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, because, signal.Signals(number).name)
-    loop.add_signal_handler(signal.SIGHUP, lambda: _log.info("SIGHUP was ignored: files are watched"))
-    return stop
 
 
 class Daemon:

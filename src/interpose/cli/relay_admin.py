@@ -8,8 +8,9 @@ from socket import socket
 
 from interpose import __version__
 from interpose.admin.health import Check, health_routes
+from interpose.admin.log_level import log_level_routes
 from interpose.admin.metrics import metrics_route
-from interpose.admin.routes import BadRequestError, Handler, Hijack, Request, Response, RouteTable, error_response
+from interpose.admin.routes import Handler, Hijack, Request, Response, RouteTable, error_response
 from interpose.admin.routes import json_response as json
 from interpose.cli.relay_hooks import Hooks
 from interpose.config.schema import value_of
@@ -60,8 +61,7 @@ class AdminViews:
             ("GET", "/v1/connections"): self._connections,
             ("GET", "/v1/hooks"): self._show_hooks,
             ("GET", "/v1/config"): self._config,
-            ("GET", "/v1/log-level"): self._get_level,
-            ("PUT", "/v1/log-level"): self._set_level,
+            **log_level_routes(self._log),
             ("POST", TAKE_OVER): take_over,
         }
 
@@ -117,19 +117,6 @@ class AdminViews:
 
     async def _config(self, _request: Request) -> Response:
         return json({setting.key: value_of(self._settings, setting.key) for setting in RELAY_SETTINGS})
-
-    async def _get_level(self, _request: Request) -> Response:
-        return json({"level": self._log.level})
-
-    async def _set_level(self, request: Request) -> Response:
-        wanted = request.json()
-        if not isinstance(wanted, dict) or not isinstance(wanted.get("level"), str):
-            raise BadRequestError('expected {"level": "debug|info|warning|error"}')
-        try:
-            self._log.set_level(wanted["level"])
-        except ValueError as error:
-            raise BadRequestError(str(error)) from None
-        return await self._get_level(request)
 
 
 def _backend_check(upstream: Upstream) -> Callable[[], str | None]:

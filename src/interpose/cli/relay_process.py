@@ -9,7 +9,6 @@ import asyncio
 import gc
 import logging
 import os
-import signal
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ import uvloop
 
 from interpose import __version__
 from interpose.cli.relay_sockets import Endpoints, Sockets, acquire, copy_owner, find_endpoints
+from interpose.cli.signals import stop_signal
 from interpose.config.settings import LimitSettings, RelaySettings
 from interpose.h2.limits import Limits
 from interpose.host.peers import peer_credentials
@@ -109,7 +109,7 @@ def _upstreams(endpoints: Endpoints, hub: Hub, limits: LimitSettings) -> dict[st
 
 
 async def _main(settings: RelaySettings, log: LogControl, ready: Callable[[], None]) -> int:
-    stop = _handle_signals()
+    stop = stop_signal("use --take-over to reload")
     endpoints = find_endpoints(settings)
     hub = Hub()
     upstreams = _upstreams(endpoints, hub, settings.limits)
@@ -121,22 +121,6 @@ async def _main(settings: RelaySettings, log: LogControl, ready: Callable[[], No
         return await daemon.run(ready)
     finally:
         await daemon.close()
-
-
-def _handle_signals() -> "asyncio.Future[str]":
-    """A future that says why to stop. Set up before anybody can find us and send a signal."""
-    loop = asyncio.get_running_loop()
-    stop: asyncio.Future[str] = loop.create_future()
-
-    def because(why: str) -> None:
-        if not stop.done():
-            stop.set_result(why)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, because, signal.Signals(number).name)
-    # A reload is a take-over, started by the unit; a stray SIGHUP must not end the node's runtime.
-    loop.add_signal_handler(signal.SIGHUP, lambda: _log.info("SIGHUP was ignored: use --take-over to reload"))
-    return stop
 
 
 async def _start_fully(upstreams: dict[str, Upstream], hub: Hub) -> None:
