@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# All tests: test.sh BIN [PYTEST-OPTIONS]. The pure parts first, with their branch coverage; the slow ones last.
+# All tests: test.sh BIN [PYTEST-OPTIONS]. The pure parts with their branch coverage beside everything else, which waits
+# for processes and sockets most of the time; what they print comes one after the other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,12 +10,7 @@ shift
 pure=(h2 model hookapi store dispatcher relay runtimehooks)
 # Whole rounds with files and sockets: nothing pure, and slow under coverage.
 rounds=tests/property/test_reconcile.py
-echo "== pure parts (pyproject.toml lists them): unit and property tests, branch coverage 100%"
-"$bin/coverage" erase
-"$bin/coverage" run -m pytest -q -W error "$@" "${pure[@]/#/tests/unit/}" tests/property --ignore="$rounds"
-"$bin/coverage" report --skip-covered --fail-under=100
 
-echo "== everything else: unit, integration, end to end"
 rest=()
 for folder in tests/unit/*; do
     case $folder in
@@ -22,4 +18,24 @@ for folder in tests/unit/*; do
         *) [[ " ${pure[*]} " == *" ${folder##*/} "* ]] || rest+=("$folder") ;;
     esac
 done
-"$bin/python" -m pytest -q -rs -W error "$@" "${rest[@]}" "$rounds" tests/integration tests/e2e
+
+pure_tests() {
+    "$bin/coverage" erase
+    "$bin/coverage" run -m pytest -q -W error "$@" "${pure[@]/#/tests/unit/}" tests/property --ignore="$rounds"
+    "$bin/coverage" report --skip-covered --fail-under=100
+}
+
+printed=$(mktemp)
+trap 'kill "$beside" 2>/dev/null || true; rm -f "$printed"' EXIT
+(set -e; pure_tests "$@") >"$printed" 2>&1 &
+beside=$!
+
+echo "== unit, integration, end to end"
+others=0
+"$bin/python" -m pytest -q -rs -W error "$@" "${rest[@]}" "$rounds" tests/integration tests/e2e || others=$?
+
+echo "== pure parts (pyproject.toml lists them): unit and property tests, branch coverage 100%"
+of_pure=0
+wait "$beside" || of_pure=$?
+cat "$printed"
+((others == 0 && of_pure == 0))

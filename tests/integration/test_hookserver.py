@@ -468,18 +468,18 @@ def test_many_pods(
     hookserver: Make,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """500 pods: a round in which nothing changed is cheap (`make bench` measures it)."""
-    fake_node(pods=500, version="v1")
+    """A round over 200 pods in which nothing changed is cheap (`make bench` measures one over 500)."""
+    fake_node(pods=200, version="v1")
     server = hookserver("--reconcile-interval", "1s")
     server.start()
 
     def settled() -> Any:
         last = server.status()["round"]
-        return last if last["reason"] == "tick" and last["written"] == 0 and last["pods"] == 500 else None
+        return last if last["reason"] == "tick" and last["written"] == 0 and last["pods"] == 200 else None
 
     last = server.child.wait_until(settled, within=40, what="a round with nothing to do", every=0.1)
     record_property("cpu_seconds", last["cpu_seconds"])
     record_property("seconds", last["seconds"])
-    print(f"500 pods: {last['cpu_seconds'] * 1000:.0f} ms CPU, {last['wanted']} values")
-    assert last["as_wanted"] == last["wanted"] > 2000
+    print(f"200 pods: {last['cpu_seconds'] * 1000:.0f} ms CPU, {last['wanted']} values")
+    assert last["as_wanted"] == last["wanted"] > 800
     assert last["cpu_seconds"] < 2
