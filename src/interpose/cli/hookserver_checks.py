@@ -22,7 +22,7 @@ def check(loaded: Loaded) -> None:
     problems = [
         f"{loaded.origins[key]}: {key}: {problem}"
         for key, found in (
-            ("hooks.disable_stages", _stages(settings.hooks.disable_stages)),
+            ("hooks.disable_stages", stage_problems(settings.hooks.disable_stages)),
             ("cgroups.kubepods", _kubepods(settings.cgroups)),
         )
         for problem in found
@@ -38,7 +38,8 @@ def with_real_paths(settings: HookServerSettings) -> HookServerSettings:
     return replace(settings, cgroups=replace(places, root=root, proc_root=proc, sys_root=sys))
 
 
-def _stages(names: tuple[str, ...]) -> Iterator[str]:
+def stage_problems(names: tuple[str, ...]) -> Iterator[str]:
+    """What is wrong with names of hook points."""
     known = [point.value for point in HookPoint]
     return (f"{name!r} is not a hook point, they are {', '.join(known)}" for name in names if name not in known)
 

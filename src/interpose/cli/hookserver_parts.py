@@ -1,13 +1,11 @@
 """The parts of a hook server put together: what the daemon, a single round and a dry run have in common."""
 
-import asyncio
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
+from interpose.cli.hookserver_checks import stage_problems, with_real_paths
 from interpose.config.endpoint import WELL_KNOWN_RUNTIMES
 from interpose.config.hookserver_settings import HookServerSettings
 from interpose.config.settings import RelaySettings
@@ -22,15 +20,14 @@ from interpose.host.cputopology import kubelet_cpu_manager, read_cpus
 from interpose.host.processes import Processes
 from interpose.host.resctrl import ResctrlTree
 from interpose.model.cgroup import Parameter
-from interpose.model.pod import Pod
 from interpose.rpc.client import Client
-from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
 from interpose.runtimehooks.actuator import Actuator
 from interpose.runtimehooks.applier import Applier
 from interpose.runtimehooks.cgroup_actuator import BvtActuator, CgroupActuator, SysctlActuator
 from interpose.runtimehooks.core_sched_actuator import CoreSchedActuator
+from interpose.runtimehooks.facts import FactSource
 from interpose.runtimehooks.inventory import Inventory, default_layout
 from interpose.runtimehooks.journal import Journal
 from interpose.runtimehooks.kernelprobe import probe
@@ -39,9 +36,8 @@ from interpose.runtimehooks.nodedocument import NodeDocument
 from interpose.runtimehooks.nodefile import NodeFile
 from interpose.runtimehooks.oom_actuator import OomActuator
 from interpose.runtimehooks.plugin import AnyPlugin
-from interpose.runtimehooks.podfacts import overlay
 from interpose.runtimehooks.podspec import managed
-from interpose.runtimehooks.reconciler import Facts, Reconciler
+from interpose.runtimehooks.reconciler import Reconciler
 from interpose.runtimehooks.registry import plugins_on, stages_of
 from interpose.runtimehooks.resctrl_actuator import ResctrlActuator
 from interpose.runtimehooks.runner import Runner
@@ -52,8 +48,6 @@ from interpose.store.requested import NOT_REQUESTED
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
 
-# Rounds do not wait longer for the kubelet; what it says later counts then.
-_KUBELET_PATIENCE = 0.25
 _JOURNAL = "hookserver.journal"
 _DOCUMENT = "nodeslo.last-good"
 _BOOT_ID = "sys/kernel/random/boot_id"
@@ -70,15 +64,15 @@ class Parts:
         asked: Callable[[str], int] | None = None,
         dry_run: bool = False,
         changed: Callable[[], None] = lambda: None,
+        told: Callable[[], None] = lambda: None,
         files: Files | None = None,
     ) -> None:
-        """`files` are the kernel's, unless a test has others."""
+        """`changed` is called for a new document, `told` for news from the kubelet that came late.
+
+        `files` are the kernel's, unless a test has others.
+        """
+        self.settings = settings = with_real_paths(settings)
         places = settings.cgroups
-        # Links are followed once, here; below these roots none is.
-        places = replace(
-            places, **{name: os.path.realpath(getattr(places, name)) for name in ("root", "proc_root", "sys_root")}
-        )
-        self.settings = settings = replace(settings, cgroups=places)
         self.plugins = tuple(plugins)
         files = KernelFiles() if files is None else files
         self.tree = CgroupTree(files, places.root, version=detect_version(files, places.root))
@@ -101,11 +95,7 @@ class Parts:
         self.updates = Updates(
             self.store, marked, self.journal, allowed=self.allowed, refresh=self.sync.refresh, asked=asked
         )
-        self.kubelet = _kubelet(settings)
-        self._tasks = TaskBag()
-        self._asking: asyncio.Task[bool] | None = None
-        self._late = False
-        self._changed = changed
+        self.facts = FactSource(_kubelet(settings), told)
         self.node_file = None
         if settings.nodeslo:
             keep = f"{settings.state_dir}/{_DOCUMENT}"
@@ -127,7 +117,7 @@ class Parts:
             updates=self.updates,
             runner=self.runner,
             gather=self.gatherer.gather,
-            facts=self._facts,
+            facts=self.facts.ask,
             managed=managed,
         )
         self._adopt()
@@ -147,7 +137,7 @@ class Parts:
         """Leave nothing behind but the journal."""
         if self.node_file is not None:
             await self.node_file.close()
-        await self._tasks.cancel()
+        await self.facts.close()
         await self.sync.close()
         await self.upstream.close()
         await self.runner.close()
@@ -175,33 +165,6 @@ class Parts:
             if entry is not None and target is not None and isinstance(entry.written, str):
                 with suppress(OSError):
                     self.core_sched.adopt(target, entry.written)
-
-    async def _facts(self) -> Facts:
-        """A kubelet that takes its time is not waited for: what it tells later leads to another round."""
-        kubelet = self.kubelet
-        if kubelet is None:
-            return Facts(_as_it_is)
-        if self._asking is None or self._asking.done():
-            self._asking = self._tasks.spawn(kubelet.refresh(), name="ask the kubelet for its pods")
-        done, _ = await asyncio.wait((self._asking,), timeout=_KUBELET_PATIENCE)
-        if not done and not self._late:
-            self._late = True
-            self._asking.add_done_callback(self._answered_late)
-        pods = kubelet.pods
-        return Facts(lambda pod: overlay(pod, pods.get(pod.uid)), known=kubelet.refreshed_at is not None)
-
-    def facts_of(self, pod: Pod) -> Pod:
-        """A pod with what the kubelet told of it last."""
-        return pod if self.kubelet is None else overlay(pod, self.kubelet.pods.get(pod.uid))
-
-    def _answered_late(self, asked: "asyncio.Task[bool]") -> None:
-        self._late = False
-        if not asked.cancelled() and asked.result():
-            self._changed()
-
-
-def _as_it_is(pod: Pod) -> Pod:
-    return pod
 
 
 def open_journal(settings: HookServerSettings, *, reading_only: bool = False) -> Journal:
@@ -237,13 +200,10 @@ def runtime_of(
 
 def stages(settings: HookServerSettings, plugins: tuple[AnyPlugin, ...]) -> frozenset[HookPoint]:
     """The hook points that are served."""
-    names = {point.value: point for point in HookPoint}
-    if strange := [name for name in settings.hooks.disable_stages if name not in names]:
-        known = ", ".join(names)
-        raise ConfigError(
-            f"hooks.disable_stages (--disable-stages): {strange[0]!r} is not a hook point, they are {known}"
-        )
-    return stages_of(plugins, frozenset(names[name] for name in settings.hooks.disable_stages))
+    disabled = settings.hooks.disable_stages
+    if problems := [f"hooks.disable_stages (--disable-stages): {text}" for text in stage_problems(disabled)]:
+        raise ConfigError(problems)
+    return stages_of(plugins, frozenset(map(HookPoint, disabled)))
 
 
 def chosen_plugins(settings: HookServerSettings) -> tuple[AnyPlugin, ...]:

@@ -47,6 +47,7 @@ DOCUMENT = "NodeSLO"
 CGROUPS = "cgroups"
 RUNTIME = "runtime"
 POOLS = "CPU pools"
+KUBELET = "kubelet"
 NEWCOMERS = "newcomers"
 AGAIN = "again"
 
@@ -102,6 +103,7 @@ class Daemon:
                 plugins=plugins,
                 asked=self._asked if settings.serves_hooks else None,
                 changed=self._document_changed,
+                told=lambda: self._rounds.soon(KUBELET),
             )
         except BaseException:
             self._close_sockets()
@@ -116,7 +118,7 @@ class Daemon:
             sync=parts.sync,
             leave=parts.resctrl.drop,
             pools_changed=lambda: self._rounds.soon(POOLS),
-            facts=parts.facts_of,
+            facts=parts.facts.of,
             looked_at=lambda container: container in parts.updates.sending,
         )
         self.proxy = ProxyServer(

@@ -16,7 +16,7 @@ from interpose.runtimehooks.applier import Applier
 from interpose.runtimehooks.context import ContainerContext, PodContext, Wish
 from interpose.runtimehooks.desired import wants_of
 from interpose.runtimehooks.hooks import Hooks, Verdict, Watch
-from interpose.runtimehooks.inventory import Inventory, is_own
+from interpose.runtimehooks.inventory import Inventory, container_target, is_own, pod_target
 from interpose.runtimehooks.journal import Entry, Journal
 from interpose.runtimehooks.originals import ANNOTATION, NEUTRAL, Given, as_asked, given_by, in_force, read_note
 from interpose.runtimehooks.planning import Route, ordered, route_of
@@ -115,7 +115,7 @@ class ProxyEffects:
         """What could not be noted: it must not be changed, or nobody would know what it was."""
         directory, children = self._inventory.look(container.cgroup_parent or pod.cgroup_parent)
         child = find_child(children, container.id) if directory else None
-        target = _container_target(pod, container, f"{directory}/{child}" if child is not None else "")
+        target = container_target(pod, container, f"{directory}/{child}" if child is not None else "")
         unnoted: set[Parameter] = set()
         for parameter, (plugin, wish) in verdict.wishes.items():
             if parameter not in CRI_FIELDS:
@@ -186,7 +186,7 @@ class ProxyEffects:
         child = find_child(children, container.id) if directory else None
         if child is not None:
             judged = [(pod_target(pod, directory), of_pod)] if is_own(pod, directory) else []
-            self._write([*judged, (_container_target(pod, container, f"{directory}/{child}"), of_container)])
+            self._write([*judged, (container_target(pod, container, f"{directory}/{child}"), of_container)])
 
     def _write(self, judged: Sequence[tuple[Target, Verdict]]) -> None:
         wants = [want for target, verdict in judged for want in wants_of(target, verdict)]
@@ -204,20 +204,3 @@ def _failed(verdict: Verdict) -> set[str]:
 
 def _asked(container: Container, parameter: Parameter) -> Value | None:
     return cri_value(container.requested, parameter)
-
-
-def pod_target(pod: Pod, directory: str) -> Target:
-    """A pod with a cgroup."""
-    name = f"{pod.namespace}/{pod.name}"
-    return Target(level=Level.POD, key=directory, directory=directory, name=name, pod_uid=pod.uid)
-
-
-def _container_target(pod: Pod, container: Container, directory: str) -> Target:
-    return Target(
-        level=Level.CONTAINER,
-        key=container.id,
-        directory=directory,
-        name=f"{pod.namespace}/{pod.name}/{container.name}",
-        pod_uid=pod.uid,
-        running=bool(directory),
-    )

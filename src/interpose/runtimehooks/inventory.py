@@ -45,14 +45,13 @@ class Inventory:
 
     def _subject(self, pod: Pod, containers: Sequence[Container]) -> Subject:
         directory, children = self.look(pod.cgroup_parent)
-        name = f"{pod.namespace}/{pod.name}"
         target = sandbox = None
         if directory and is_own(pod, directory):
-            target = Target(level=Level.POD, key=directory, directory=directory, name=name, pod_uid=pod.uid)
+            target = pod_target(pod, directory)
         if (child := find_child(children, pod.id)) is not None:
             place = f"{directory}/{child}"
-            sandbox = Target(level=Level.SANDBOX, key=pod.id, directory=place, name=name, pod_uid=pod.uid)
-        members = tuple(self._member(pod, name, one, directory, children) for one in containers if _lives(one))
+            sandbox = Target(level=Level.SANDBOX, key=pod.id, directory=place, name=_name(pod), pod_uid=pod.uid)
+        members = tuple(self._member(pod, one, directory, children) for one in containers if _lives(one))
         fresh = Subject(pod=pod, target=target, sandbox=sandbox, members=members)
         known = self._subjects.get(pod.id)
         return known if known == fresh else fresh
@@ -64,18 +63,11 @@ class Inventory:
             return directory, self._tree.children(directory)
         return "", []
 
-    def _member(self, pod: Pod, name: str, record: Container, directory: str, children: Sequence[str]) -> Member:
+    def _member(self, pod: Pod, record: Container, directory: str, children: Sequence[str]) -> Member:
         if record.cgroup_parent and record.cgroup_parent != pod.cgroup_parent:
             directory, children = self.look(record.cgroup_parent)
         child = find_child(children, record.id) if directory else None
-        target = Target(
-            level=Level.CONTAINER,
-            key=record.id,
-            directory=f"{directory}/{child}" if child is not None else "",
-            name=f"{name}/{record.name}",
-            pod_uid=pod.uid,
-            running=child is not None,
-        )
+        target = container_target(pod, record, f"{directory}/{child}" if child is not None else "")
         notes = self._notes(record, target)
         known = self._members.get(record.id)
         if known is not None and known[0] is record and known[1] == notes and known[2].target == target:
@@ -131,6 +123,27 @@ class Inventory:
                     context = GroupContext(level=Level.HOST_APP, qos=application.qos, name=name)
                     groups.append(Group(context, target))
         return groups
+
+
+def pod_target(pod: Pod, directory: str) -> Target:
+    """A pod with a cgroup."""
+    return Target(level=Level.POD, key=directory, directory=directory, name=_name(pod), pod_uid=pod.uid)
+
+
+def container_target(pod: Pod, container: Container, directory: str) -> Target:
+    """A container of a pod; without a directory it does not run."""
+    return Target(
+        level=Level.CONTAINER,
+        key=container.id,
+        directory=directory,
+        name=f"{_name(pod)}/{container.name}",
+        pod_uid=pod.uid,
+        running=bool(directory),
+    )
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}"
 
 
 def is_own(pod: Pod, directory: str) -> bool:

@@ -19,6 +19,7 @@ from interpose.model.pod import Pod
 from interpose.runtimehooks import desired
 from interpose.runtimehooks.applier import Applier
 from interpose.runtimehooks.desired import Desire, Member, Subject
+from interpose.runtimehooks.facts import Facts
 from interpose.runtimehooks.hooks import Hooks, Watch
 from interpose.runtimehooks.inventory import Inventory
 from interpose.runtimehooks.planning import Action, CriBatch, Item, Route, Step, by_container, ordered, route_of
@@ -31,13 +32,6 @@ from interpose.runtimehooks.wants import Target
 from interpose.store.sync import Synchronizer
 
 _log = logging.getLogger(__name__)
-
-
-class Facts(NamedTuple):
-    """What is known of pods beyond what the runtime tells, and whether that source has ever told anything."""
-
-    of: Callable[[Pod], Pod]
-    known: bool = True
 
 
 @dataclass(slots=True, kw_only=True)

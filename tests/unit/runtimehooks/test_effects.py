@@ -12,8 +12,9 @@ from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
 from interpose.model.pod import Container, Pod
 from interpose.model.resources import LinuxResources
 from interpose.runtimehooks.context import Wish
-from interpose.runtimehooks.effects import ProxyEffects, pod_target
+from interpose.runtimehooks.effects import ProxyEffects
 from interpose.runtimehooks.hooks import Failure, Verdict
+from interpose.runtimehooks.inventory import pod_target
 from interpose.runtimehooks.journal_lines import Entry
 from interpose.runtimehooks.originals import ANNOTATION
 from interpose.runtimehooks.plugin import NodeInputs

@@ -12,11 +12,12 @@ from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
 from interpose.model.pod import Pod
 from interpose.model.qos import QosClass
 from interpose.rpc.status import Code
+from interpose.runtimehooks.facts import Facts
 from interpose.runtimehooks.nodeslo import HostApplication, NodeSLO
 from interpose.runtimehooks.originals import ANNOTATION
 from interpose.runtimehooks.planning import Action
 from interpose.runtimehooks.plugin import NodeInputs
-from interpose.runtimehooks.reconciler import Facts, Reconciler, Round
+from interpose.runtimehooks.reconciler import Reconciler, Round
 from interpose.runtimehooks.surroundings import Surroundings
 from interpose.runtimehooks.wants import Target
 from interpose.testing.fakecgroup import FakeKernel
