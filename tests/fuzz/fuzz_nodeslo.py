@@ -7,20 +7,15 @@ Inputs are mutations of the samples, from a seed that is printed. A broken promi
 exit code is 1.
 """
 
-import argparse
-import hashlib
 import logging
-import random
 import sys
 import tempfile
-import time
-import traceback
 from pathlib import Path
 
 from interpose.runtimehooks.nodefile import NodeFile
+from interpose.testing.textfuzz import Target, run
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples/nodeslo"
-REPORT_EVERY = 5.0
 # Pieces that mean something to the reader, whole and broken.
 PIECES = [
     *("apiVersion: interpose/v1\n", "kind: NodeState\n", '"kind": "NodeSLO", ', "spec:\n", '"nodeSLO": null, '),
@@ -53,75 +48,12 @@ class Promises:
             assert len(line) < 1000, f"is {len(line)} characters long: {line!r:.200}"
 
 
-def change(rng: random.Random, text: str) -> str:
-    """One change: something in, something out, something twice."""
-    at = rng.randrange(len(text) + 1)
-    size = rng.choice((1, 1, 2, 5, 20))
-    match rng.randrange(5):
-        case 0:
-            return text[:at] + rng.choice(PIECES) + text[at:]
-        case 1:
-            return text[:at] + text[at + size :]
-        case 2:
-            return text[:at] + chr(rng.randrange(rng.choice((128, 0x11_0000)))) + text[at + 1 :]
-        case 3:
-            return text[:at] + rng.choice(PIECES) + text[at + size :]
-        case _:
-            start = rng.randrange(len(text) + 1)
-            return text[:at] + text[start : start + size * 4] + text[at:]
-
-
-def attempt(promises: Promises, data: bytes, suffix: str, folder: Path) -> bool:
-    """Run one input; whether all promises held. One that broke a promise is kept."""
-    try:
-        promises.check(data, suffix)
-    except Exception:
-        traceback.print_exc()
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"crash-nodeslo-{hashlib.sha256(data).hexdigest()[:12]}{suffix}"
-        path.write_bytes(data)
-        print(f"promise broken, input kept: {path}", flush=True)
-        return False
-    return True
-
-
-def mutate(promises: Promises, seconds: float, seed: int, folder: Path) -> int:
-    """Try until the time is over; the exit code."""
-    print(f"seed {seed}, target nodeslo, {seconds:g} s", flush=True)
-    rng = random.Random(seed)
-    seeds = [(path.read_text(), path.suffix) for path in sorted(SAMPLES.iterdir())]
-    start = last = time.monotonic()
-    tried = broken = 0
-    while (now := time.monotonic()) - start < seconds:
-        text, suffix = rng.choice(seeds)
-        for _ in range(rng.choice((1, 1, 2, 4, 16))):
-            text = change(rng, text)
-        tried += 1
-        broken += not attempt(promises, text.encode("utf-8", "surrogatepass"), suffix, folder)
-        if now - last >= REPORT_EVERY:
-            last = now
-            print(f"{now - start:6.0f} s  {tried} inputs, {broken} broke a promise", flush=True)
-    print(f"done: {tried} inputs, {broken} broke a promise", flush=True)
-    return 1 if broken else 0
-
-
 def main() -> int:
-    """Read the command line and run."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long to try (default 60)")
-    parser.add_argument("--seed", type=int, help="of the mutations (default: a new one, printed)")
-    parser.add_argument("--crashes", type=Path, default=Path("build/fuzz-crashes"), help="where broken inputs are kept")
-    parser.add_argument("--replay", type=Path, metavar="FILE", help="run this one input only")
-    options = parser.parse_args()
+    """Fuzz it."""
     logging.disable()  # every refusal would be a line
     with tempfile.TemporaryDirectory() as scratch:
-        promises = Promises(Path(scratch))
-        if options.replay:
-            promises.check(options.replay.read_bytes(), options.replay.suffix)
-            print(f"{options.replay.name}: all promises of nodeslo hold")
-            return 0
-        seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
-        return mutate(promises, options.seconds, seed, options.crashes)
+        check = Promises(Path(scratch)).check
+        return run(Target(name="nodeslo", check=check, samples=[*SAMPLES.iterdir()], pieces=PIECES), __doc__ or "")
 
 
 if __name__ == "__main__":
