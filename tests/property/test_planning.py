@@ -131,7 +131,7 @@ def picture(kernel: FakeKernel, directories: Iterable[str] = TARGETS) -> dict[tu
 
 def sets(within: CpuSet) -> st.SearchStrategy[CpuSet]:
     """Some CPUs of these."""
-    return st.sets(st.sampled_from(sorted(within)), min_size=1).map(lambda some: CpuSet(frozenset(some)))
+    return st.sets(st.sampled_from(sorted(within)), min_size=1).map(lambda some: CpuSet.of(some))
 
 
 @st.composite

@@ -45,16 +45,21 @@ def read_document(path: str, limit: int = MAX_FILE_BYTES) -> Node:
     suffix = Path(path).suffix.lower()
     if suffix not in (".yaml", ".yml", ".json"):
         raise ConfigError(f"file {path}: the name must end in .yaml, .yml or .json")
-    text = _read_text(path, limit)
+    return parse_document(read_text(path, limit), f"file {path}", json_only=suffix == ".json")
+
+
+def parse_document(text: str, where: str, *, json_only: bool = False) -> Node:
+    """A document in YAML, of which JSON is a part; any trouble is a ConfigError that begins with `where`."""
     if not text.strip():
-        raise ConfigError(f"file {path}: is empty")
+        raise ConfigError(f"{where}: is empty")
     try:
-        return _parse_json(text, path) if suffix == ".json" else _parse_yaml(text, path)
+        return _parse_json(text, where) if json_only else _parse_yaml(text, where)
     except RecursionError:
-        raise ConfigError(f"file {path}: is nested too deeply") from None
+        raise ConfigError(f"{where}: is nested too deeply") from None
 
 
-def _read_text(path: str, limit: int) -> str:
+def read_text(path: str, limit: int) -> str:
+    """What a file holds; any trouble is a ConfigError that names it."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(limit + 1)
@@ -68,53 +73,53 @@ def _read_text(path: str, limit: int) -> str:
         raise ConfigError(f"file {path}: is not UTF-8 text (byte {error.start})") from None
 
 
-def _parse_yaml(text: str, path: str) -> Node:
+def _parse_yaml(text: str, where: str) -> Node:
     import yaml  # 3 MB that a relay without a file never pays
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        _check_depth(yaml.parse(text, Loader=loader), path)
+        _check_depth(yaml.parse(text, Loader=loader), where)
         root = yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"file {path}{line}: is not valid YAML: {error.problem}") from None
+        raise ConfigError(f"{where}{line}: is not valid YAML: {error.problem}") from None
     except yaml.YAMLError as error:
-        raise ConfigError(f"file {path}: is not valid YAML: {error}") from None
+        raise ConfigError(f"{where}: is not valid YAML: {error}") from None
     if root is None:
-        raise ConfigError(f"file {path}: holds only comments")
-    return _from_yaml(root, path, set(), 0)
+        raise ConfigError(f"{where}: holds only comments")
+    return _from_yaml(root, where, set(), 0)
 
 
-def _check_depth(events: "Iterable[Event]", path: str) -> None:
+def _check_depth(events: "Iterable[Event]", where: str) -> None:
     """To be known before the tree is made: the C library makes it by recursion, and dies of it."""
     depth = 0
     for event in events:
         kind = type(event).__name__
         depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
         if depth > MAX_DEPTH + 2:  # the stream and the document are two of them
-            raise ConfigError(f"file {path} line {_line_of(event)}: is nested too deeply")
+            raise ConfigError(f"{where} line {_line_of(event)}: is nested too deeply")
 
 
 def _line_of(event: "Event") -> int:
     return event.start_mark.line + 1 if event.start_mark is not None else 0
 
 
-def _from_yaml(node: "YamlNode", path: str, seen: set[int], depth: int) -> Node:
+def _from_yaml(node: "YamlNode", where: str, seen: set[int], depth: int) -> Node:
     line = node.start_mark.line + 1
     if id(node) in seen:
         # The mark of an alias is that of its anchor, so the line says what was repeated.
-        raise ConfigError(f"file {path} line {line}: anchors with aliases are not supported, repeat the value")
+        raise ConfigError(f"{where} line {line}: anchors with aliases are not supported, repeat the value")
     seen.add(id(node))
     tag = _YAML_TAGS.get(node.tag)
     if tag is None or depth > MAX_DEPTH:
         kind = node.tag.removeprefix("tag:yaml.org,2002:")
         reason = "is nested too deeply" if tag else f"values of type {kind} are not supported, quote it if it is text"
-        raise ConfigError(f"file {path} line {line}: {reason}")
+        raise ConfigError(f"{where} line {line}: {reason}")
     if tag == "map":
-        entries = tuple((str(key.value), _from_yaml(value, path, seen, depth + 1)) for key, value in node.value)
+        entries = tuple((str(key.value), _from_yaml(value, where, seen, depth + 1)) for key, value in node.value)
         return Node(tag="map", line=line, entries=entries)
     if tag == "seq":
-        items = tuple(_from_yaml(item, path, seen, depth + 1) for item in node.value)
+        items = tuple(_from_yaml(item, where, seen, depth + 1) for item in node.value)
         return Node(tag="list", line=line, items=items)
     return Node(tag=tag, text=str(node.value), line=line)
 
@@ -125,12 +130,12 @@ class _Pairs(NamedTuple):
     pairs: list[tuple[str, Any]]
 
 
-def _parse_json(text: str, path: str) -> Node:
+def _parse_json(text: str, where: str) -> Node:
     try:
         # Numbers stay text: only the checker knows what they are meant to be.
         raw = json.loads(text, object_pairs_hook=_Pairs, parse_int=_Integer, parse_float=_Decimal)
     except json.JSONDecodeError as error:
-        raise ConfigError(f"file {path} line {error.lineno}: is not valid JSON: {error.msg}") from None
+        raise ConfigError(f"{where} line {error.lineno}: is not valid JSON: {error.msg}") from None
     return _from_json(raw, _key_lines(text), 1, 0)
 
 

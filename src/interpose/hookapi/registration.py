@@ -18,8 +18,9 @@ from interpose.config.endpoint import MAX_PATH_BYTES, parse_endpoint
 from interpose.config.values import duration, integer, refuse, show_duration
 from interpose.errors import ConfigError
 from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
-from interpose.hookapi.strictjson import Object, Whole, expect, quoted, read_object, shown
+from interpose.hookapi.strictjson import Object, Whole, expect, read_object, shown
 from interpose.model.resources import nothing
+from interpose.model.text import quoted
 
 SUFFIX = ".json"
 DEFAULT_PRIORITY = 100

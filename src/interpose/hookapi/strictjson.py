@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from interpose.errors import ConfigError
+from interpose.model.text import quoted
 
 
 class Object(NamedTuple):
@@ -73,8 +74,3 @@ def shown(value: Any) -> str:
         return str(value).lower()
     kind = _KINDS[type(value)]
     return f"{kind} ({quoted(value)})" if isinstance(value, str) else kind
-
-
-def quoted(text: str) -> str:
-    """Text in quotes, on one line and not longer than a line."""
-    return repr(str(text) if len(text) <= 80 else text[:77] + "...")

@@ -30,8 +30,7 @@ def read_cpus(sys_root: str = "/sys") -> tuple[NumaCpus, ...]:
         socket = int(package) if package.isdecimal() else 0
         found.setdefault((socket, node_of.get(cpu, 0)), set()).add(cpu)
     return tuple(
-        NumaCpus(socket=socket, node=node, cpus=CpuSet(frozenset(cpus)))
-        for (socket, node), cpus in sorted(found.items())
+        NumaCpus(socket=socket, node=node, cpus=CpuSet.of(cpus)) for (socket, node), cpus in sorted(found.items())
     )
 
 

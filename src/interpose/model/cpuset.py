@@ -5,11 +5,13 @@ same text.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
+
+from interpose.model.text import quoted
 
 # Kernels are built for at most this many CPUs; a larger number is a mistake, and must not become a large set.
 MAX_CPUS: Final = 8192
@@ -20,27 +22,46 @@ _MAX_LISTED: Final = 4 * MAX_CPUS
 
 # One element: a number, a range, or the kernel's "the first A of every B numbers of the range".
 _ELEMENT = re.compile(r"(\d{1,6})(?:-(\d{1,6})(?::(\d{1,6})/(\d{1,6}))?)?", re.ASCII)
-_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CpuSet:
-    """Numbers from 0 to 8191."""
+    """Numbers from 0 to 8191, as the bits of one number: joining the sets of a whole machine is one operation."""
 
-    numbers: frozenset[int] = frozenset()
+    mask: int = 0
 
     def __post_init__(self) -> None:
-        if self.numbers and not 0 <= min(self.numbers) <= max(self.numbers) < MAX_CPUS:
-            raise ValueError(f"CPU numbers must be from 0 to {MAX_CPUS - 1}, found {_shown(str(self))}")
+        if self.mask < 0 or self.mask.bit_length() > MAX_CPUS:
+            raise ValueError(f"CPU numbers must be from 0 to {MAX_CPUS - 1}")
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> "CpuSet":
+        """The set of these numbers."""
+        mask = 0
+        for number in numbers:
+            if not 0 <= number < MAX_CPUS:
+                raise ValueError(f"CPU numbers must be from 0 to {MAX_CPUS - 1}, found {number}")
+            mask |= 1 << number
+        return cls(mask)
 
     @classmethod
     def parse(cls, text: str) -> "CpuSet":
         """Read a kernel list; empty text is the empty set. ValueError that names the text."""
-        # All at once: this is the work of the interpreter's own loops, however often numbers are listed.
-        return cls(frozenset().union(*_ranges(text)))
+        mask = 0
+        for numbers in _ranges(text):
+            mask |= _bits(numbers)
+        return cls(mask)
+
+    @classmethod
+    def union(cls, sets: "Iterable[CpuSet]") -> "CpuSet":
+        """What is in any of them."""
+        mask = 0
+        for one in sets:
+            mask |= one.mask
+        return cls(mask)
 
     def __str__(self) -> str:
-        ordered = sorted(self.numbers)
+        ordered = list(self)
         breaks = [(last, first) for last, first in pairwise(ordered) if first - last > 1]
         firsts = [*ordered[:1], *(first for _, first in breaks)]
         lasts = [*(last for last, _ in breaks), *ordered[-1:]]
@@ -52,34 +73,41 @@ class CpuSet:
         return f"CpuSet.parse({str(self)!r})"
 
     def __or__(self, other: "CpuSet") -> "CpuSet":
-        return CpuSet(self.numbers | other.numbers)
+        return CpuSet(self.mask | other.mask)
 
     def __and__(self, other: "CpuSet") -> "CpuSet":
-        return CpuSet(self.numbers & other.numbers)
+        return CpuSet(self.mask & other.mask)
 
     def __sub__(self, other: "CpuSet") -> "CpuSet":
-        return CpuSet(self.numbers - other.numbers)
+        return CpuSet(self.mask & ~other.mask)
 
     def __le__(self, other: "CpuSet") -> bool:
-        return self.numbers <= other.numbers
+        return not self.mask & ~other.mask
 
     def __lt__(self, other: "CpuSet") -> bool:
-        return self.numbers < other.numbers
+        return self.mask != other.mask and self <= other
 
     def __ge__(self, other: "CpuSet") -> bool:
-        return self.numbers >= other.numbers
+        return other <= self
 
     def __gt__(self, other: "CpuSet") -> bool:
-        return self.numbers > other.numbers
+        return other < self
 
     def __contains__(self, number: object) -> bool:
-        return number in self.numbers
+        return isinstance(number, int) and 0 <= number < MAX_CPUS and bool(self.mask >> number & 1)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(sorted(self.numbers))
+        rest = self.mask
+        while rest:
+            lowest = rest & -rest
+            yield lowest.bit_length() - 1
+            rest ^= lowest
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return self.mask.bit_count()
+
+    def __bool__(self) -> bool:
+        return self.mask != 0
 
 
 EMPTY: Final = CpuSet()
@@ -108,28 +136,28 @@ class KubeletCpus:
 def _ranges(text: str) -> Iterator[range]:
     """The numbers of a list, element by element."""
     if len(text) > MAX_TEXT:
-        raise ValueError(f"{_shown(text)} is no list of CPUs: it has {len(text)} characters, more than {MAX_TEXT}")
+        raise ValueError(f"{quoted(text)} is no list of CPUs: it has {len(text)} characters, more than {MAX_TEXT}")
     if not text.strip():
         return
     listed = 0
     for element in text.split(","):
         match = _ELEMENT.fullmatch(element.strip())
         if match is None:
-            raise ValueError(f"{_shown(text)} is no list of CPUs: {_shown(element)} is neither a number nor a range")
+            raise ValueError(f"{quoted(text)} is no list of CPUs: {quoted(element)} is neither a number nor a range")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            raise ValueError(f"{_shown(text)} is no list of CPUs: {_shown(element)} ends before it begins")
+            raise ValueError(f"{quoted(text)} is no list of CPUs: {quoted(element)} ends before it begins")
         if last >= MAX_CPUS:
-            raise ValueError(f"{_shown(text)} is no list of CPUs: {last} is above {MAX_CPUS - 1}")
+            raise ValueError(f"{quoted(text)} is no list of CPUs: {last} is above {MAX_CPUS - 1}")
         listed += last + 1 - first
         if listed > _MAX_LISTED:
-            raise ValueError(f"{_shown(text)} is no list of CPUs: it lists more than {_MAX_LISTED} of them")
+            raise ValueError(f"{quoted(text)} is no list of CPUs: it lists more than {_MAX_LISTED} of them")
         if match[3] is None:
             yield range(first, last + 1)
             continue
         used, size = int(match[3]), int(match[4])
         if not 0 < used <= size:
-            raise ValueError(f"{_shown(text)} is no list of CPUs: {_shown(element)} takes {used} of every {size}")
+            raise ValueError(f"{quoted(text)} is no list of CPUs: {quoted(element)} takes {used} of every {size}")
         # Few long ranges, whichever way round that is.
         if used * size <= last + 1 - first:
             yield from (range(first + offset, last + 1, size) for offset in range(used))
@@ -137,6 +165,8 @@ def _ranges(text: str) -> Iterator[range]:
             yield from (range(start, min(start + used, last + 1)) for start in range(first, last + 1, size))
 
 
-def _shown(text: str) -> str:
-    """Text in quotes, on one line and not longer than a line."""
-    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+def _bits(numbers: range) -> int:
+    """The mask of a range."""
+    if numbers.step == 1:
+        return ((1 << len(numbers)) - 1) << numbers.start
+    return sum(1 << number for number in numbers)

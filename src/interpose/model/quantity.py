@@ -11,10 +11,11 @@ from math import ceil
 from types import MappingProxyType
 from typing import Final
 
+from interpose.model.text import quoted
+
 MAX_QUANTITY: Final = 2**63 - 1  # what Kubernetes can hold
 _MAX_TEXT: Final = 64
 _MAX_EXPONENT: Final = 40
-_SHOWN: Final = 80
 
 # Factor and divisor. Whole numbers all the way: one fraction at the end is several times as fast as a product of some.
 _SUFFIXES: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
@@ -71,4 +72,4 @@ def _quoted(value: str | int) -> str:
     # The digits of a huge number are not made for a message: that takes long, and Python refuses beyond some thousands.
     if isinstance(value, int):
         return str(value) if value.bit_length() <= 256 else "a number of more than 256 bits"
-    return repr(value if len(value) <= _SHOWN else value[: _SHOWN - 3] + "...")
+    return quoted(value)

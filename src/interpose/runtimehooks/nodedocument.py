@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from interpose.config.document import Node
-from interpose.hookapi.strictjson import quoted
+from interpose.config.documentschema import Choice, Flag, Group, Items, Kind, Number, Report, Text, Texts, Unread
 from interpose.model.qos import QosClass
 from interpose.model.resources import nothing
-from interpose.runtimehooks.documentschema import Choice, Flag, Group, Items, Kind, Number, Report, Text, Texts, Unread
+from interpose.model.text import quoted
 from interpose.runtimehooks.nodeslo import NEUTRAL_CPU, CpuPolicy, CpuQos, HostApplication, NodeSLO, SuppressPolicy
 
 SLO_VERSION: Final = "slo.koordinator.sh/v1alpha1"
@@ -39,7 +39,7 @@ class NodeDocument:
 
 def parse_node_document(root: Node, path: str) -> NodeDocument:
     """The document's values with defaults filled in; ConfigError with every problem, each with file, line and key."""
-    report = Report(path)
+    report = Report(f"file {path}")
     found: NodeDocument = _form(root).read(root, "", report)
     report.settle()  # or there is nothing to return
     return found

@@ -15,11 +15,12 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from interpose.errors import ConfigError
-from interpose.hookapi.strictjson import Object, Whole, expect, quoted, read_object, shown
+from interpose.hookapi.strictjson import Object, Whole, expect, read_object, shown
 from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Pod
 from interpose.model.qos import QosClass
 from interpose.model.quantity import MAX_QUANTITY, parse_quantity, whole
+from interpose.model.text import quoted
 
 RESOURCE_STATUS: Final = "scheduling.koordinator.sh/resource-status"
 EXTENDED_RESOURCES: Final = "node.koordinator.sh/extended-resource-spec"

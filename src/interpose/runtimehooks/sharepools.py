@@ -14,10 +14,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from interpose.hookapi.strictjson import quoted
 from interpose.model.cpuset import EMPTY, MAX_CPUS, CpuSet, KubeletCpus, NumaCpus
 from interpose.model.pod import Pod
 from interpose.model.qos import QosClass, qos_of
+from interpose.model.text import quoted
 from interpose.runtimehooks.plugin import CpuPool, CpuPools
 from interpose.runtimehooks.podspec import resource_status
 
@@ -104,7 +104,7 @@ def _without(cpus: Sequence[NumaCpus], taken: CpuSet) -> tuple[CpuPool, ...]:
 
 
 def _union(sets: Iterable[CpuSet]) -> CpuSet:
-    return CpuSet(frozenset().union(*(one.numbers for one in sets)))
+    return CpuSet.union(sets)
 
 
 # -- annotations, read as Go reads them: names of fields without regard to case, unknown ones ignored, null is absent

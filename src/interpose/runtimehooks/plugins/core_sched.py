@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from interpose.hookapi.hookpoint import HookPoint
-from interpose.hookapi.strictjson import quoted
 from interpose.model.cgroup import KubeQos, Level, Parameter
 from interpose.model.pod import Pod
 from interpose.model.qos import QosClass
+from interpose.model.text import quoted
 from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Wish
 from interpose.runtimehooks.nodeslo import CpuPolicy, CpuQos, NodeSLO
 from interpose.runtimehooks.plugin import Input, Kernel, NodeInputs, Plugin

@@ -184,4 +184,4 @@ def _nodes_with(numa: tuple[NumaResources, ...], names: tuple[str, ...]) -> froz
 
 
 def _listed(nodes: frozenset[int]) -> str:
-    return str(CpuSet(nodes))
+    return str(CpuSet.of(nodes))

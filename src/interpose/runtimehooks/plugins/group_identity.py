@@ -13,9 +13,10 @@ from typing import ClassVar, Final
 
 from interpose.errors import ConfigError
 from interpose.hookapi.hookpoint import HookPoint
-from interpose.hookapi.strictjson import Whole, expect, quoted
+from interpose.hookapi.strictjson import Whole, expect
 from interpose.model.cgroup import MIN_SHARES, KubeQos, Level, Parameter
 from interpose.model.qos import QosClass
+from interpose.model.text import quoted
 from interpose.runtimehooks.context import GroupContext, PodContext, Response, Wish
 from interpose.runtimehooks.nodeslo import CpuPolicy, CpuQos, NodeSLO
 from interpose.runtimehooks.plugin import Input, Kernel, NodeInputs, Plugin

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from interpose.config.document import Node
+from interpose.config.documentschema import Flag, Group, Number, Report
 from interpose.errors import ConfigError
-from interpose.runtimehooks.documentschema import Flag, Group, Number, Report
 
 
 def problems(report: Report) -> list[str]:
@@ -19,12 +19,12 @@ def problems(report: Report) -> list[str]:
 
 def test_a_report_without_problems_settles() -> None:
     """Nothing is raised."""
-    Report("f").settle()
+    Report("file f").settle()
 
 
 def test_values_with_a_problem_make_nothing() -> None:
     """Otherwise one mistake would lead to complaints about what follows from it."""
-    report = Report("f")
+    report = Report("file f")
     group = Group({"a": Number(0, 1), "b": Flag()}, lambda values: 1 / 0)
     entries = (("a", Node(tag="int", text="7", line=2)), ("b", Node(tag="bool", text="true")))
     assert group.read(Node(tag="map", entries=entries), "g", report) is None
@@ -33,7 +33,7 @@ def test_values_with_a_problem_make_nothing() -> None:
 
 def test_a_huge_number_is_refused_and_not_repeated() -> None:
     """It is not even turned into one."""
-    report = Report("f")
+    report = Report("file f")
     assert Number(0, 1).read(Node(tag="int", text="9" * 100_000), "a", report) is None
     assert len(problems(report)[0]) < 200
 
@@ -41,7 +41,7 @@ def test_a_huge_number_is_refused_and_not_repeated() -> None:
 @pytest.mark.parametrize(("text", "value"), [("True", True), ("on", True), ("no", False), ("false", False)])
 def test_yaml_has_several_words_for_true(text: str, value: bool) -> None:
     """All of them count."""
-    assert Flag().read(Node(tag="bool", text=text), "a", Report("f")) is value
+    assert Flag().read(Node(tag="bool", text=text), "a", Report("file f")) is value
 
 
 @pytest.mark.parametrize(("loose", "said"), [(False, 51), (True, 50)])
@@ -54,7 +54,7 @@ def test_a_file_of_something_else_costs_little(loose: bool, said: int, monkeypat
         return list(known)
 
     monkeypatch.setattr(difflib, "get_close_matches", close)
-    report = Report("f")
+    report = Report("file f")
     entries = tuple((f"key{number}", Node(tag="int", text="1")) for number in range(80))
     Group({"a": Flag()}, loose=loose).read(Node(tag="map", entries=entries), "", report)
     told = problems(report)

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from interpose.config.document import Node
 from interpose.errors import ConfigError
-from interpose.hookapi.strictjson import quoted
+from interpose.model.text import quoted
 
 # More than a person reads; a file that is something else altogether has one per line.
 _MAX_PROBLEMS: Final = 50
@@ -37,10 +37,10 @@ _TAG_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class Report:
-    """What is wrong with one file."""
+    """What is wrong with one document; `where` names it in every message: "file /etc/x.yaml"."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, where: str) -> None:
+        self._where = where
         self._said: list[str] = []
         self.count = 0
 
@@ -54,7 +54,7 @@ class Report:
         self.count += 1
         if self.count <= _MAX_PROBLEMS:
             line = f" line {node.line}" if node.line else ""
-            self._said.append(f"file {self._path}{line}: " + (f"{key}: {text}" if key else text))
+            self._said.append(f"{self._where}{line}: " + (f"{key}: {text}" if key else text))
 
     def expected(self, what: str, tag: str, node: Node, key: str) -> None:
         """Note that a value is not `what` it should be; `tag` is the right one for it."""
@@ -66,7 +66,7 @@ class Report:
     def settle(self) -> None:
         """ConfigError if there was any problem."""
         if self.count > _MAX_PROBLEMS:
-            self._said.append(f"file {self._path}: and {self.count - _MAX_PROBLEMS} problems more")
+            self._said.append(f"{self._where}: and {self.count - _MAX_PROBLEMS} problems more")
         if self._said:
             raise ConfigError(self._said)
 

@@ -1,0 +1,1 @@
+"""Which CPUs to take when so many are wanted: pure functions over a topology."""

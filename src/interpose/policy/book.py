@@ -1,0 +1,97 @@
+"""The account book of a policy: named pools of CPUs, and who holds what.
+
+A policy moves CPUs between pools and grants; the book derives what each container has, and tells which of them have
+something else than before. Grants are in order of their coming. Cost: what a change touches, not what there is.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.policy.decision import Assignment, Grant
+from interpose.policy.request import Key
+
+_NOTHING = Assignment()
+
+
+class Book:
+    """Pools and grants."""
+
+    def __init__(self, pools: Mapping[str, CpuSet] = MappingProxyType({})) -> None:
+        self._pools = dict(pools)
+        self._grants: dict[Key, Grant] = {}
+        self._members: dict[str, dict[Key, None]] = {}  # pool -> who shares it, in order
+        self._told: dict[Key, Assignment] = {}  # what `changes` last said
+        self._dirty: set[Key] = set()
+        self._order: dict[Key, int] = {}
+        self._count = 0
+
+    @property
+    def pools(self) -> Mapping[str, CpuSet]:
+        """CPUs by pool."""
+        return MappingProxyType(self._pools)
+
+    @property
+    def grants(self) -> Mapping[Key, Grant]:
+        """Grants in order of their coming."""
+        return MappingProxyType(self._grants)
+
+    def pool(self, name: str) -> CpuSet:
+        """The CPUs of a pool; empty if there is none of that name."""
+        return self._pools.get(name, EMPTY)
+
+    def members(self, pool: str) -> tuple[Key, ...]:
+        """Who shares a pool, in order of their coming to it."""
+        return tuple(self._members.get(pool, ()))
+
+    def assignment(self, key: Key) -> Assignment:
+        """What a container has according to the book; nothing if it holds no grant."""
+        grant = self._grants.get(key)
+        if grant is None:
+            return _NOTHING
+        cpus = CpuSet.union((grant.exclusive, *(self.pool(name) for name in grant.pools))) if grant.pinned else None
+        return Assignment(cpus=cpus, mems=grant.mems, shares=grant.shares)
+
+    def set_pool(self, name: str, cpus: CpuSet) -> None:
+        """A pool has these CPUs from now on."""
+        if self._pools.get(name) != cpus:
+            self._pools[name] = cpus
+            self._dirty.update(self._members.get(name, ()))
+
+    def put(self, key: Key, grant: Grant) -> None:
+        """A container holds this from now on; in the place of what it held before, if it did."""
+        old = self._grants.get(key)
+        if old is None:
+            self._count += 1
+            self._order[key] = self._count
+        else:
+            self._leave(key, old)
+        self._grants[key] = grant
+        for name in grant.pools:
+            self._members.setdefault(name, {})[key] = None
+        self._dirty.add(key)
+
+    def drop(self, key: Key) -> Grant | None:
+        """A container holds nothing any more; returns what it held. Its CPUs are the policy's to put back."""
+        grant = self._grants.pop(key, None)
+        if grant is not None:
+            self._leave(key, grant)
+            del self._order[key]
+            self._told.pop(key, None)
+            self._dirty.discard(key)
+        return grant
+
+    def changes(self) -> tuple[Key, ...]:
+        """Containers whose assignment is another one than at the last call, in order of their coming."""
+        changed = []
+        for key in sorted(self._dirty, key=self._order.__getitem__):
+            now = self.assignment(key)
+            if self._told.get(key) != now:
+                self._told[key] = now
+                changed.append(key)
+        self._dirty.clear()
+        return tuple(changed)
+
+    def _leave(self, key: Key, grant: Grant) -> None:
+        for name in grant.pools:
+            self._members[name].pop(key, None)

@@ -1,0 +1,28 @@
+"""The names of all policies. A table without code, so that flags and help know them and nothing is loaded for it."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+
+class Named(NamedTuple):
+    """A policy by its names."""
+
+    name: str
+    description: str
+    aliases: tuple[str, ...] = ()
+
+
+POLICIES: Final = (
+    Named("none", "no policy: containers get what they were created with", ("null",)),
+    Named("static", "whole CPUs of their own for Guaranteed containers, as the kubelet's static CPU manager"),
+    Named("static-plus", "whole CPUs of their own for every container that asks for some, shares of the rest"),
+    Named("static-pools", "pools of CPUs set up by hand, as CPU Manager for Kubernetes (CMK)", ("stp",)),
+)
+NONE: Final = "none"
+
+
+def _by_name() -> Mapping[str, str]:
+    return {alias: one.name for one in POLICIES for alias in (one.name, *one.aliases)}
+
+
+NAMES: Final = _by_name()  # every name and alias -> the name

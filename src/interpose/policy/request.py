@@ -1,0 +1,74 @@
+"""What a container asks for, as a policy sees it. Made from CRI messages, from a manifest, or by a test."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from interpose.model.cgroup import KubeQos
+from interpose.model.resources import nothing
+
+
+class Key(NamedTuple):
+    """Which container: known before the runtime gives it an id, and unique as long as its pod exists."""
+
+    pod_id: str
+    name: str
+    attempt: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.pod_id}/{self.name}/{self.attempt}"
+
+
+class Source(StrEnum):
+    """How the amounts of a request became known."""
+
+    ANNOTATION = "annotation"  # the webhook wrote them down: exact
+    ESTIMATE = "estimate"  # from CPU shares, quota and OOM score
+    RESIZE = "resize"  # from the last UpdateContainerResources
+    MANIFEST = "manifest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """How much of what. CPU in thousandths, memory in bytes."""
+
+    milli: int = 0  # CPU request
+    limit_milli: int | None = None  # CPU limit; None: none
+    memory: int | None = None  # memory request; None: not known
+    memory_limit: int | None = None
+    extended: Mapping[str, int] = field(default_factory=dict)  # extended resources by name, if known
+    source: Source = Source.ESTIMATE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A container and what it wants."""
+
+    key: Key
+    namespace: str = ""
+    pod: str = ""  # its name
+    qos: KubeQos = KubeQos.BEST_EFFORT
+    amounts: Amounts = Amounts()
+    pod_labels: Mapping[str, str] = field(default_factory=nothing)
+    pod_annotations: Mapping[str, str] = field(default_factory=nothing)
+    envs: Mapping[str, str] = field(default_factory=nothing)
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+
+    @property
+    def milli(self) -> int:
+        """Thousandths of a CPU it wants."""
+        return self.amounts.milli
+
+    @property
+    def title(self) -> str:
+        """For people: namespace/pod/container."""
+        return f"{self.namespace}/{self.pod}/{self.key.name}"
+
+    def annotation(self, key: str) -> str | None:
+        """The annotation that holds for this container: `key/container.NAME`, else `key/pod`, else `key`."""
+        for name in (f"{key}/container.{self.key.name}", f"{key}/pod", key):
+            if (value := self.pod_annotations.get(name)) is not None:
+                return value
+        return None

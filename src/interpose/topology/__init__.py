@@ -1,0 +1,1 @@
+"""The machine as a value: packages, dies, NUMA nodes, caches, cores, CPUs."""

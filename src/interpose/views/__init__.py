@@ -1,0 +1,1 @@
+"""What people look at: values in, text out. Pure."""
