@@ -14,7 +14,7 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "api/cri_pb2": "generated; tests/unit/api compares it with the wire table",
     "api/hook_pb2": "generated; tests/unit/api compares it with the wire table",
     "errors": "exception classes without logic; every user of them asserts their text",
-    "cli/relay_hooks": "tests/integration/test_hooks.py",
+    "cli/relay_interception": "tests/integration/test_hooks.py",
     "cli/relay_interceptors": "tests/integration/test_hooks.py",
     "dispatcher/client": "tests/integration, against hook servers of every kind",
     "admin/log_level": "tests/integration, over the admin sockets of processes",

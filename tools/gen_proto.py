@@ -16,6 +16,7 @@ from outputs import ROOT, settle, wants_check
 SOURCES = (
     ("proto/runtime/v1/api.proto", "interpose/api/cri"),
     ("proto/runtime/v1alpha1/api.proto", "interpose/api/hook"),
+    ("proto/resmgr/v1/config.proto", "interpose/api/resmgr_config"),
 )
 
 # What the compiler writes, and what we put before it: its stubs say `Mapping` without arguments, which strict mypy

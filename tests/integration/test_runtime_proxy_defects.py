@@ -22,7 +22,7 @@ import pytest
 
 from interpose.api import cri_pb2 as cri
 from interpose.api import hook_pb2 as hook
-from interpose.cli import relay_hooks
+from interpose.cli import relay_interception
 from interpose.config.settings import LimitSettings, RelaySettings
 from interpose.dispatcher.client import HookClient
 from interpose.hookapi.hookpoint import HookPoint
@@ -414,7 +414,7 @@ async def test_b07_code_of_hooks_that_cannot_be_loaded_at_first(
     node: HookStack, plugin: FakeHookServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A first registration that meets a lack of descriptors is not forgotten: the next second tries again."""
-    load, attempts = relay_hooks._import_parts, 0
+    load, attempts = relay_interception._import_parts, 0
 
     def fail_twice() -> Any:
         nonlocal attempts
@@ -423,7 +423,7 @@ async def test_b07_code_of_hooks_that_cannot_be_loaded_at_first(
             raise OSError(errno.EMFILE, "Too many open files")
         return load()
 
-    monkeypatch.setattr(relay_hooks, "_import_parts", fail_twice)
+    monkeypatch.setattr(relay_interception, "_import_parts", fail_twice)
     register(node.directory, "plugin", node.folder / "plugin.sock", failure_policy="Fail")
     await eventually(lambda: attempts == 1 and not node.hooks._building, "the first attempt")
     node.hooks.tick()

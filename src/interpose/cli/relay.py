@@ -21,7 +21,7 @@ def run_loaded(loaded: Loaded, *, print_config: bool = False) -> int:
         return 0
     from interpose.cli.relay_process import run
 
-    return run(loaded.settings)
+    return run(loaded.settings, loaded.origins)
 
 
 def _relay(config: str | None, print_config: bool, **parameters: Any) -> int:

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from socket import socket
+from typing import TYPE_CHECKING
 
 from interpose import __version__
 from interpose.admin.health import Check, health_routes
@@ -12,7 +13,7 @@ from interpose.admin.log_level import log_level_routes
 from interpose.admin.metrics import metrics_route
 from interpose.admin.routes import Handler, Hijack, Request, Response, RouteTable, error_response
 from interpose.admin.routes import json_response as json
-from interpose.cli.relay_hooks import Hooks
+from interpose.cli.relay_interception import Interception
 from interpose.config.schema import value_of
 from interpose.config.settings import RelaySettings
 from interpose.config.table import RELAY_SETTINGS
@@ -25,6 +26,9 @@ from interpose.relay.succession import PATH as TAKE_OVER
 from interpose.relay.succession import READY, bequeath
 from interpose.rpc.listener import Listener
 from interpose.rpc.upstream import Upstream
+
+if TYPE_CHECKING:
+    from interpose.cli.relay_policy import PolicyPart
 
 
 class AdminViews:
@@ -39,7 +43,7 @@ class AdminViews:
         upstreams: Mapping[str, Upstream],
         log: LogControl,
         listen_path: str,
-        hooks: Hooks | None,
+        interception: Interception | None,
     ) -> None:
         self._settings = settings
         self._relay = relay
@@ -47,8 +51,16 @@ class AdminViews:
         self._upstreams = upstreams
         self._log = log
         self._listen_path = listen_path
-        self._hooks = hooks
+        self._interception = interception
         self._started = time.time()
+
+    @property
+    def _hooks(self) -> Interception | None:
+        return self._interception if self._interception is not None and self._interception.hooks else None
+
+    @property
+    def _policy(self) -> "PolicyPart | None":
+        return None if self._interception is None else self._interception.policy
 
     def routes(self, collectors: list[Collector], take_over: Handler) -> RouteTable:
         """Everything the admin socket answers."""
@@ -61,6 +73,7 @@ class AdminViews:
             ("GET", "/v1/connections"): self._connections,
             ("GET", "/v1/hooks"): self._show_hooks,
             ("GET", "/v1/config"): self._config,
+            **({} if self._policy is None else self._policy.routes()),
             **log_level_routes(self._log),
             ("POST", TAKE_OVER): take_over,
         }
@@ -90,6 +103,7 @@ class AdminViews:
                     "failed": sum(sum(one.codes[1:]) for one in stats),
                 },
                 **({} if self._hooks is None else {"hooks": self._hooks.summary()}),
+                **({} if self._policy is None else {"policy": self._policy.summary()}),
                 "log_level": self._log.level,
             }
         )

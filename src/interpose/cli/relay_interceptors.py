@@ -1,6 +1,7 @@
 """Everything that stands in the way of calls, lined up: read `Interceptors.__init__` to know the order.
 
-Imported when the first hook server registers; from then on the relay has message classes, a store and a chain.
+Imported when the first hook server registers, or at the start if there is a policy; from then on the relay has message
+classes, a store and a chain.
 """
 
 import asyncio
@@ -8,6 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from interpose.cli.relay_policy import PolicyPart
 from interpose.config.settings import RelaySettings
 from interpose.dispatcher.client import HookClient
 from interpose.dispatcher.dispatcher import Dispatcher
@@ -19,7 +21,7 @@ from interpose.instrumentation.metrics import Family
 from interpose.model.pod import Container
 from interpose.relay.bookkeeping import Bookkeeper
 from interpose.relay.exits import Exits
-from interpose.relay.interceptor import Interceptor, Tap
+from interpose.relay.interceptor import Tap
 from interpose.relay.owncalls import OwnCalls
 from interpose.relay.relay import Relay
 from interpose.relay.reporting import Reporting, ReportingEvents
@@ -35,7 +37,7 @@ _AS_IT_IS = "{}"  # a note that nothing differs from what was asked for
 
 
 class Interceptors:
-    """The chain, the store under it, and their connections to hook servers. `policies` have the last word."""
+    """The chain, the store under it, and their connections to hook servers. A policy has the last word."""
 
     def __init__(
         self,
@@ -43,8 +45,8 @@ class Interceptors:
         relay: Relay,
         hub: Hub,
         runtime: Upstream,
+        policy: PolicyPart | None = None,
         *,
-        policies: Sequence[Interceptor] = (),
         taps: Sequence[Tap] = (),
     ) -> None:
         self._relay = relay
@@ -63,6 +65,8 @@ class Interceptors:
         self.dispatcher = Dispatcher(self.plugins, self.sync, settings.hooks, now=time.monotonic, allowed=allowed_sets)
         self._collect_hooks = hook_collector(self.dispatcher)
         self._collect_store = store_collector(self.sync)
+        self._policy = policy
+        managers = [] if policy is None else [policy.manage(relay, self.store, self.sync)]
         reports = not settings.report_real_resources
         relay.subscribe(
             [
@@ -70,7 +74,7 @@ class Interceptors:
                     [Reporting(self._diverging, self._looked_up)] if reports else []
                 ),  # first: the others see what the runtime says
                 self.dispatcher,
-                *policies,  # they see what hook servers asked for
+                *managers,  # sees what hook servers asked for
                 self._bookkeeper,  # last: it sees what the runtime gets
             ],
             taps=[self._exits, *taps],
@@ -100,6 +104,8 @@ class Interceptors:
         self._started = True
         for client in self._clients():
             client.start()
+        if self._policy is not None:
+            self._policy.start()
         self._runtime.on_up = self._runtime_up
         if self._runtime.up:
             self._runtime_up()
@@ -107,6 +113,8 @@ class Interceptors:
     def _runtime_up(self) -> None:
         self._calls.forget_version()
         self.sync.resync_soon(completely=True)
+        if self._policy is not None:
+            self._policy.runtime_up()
 
     def memory(self) -> Mapping[str, object]:
         """What a successor cannot learn from the runtime: what was last asked for of containers that ever differed."""
@@ -134,12 +142,16 @@ class Interceptors:
             self.settled = True
             self._relay.refresh()
         self._exits.tick()
+        if self._policy is not None:
+            self._policy.tick()
         for client in self._clients():
             client.tick()
 
     async def close(self) -> None:
         """Leave nothing behind."""
         self._runtime.on_up = None
+        if self._policy is not None:
+            await self._policy.close()
         await self._relay.collector.tasks.cancel()
         await self.dispatcher.tasks.cancel()
         await self._tasks.cancel()
@@ -156,6 +168,8 @@ class Interceptors:
         """Metrics of hooks and of the store."""
         yield from self._collect_hooks()
         yield from self._collect_store()
+        if self._policy is not None:
+            yield from self._policy.collect()
 
     def view(self) -> dict[str, object]:
         """What `interpose hooks list` shows besides the directory."""

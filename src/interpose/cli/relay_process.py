@@ -10,7 +10,7 @@ import gc
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -37,12 +37,13 @@ from interpose.rpc.upstream import Upstream
 
 if TYPE_CHECKING:
     from interpose.admin.server import AdminServer
-    from interpose.cli.relay_hooks import Hooks
+    from interpose.cli.relay_interception import Interception
+    from interpose.cli.relay_policy import PolicyPart
 
 _log = logging.getLogger(__name__)
 
 
-def run(settings: RelaySettings) -> int:
+def run(settings: RelaySettings, origins: Mapping[str, str]) -> int:
     """Run until told to stop. With `detach` the parent returns when the child serves."""
     log = setup(settings.logging.level, settings.logging.format)
     if settings.process.detach:
@@ -52,7 +53,7 @@ def run(settings: RelaySettings) -> int:
     else:
         ready = _nothing
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_main(settings, log, ready))
+        return runner.run(_main(settings, origins, log, ready))
 
 
 def _nothing() -> None:
@@ -108,15 +109,16 @@ def _upstreams(endpoints: Endpoints, hub: Hub, limits: LimitSettings) -> dict[st
     return {"runtime": runtime} | ({"image": make(endpoints.image)} if endpoints.image != endpoints.runtime else {})
 
 
-async def _main(settings: RelaySettings, log: LogControl, ready: Callable[[], None]) -> int:
+async def _main(settings: RelaySettings, origins: Mapping[str, str], log: LogControl, ready: Callable[[], None]) -> int:
     stop = stop_signal("use --take-over to reload")
     endpoints = find_endpoints(settings)
     hub = Hub()
     upstreams = _upstreams(endpoints, hub, settings.limits)
     if settings.process.take_over:
         await _start_fully(upstreams, hub)
+    policy = _policy(settings, origins, hub)
     sockets = acquire(settings, endpoints, os.environ)
-    daemon = Daemon(settings, log, hub, upstreams, sockets, stop)
+    daemon = Daemon(settings, log, hub, upstreams, sockets, stop, policy)
     try:
         return await daemon.run(ready)
     finally:
@@ -144,6 +146,7 @@ class Daemon:
         upstreams: dict[str, Upstream],
         sockets: Sockets,
         stop: "asyncio.Future[str]",
+        policy: "PolicyPart | None",
     ) -> None:
         self._settings = settings
         self._log_control = log
@@ -177,22 +180,22 @@ class Daemon:
                 *(one.tick for one in upstreams.values()),
                 self._match_backend,
                 self._pat,
-                self._tick_hooks,
+                self._tick_interception,
             ]
         )
         self._admin: AdminServer | None = None
-        self._hooks = _hooks(settings, self._relay, self._listener, hub, runtime)
+        self._interception = _interception(settings, self._relay, self._listener, hub, runtime, policy)
 
     async def run(self, ready: Callable[[], None]) -> int:
         """Serve until told to stop, then drain."""
         predecessor = self._sockets.predecessor
-        if self._hooks is not None:
-            self._hooks.load(None if predecessor is None else predecessor.estate.memory)
+        if self._interception is not None:
+            self._interception.load(None if predecessor is None else predecessor.estate.memory)
         await self._listener.start(self._sockets.listen.sock)
         for upstream in self._upstreams.values():
             upstream.start()
-        if self._hooks is not None:
-            self._hooks.start()
+        if self._interception is not None:
+            self._interception.start()
         if predecessor is not None:
             self._watchdog = predecessor.estate.watchdog_interval
         await self._start_admin()
@@ -219,6 +222,8 @@ class Daemon:
         kv = {"reason": why, "grace_seconds": grace, "in_flight": self._relay.in_flight}
         _log.info("Relay is draining", extra={"kv": kv})
         if replaced:
+            if self._interception is not None:
+                self._interception.retire()
             # From now on the admin socket is the successor's alone.
             await self._stop_admin()
             self._sockets.release()
@@ -241,9 +246,9 @@ class Daemon:
         if self._watchdog is not None:
             self._notifier.watchdog()
 
-    def _tick_hooks(self) -> None:
-        if self._hooks is not None:
-            self._hooks.tick()
+    def _tick_interception(self) -> None:
+        if self._interception is not None:
+            self._interception.tick()
 
     async def _start_admin(self) -> None:
         admin = self._sockets.admin
@@ -262,13 +267,13 @@ class Daemon:
             upstreams=self._upstreams,
             log=self._log_control,
             listen_path=self._sockets.listen.path,
-            hooks=self._hooks,
+            interception=self._interception,
         )
         take_over = take_over_handler(
             self._sockets.listen,
             admin,
             watchdog=lambda: self._watchdog,
-            memory=lambda: {} if self._hooks is None else self._hooks.memory(),
+            memory=lambda: {} if self._interception is None else self._interception.memory(),
             handed_over=lambda: self._stop_because(_REPLACED),
         )
         collectors = [
@@ -279,7 +284,7 @@ class Daemon:
             self._heartbeat.collect,
             log_collector(self._log_control),
             process_collector(),
-            *(self._hooks.collectors() if self._hooks is not None else []),
+            *(self._interception.collectors() if self._interception is not None else []),
         ]
         listener = (admin.sock if isinstance(admin, BoundSocket) else admin).dup()
         server = AdminServer(listener, views.routes(collectors, take_over))
@@ -297,18 +302,36 @@ class Daemon:
         self._listener.stop_accepting()
         self._sockets.close()
         await self._stop_admin()
-        if self._hooks is not None:
-            await self._hooks.close()
+        if self._interception is not None:
+            await self._interception.close()
         for upstream in self._upstreams.values():
             await upstream.close()
 
 
-def _hooks(settings: RelaySettings, relay: Relay, listener: Listener, hub: Hub, runtime: Upstream) -> "Hooks | None":
-    if not settings.hooks.enabled:
-        return None
-    from interpose.cli.relay_hooks import Hooks
+def _policy(settings: RelaySettings, origins: Mapping[str, str], hub: Hub) -> "PolicyPart | None":
+    """A policy, or what it takes to get one later. Read before the sockets are ours: a mistake in it ends the start."""
+    from interpose.cli.policy_wanted import policy_wanted
 
-    return Hooks(settings, relay, listener, hub, runtime)
+    if not policy_wanted(settings.policy):
+        return None
+    from interpose.cli.relay_policy import PolicyPart
+
+    return PolicyPart(settings, origins, hub)
+
+
+def _interception(
+    settings: RelaySettings,
+    relay: Relay,
+    listener: Listener,
+    hub: Hub,
+    runtime: Upstream,
+    policy: "PolicyPart | None",
+) -> "Interception | None":
+    if not settings.hooks.enabled and policy is None:
+        return None
+    from interpose.cli.relay_interception import Interception
+
+    return Interception(settings, relay, listener, hub, runtime, policy)
 
 
 _REPLACED = "a successor took over"

@@ -39,6 +39,26 @@ class HookSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySettings:
+    """Resource policies: which one, what it works with, what it remembers. Where empty is allowed it is "not said"."""
+
+    name: str = "none"  # no alias
+    reserved: str = ""  # what constraints.parse_resources reads
+    available: str = ""
+    config: str = ""  # policy document that is forced
+    fallback: str = ""  # policy document until an agent sends one
+    state_dir: str = "/var/lib/interpose"
+    config_socket: str = "none"
+    static_relaxed_isolation: bool = False
+    pools_file: str = ""
+    pools_dir: str = ""
+    pools_label_node: bool = False
+    pools_taint_node: bool = False
+    switch: bool = True
+    host_root: str = "/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSettings:
     """What a peer may cost us. Sizes in bytes, times in seconds, rates per second."""
 
@@ -85,6 +105,7 @@ class RelaySettings:
     socket: SocketSettings = field(default_factory=SocketSettings)
     admin: AdminSettings = field(default_factory=AdminSettings)
     hooks: HookSettings = field(default_factory=HookSettings)
+    policy: PolicySettings = field(default_factory=PolicySettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     process: ProcessSettings = field(default_factory=ProcessSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from interpose.config.policy_table import POLICY_SETTINGS, policy_contradictions
 from interpose.config.schema import Schema, Setting, value_of
 from interpose.config.settings import RelaySettings
 from interpose.config.values import (
@@ -147,6 +148,7 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         help="Value that label or annotation must have.",
         why="As in Koordinator's runtime proxy.",
     ),
+    *POLICY_SETTINGS,
     Setting(
         key="limits.max_streams",
         flag="--max-streams",
@@ -286,7 +288,7 @@ def contradictions(settings: RelaySettings, origins: Mapping[str, str]) -> list[
             f"{origins['limits.max_total_streams']}: limits.max_total_streams {limits.max_total_streams} is below "
             f"limits.max_streams {limits.max_streams} ({origins['limits.max_streams']})"
         )
-    return problems
+    return problems + policy_contradictions(settings, origins)
 
 
 RELAY = Schema(
@@ -300,6 +302,7 @@ RELAY = Schema(
             "socket": "CRI socket",
             "admin": "Admin socket",
             "hooks": "Hooks",
+            "policy": "Resource policies",
             "limits": "Limits",
             "process": "Process",
             "logging": "Logging",

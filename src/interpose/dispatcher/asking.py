@@ -47,8 +47,11 @@ class Asking:
 
     async def ask_all(
         self, point: HookPoint, plugins: Sequence[Plugin], subject: Subject, until: float
-    ) -> tuple[Change, ...]:
-        """Every change that all plugins together make, in order. Raises HookFailure for one under Fail."""
+    ) -> tuple[tuple[Change, ...], dict[str, str]]:
+        """Every change that all plugins together make, in order, and by path who made the last one.
+
+        Raises HookFailure for a plugin under Fail.
+        """
         asked = subject.asked
         metadata: Metadata = (RESOURCES_ASKED,) if point is HookPoint.PRE_UPDATE_CONTAINER_RESOURCES else ()
         made: list[Change] = []
@@ -68,7 +71,7 @@ class Asking:
                 asked = subject.copy()  # what Post hooks are told stays as it was
             advance(asked, answered.changes)
             made += answered.changes
-        return tuple(made)
+        return tuple(made), {path: plugin.name for path, plugin in owners.items()}
 
     async def tell(
         self, point: HookPoint, plugin: Plugin, subject: Subject, metadata: Metadata, until: float

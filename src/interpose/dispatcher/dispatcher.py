@@ -36,6 +36,7 @@ _log = logging.getLogger(__name__)
 
 # Makes a pod and its containers in one call that has no hook point of its own.
 _RESTORE: Final = "RestorePod"
+_RESOURCES: Final = "container_resources."  # where answers have what CRI calls the resources of a container
 _RETRY_PAUSES: Final = (1.0, 2.0, 4.0)
 
 
@@ -205,9 +206,12 @@ class Dispatcher:
         self, call: Call, point: HookPoint, plugins: Sequence[Plugin], subject: Subject, until: float
     ) -> None:
         """Ask, merge, and write the result into the request. Raises HookFailure for a plugin under Fail."""
-        changes = await self.asking.ask_all(point, plugins, subject, until)
+        changes, owners = await self.asking.ask_all(point, plugins, subject, until)
         if changes:
             self._write(call, point, subject, changes)
+            call.claims = {
+                path.removeprefix(_RESOURCES): name for path, name in owners.items() if path.startswith(_RESOURCES)
+            }
 
     def _write(self, call: Call, point: HookPoint, subject: Subject, changes: Sequence[Change]) -> None:
         def allowed() -> tuple[str, str]:

@@ -1,6 +1,13 @@
 """Which CPUs and memory nodes a cgroup may use: what "no restriction" means when it has to be written down."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interpose.errors import ConfigError
+from interpose.model.cpuset import CpuSet
+
+if TYPE_CHECKING:
+    from interpose.config.constraints import CpuAmount
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _DEVICES = Path("/sys/devices/system")
@@ -25,6 +32,29 @@ def allowed_sets(cgroup_parent: str, cgroups: Path = _CGROUPS, devices: Path = _
         candidates = [place / name for place in places for name in names] + [devices / online]
         found.append(next((text for path in candidates if (text := _read(path))), ""))
     return found[0], found[1] or "0"
+
+
+def resolve(amount: "CpuAmount", where: str = "cpu", cgroups: Path = _CGROUPS) -> CpuSet | int:
+    """The CPUs an amount names, those of its cgroup as well, or thousandths of a CPU. ConfigError if a cgroup has none.
+
+    A cgroup is a directory, or one below the tree of cgroups or below its cpuset controller.
+    """
+    if amount.cpus is not None:
+        return amount.cpus
+    if amount.cgroup is None:
+        return amount.milli or 0
+    below = amount.cgroup.lstrip("/")
+    places = [Path(amount.cgroup)] if amount.cgroup.startswith("/") else []
+    places += [cgroups / below, cgroups / "cpuset" / below]
+    text = next((text for place in places for name in _FILES[0] if (text := _read(place / name))), "")
+    try:
+        cpus = CpuSet.parse(text)
+    except ValueError as error:
+        raise ConfigError(f"{where}: cgroup {amount.cgroup}: {error}") from None
+    if not cpus:
+        tried = ", ".join(map(str, places))
+        raise ConfigError(f"{where}: cgroup {amount.cgroup} has no CPUs, looked for {_FILES[0][0]} and such in {tried}")
+    return cpus
 
 
 def _read(path: Path) -> str:

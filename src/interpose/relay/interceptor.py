@@ -8,13 +8,15 @@ Pure: what a call is and what may be done with it. Running the chain is `chain`'
 and `rewriting`'s.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from interpose.relay.methods import Method
 
 CLIENT = "client"
+_NO_CLAIMS: Mapping[str, str] = MappingProxyType({})
 
 
 class Unreadable(Exception):  # noqa: N818 - a fact about the message, which passes on as it came
@@ -90,7 +92,7 @@ class Body:
 class Call:
     """A call on its way to the runtime."""
 
-    __slots__ = ("_afterwards", "_metadata", "body", "deadline", "method", "origin", "path", "peer")
+    __slots__ = ("_afterwards", "_metadata", "body", "claims", "deadline", "method", "origin", "path", "peer")
 
     def __init__(
         self,
@@ -112,6 +114,7 @@ class Call:
         self.deadline = deadline  # on the loop's clock; None: the caller waits for ever
         self.origin = origin  # CLIENT, or the name of the part of ours that made the call
         self._afterwards = afterwards
+        self.claims: Mapping[str, str] = _NO_CLAIMS  # fields of the resources that were changed on the way, and by whom
 
     @property
     def metadata(self) -> Sequence[tuple[bytes, bytes]]:

@@ -41,6 +41,8 @@ class Store:
         self.pending = pending if pending is not None else Pending()
         # Told when the first container diverges from what was requested, and when the last one no longer does.
         self.on_diverging: Callable[[bool], None] | None = None
+        # Told of every change of a container: the record before and after, None where there is none.
+        self.on_container: Callable[[Container | None, Container | None], None] | None = None
 
     # -- asking
 
@@ -92,6 +94,8 @@ class Store:
             self._touch(pod.id)
         self.pending.drop_container(container, pod)
         self._note_divergence(container, container.diverges)
+        if self.on_container is not None:
+            self.on_container(old, container)
 
     def remove_pod(self, ref: str) -> None:
         """A pod is gone, and everything in it."""
@@ -116,6 +120,8 @@ class Store:
         self._leave(container)
         self.disturb(container.id)
         self._note_divergence(container, False)
+        if self.on_container is not None:
+            self.on_container(container, None)
 
     # -- what comes late
 

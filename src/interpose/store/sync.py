@@ -61,6 +61,7 @@ class Synchronizer:
         self._trouble = ""
         self._failed = 0
         self._inherited: dict[str, str] = {}  # by container: what was requested, as a predecessor noted it
+        self.on_in_step: Callable[[], None] | None = None  # told whenever the whole store was brought in step
         self.in_step = False  # whether the last attempt to bring the whole store in step worked
 
     def inherit(self, notes: object) -> None:
@@ -128,6 +129,8 @@ class Synchronizer:
         level = logging.DEBUG if not news else logging.WARNING if failed else logging.INFO
         text = "Store is in step but for some records" if failed else "Store is in step with the runtime"
         _log.log(level, text, extra={"kv": counts})
+        if self.in_step and self.on_in_step is not None:
+            self.on_in_step()
 
     async def _each(self, wanted: Sequence[tuple[Kind, str]], *, patient: bool = True) -> int:
         """Carry out look-ups, some at a time. Returns how many failed; the next list starts those again.

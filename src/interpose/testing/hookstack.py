@@ -1,6 +1,6 @@
 """A relay with hooks in the test's own event loop: a fake runtime, a directory for registrations, a grpcio client.
 
-The wiring is that of the product (`cli.relay_hooks`), so what a test sees here is what a node sees.
+The wiring is that of the product (`cli.relay_interception`), so what a test sees here is what a node sees.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from interpose.api import cri_pb2
-from interpose.cli.relay_hooks import Hooks
+from interpose.cli.relay_interception import Interception
 from interpose.cli.relay_interceptors import Interceptors
 from interpose.config.settings import RelaySettings
 from interpose.relay.methods import METHODS
@@ -41,7 +41,7 @@ class CriCaller:
 class HookStack:
     """The parts of a running relay with hooks."""
 
-    def __init__(self, folder: Path, stack: Stack, hooks: Hooks, runtime: FakeRuntime, call: CriCaller) -> None:
+    def __init__(self, folder: Path, stack: Stack, hooks: Interception, runtime: FakeRuntime, call: CriCaller) -> None:
         self.folder = folder
         self.stack = stack
         self.hooks = hooks
@@ -96,7 +96,7 @@ async def hook_stack(
         relay_stack(folder / "relay.sock", folder / "runtime.sock", limits=settings.limits) as stack,
         grpc_channel(stack.socket) as channel,
     ):
-        hooks = Hooks(settings, stack.relay, stack.listener, stack.hub, stack.runtime)
+        hooks = Interception(settings, stack.relay, stack.listener, stack.hub, stack.runtime)
         hooks.load(memory)
         hooks.start()
         try:

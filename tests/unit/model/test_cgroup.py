@@ -9,6 +9,7 @@ from interpose.model.cgroup import (
     Parameter,
     Value,
     cri_value,
+    kube_place_of,
     kube_qos_of,
     quota_of,
     scaled_quota,
@@ -69,6 +70,37 @@ def test_quota_follows_the_period() -> None:
 def test_the_place_of_a_pod_tells_its_class(parent: str, qos: KubeQos) -> None:
     """Nothing else in CRI does."""
     assert kube_qos_of(parent) is qos
+
+
+SLICES = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice"
+
+
+@pytest.mark.parametrize(
+    ("parent", "qos"),
+    [
+        ("/kubepods/besteffort/pod1-2", KubeQos.BEST_EFFORT),
+        ("/kubepods/burstable/pod1-2/abc", KubeQos.BURSTABLE),
+        ("/kubepods/pod1-2", KubeQos.GUARANTEED),
+        (SLICES, KubeQos.BURSTABLE),
+        (f"{SLICES}/cri-containerd-abc.scope", KubeQos.BURSTABLE),
+        ("kubepods-besteffort-pod1_2.slice", KubeQos.BEST_EFFORT),
+        ("/kubepods.slice/kubepods-pod1_2.slice", KubeQos.GUARANTEED),
+        ("/kubelet/kubepods/burstable/pod1-2", KubeQos.BURSTABLE),
+        ("/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod1_2.slice", KubeQos.GUARANTEED),
+        ("/besteffort.slice/kubepods/pod1-2", KubeQos.GUARANTEED),
+        ("/kubepods/podbesteffort", KubeQos.GUARANTEED),
+        ("/kubepods/besteffort", KubeQos.BEST_EFFORT),
+        ("/kubepods", None),
+        ("/kubepods/other/pod1-2", None),
+        ("/docker/besteffort", None),
+        ("system-burstable.slice", None),
+        ("/burstable", None),
+        ("", None),
+    ],
+)
+def test_only_the_directory_below_kubepods_tells_a_class(parent: str, qos: KubeQos | None) -> None:
+    """With either driver, below any root; a path of somebody else tells nothing."""
+    assert kube_place_of(parent) is qos
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""Hooks in the relay: the directory is watched from the start, everything else is built when a hook server registers.
+"""Hooks and policies in the relay: what they need is built when the first of them needs it.
 
-A relay without a registered hook server stays what it is, a pass-through that has loaded neither message classes nor
-the code of interception. The parts are imported in a thread then: the loop is not held while they load. Once built
-they stay: the store goes on knowing what runs, and containers that hooks changed are still reported as asked for.
+A relay without a registered hook server and without a policy stays what it is, a pass-through that has loaded neither
+message classes nor the code of interception. A policy has the parts built before the relay listens; the first hook
+server that registers has them imported in a thread: the loop is not held while they load. Once built they stay: the
+store goes on knowing what runs, and containers that were changed are still reported as asked for.
 """
 
 import asyncio
@@ -24,14 +25,23 @@ from interpose.rpc.upstream import Upstream
 
 if TYPE_CHECKING:
     from interpose.cli.relay_interceptors import Interceptors
+    from interpose.cli.relay_policy import PolicyPart
 
 _log = logging.getLogger(__name__)
 
 
-class Hooks:
-    """Watches registrations and keeps the interceptors in step with them."""
+class Interception:
+    """Watches registrations and keeps the interceptors in step with them. `policy` is there if one is wanted."""
 
-    def __init__(self, settings: RelaySettings, relay: Relay, listener: Listener, hub: Hub, runtime: Upstream) -> None:
+    def __init__(
+        self,
+        settings: RelaySettings,
+        relay: Relay,
+        listener: Listener,
+        hub: Hub,
+        runtime: Upstream,
+        policy: "PolicyPart | None" = None,
+    ) -> None:
         self._settings = settings
         self._relay = relay
         self._listener = listener
@@ -40,7 +50,9 @@ class Hooks:
         self._tasks = TaskBag()
         self._building = False
         self._failure = ""  # why building failed last
+        self.hooks = settings.hooks.enabled
         self.registrations = Registrations(settings.hooks.dir)
+        self.policy = policy
         self.built: Interceptors | None = None
 
     def load(self, memory: Mapping[str, Any] | None = None) -> None:
@@ -49,9 +61,12 @@ class Hooks:
         `memory` is what only a predecessor knew.
         """
         memory = memory or {}
-        self.registrations.inherit(memory.get("registrations"))
-        self.registrations.load()
-        if self.registrations.servers:
+        if self.hooks:
+            self.registrations.inherit(memory.get("registrations"))
+            self.registrations.load()
+        if self.policy is not None:
+            self.policy.inherit(memory.get("policy"))
+        if self.registrations.servers or self.policy is not None:
             self._build(_import_parts())
         if self.built is not None:
             self.built.inherit(memory)
@@ -60,11 +75,21 @@ class Hooks:
         """Begin to watch."""
         if self.built is not None:
             self.built.start()
-        self.registrations.start(self._changed)
+        if self.hooks:
+            self.registrations.start(self._changed)
 
     def memory(self) -> Mapping[str, object]:
         """For a successor: what only we know."""
-        return {"registrations": self.registrations.memory(), **({} if self.built is None else self.built.memory())}
+        return {
+            "registrations": self.registrations.memory(),
+            **({} if self.policy is None else {"policy": self.policy.memory()}),
+            **({} if self.built is None else self.built.memory()),
+        }
+
+    def retire(self) -> None:
+        """A successor has taken over: what is remembered on disk is its business now."""
+        if self.policy is not None:
+            self.policy.retire()
 
     def tick(self) -> None:
         """A second has passed."""
@@ -75,7 +100,8 @@ class Hooks:
 
     def collectors(self) -> list[Collector]:
         """Metrics of whatever is there when somebody scrapes."""
-        return [registration_collector(self.registrations), self._collect_calls]
+        registered = [registration_collector(self.registrations)] if self.hooks else []
+        return [*registered, self._collect_calls]
 
     def _collect_calls(self) -> Iterable[Family]:
         return () if self.built is None else self.built.collect()
@@ -134,7 +160,7 @@ class Hooks:
                 _log.info("Event streams were ended for their clients to begin anew", extra={"kv": {"streams": ended}})
 
     def _build(self, make: "Callable[..., Interceptors]") -> None:
-        self.built = make(self._settings, self._relay, self._hub, self._runtime)
+        self.built = make(self._settings, self._relay, self._hub, self._runtime, self.policy)
         self.built.update(self.registrations.servers)
 
     async def close(self) -> None:

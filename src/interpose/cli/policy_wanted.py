@@ -1,0 +1,19 @@
+"""Whether a relay has anything to do with policies: asked by every start, so it loads nothing."""
+
+from pathlib import Path
+
+from interpose.config.settings import PolicySettings
+from interpose.policy.names import NONE
+
+STATE_FILE = "policy-state.json"
+
+
+def state_path(settings: PolicySettings) -> Path:
+    """What is remembered from run to run."""
+    return Path(settings.state_dir, STATE_FILE)
+
+
+def policy_wanted(settings: PolicySettings) -> bool:
+    """A policy is named, may come at run time, or an earlier one left containers with CPUs of its choice."""
+    comes_later = settings.config or settings.fallback or settings.config_socket != "none"
+    return settings.name != NONE or bool(comes_later) or state_path(settings).exists()

@@ -1,0 +1,270 @@
+"""Pod manifests as a user writes them, read for what a policy wants to know.
+
+Only what bears on CPUs and memory is read; everything else of a pod may be there. What the API server would fill in is
+filled in: a request that is missing is the limit, a namespace that is missing is `default`. All problems of all
+documents are reported at once. Pure but for `read_manifest_file`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from interpose.config.document import MAX_FILE_BYTES, Node, parse_document, read_text
+from interpose.config.documentschema import Choice, Group, Items, Report, Text, Texts, Unread
+from interpose.errors import ConfigError
+from interpose.model.cgroup import KubeQos
+from interpose.model.quantity import milli, parse_quantity, whole
+from interpose.model.text import quoted
+from interpose.policy.request import Amounts, Key, Request, Source
+from interpose.policy.simulation import Member, PlannedPod, Role
+
+_MAX_DOCUMENTS: Final = 1000
+# At the beginning of a line, whatever it is in: YAML allows it nowhere else.
+_SEPARATOR: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+_NO_CONTENT: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n|\.\.\.[ \t]*\n)*[ \t]*(?:#.*)?\Z")
+_LISTS: Final = ("List", "PodList")
+_QOS_RESOURCES: Final = ("cpu", "memory")
+
+
+def read_manifest_file(path: str) -> tuple[PlannedPod, ...]:
+    """The pods of a file."""
+    return read_manifests(read_text(path, MAX_FILE_BYTES), f"file {path}")
+
+
+def read_manifests(text: str, where: str) -> tuple[PlannedPod, ...]:
+    """The pods of a text: documents of kind Pod, or lists of them. ConfigError with everything that is wrong."""
+    problems: list[str] = []
+    pods: list[PlannedPod] = []
+    for title, document in _documents(text, where):
+        report = Report(title)
+        try:
+            pods += _pods(parse_document(document, title), "", report)
+            report.settle()
+        except ConfigError as error:
+            problems += error.problems
+    if not pods and not problems:
+        problems.append(f"{where}: holds no pods")
+    problems += (f"{where}: pod {title} is given twice" for title in repeated(pods))
+    if problems:
+        raise ConfigError(problems)
+    return tuple(pods)
+
+
+def repeated(pods: Iterable[PlannedPod]) -> Iterator[str]:
+    """Names that more than one pod has."""
+    seen: set[str] = set()
+    for pod in pods:
+        if pod.title in seen:
+            yield pod.title
+        seen.add(pod.title)
+
+
+def _documents(text: str, where: str) -> Iterator[tuple[str, str]]:
+    """Each document by its title; lines before it are blank, so that line numbers are those of the file."""
+    starts = [0, *(match.start() for match in _SEPARATOR.finditer(text))]
+    if len(starts) > _MAX_DOCUMENTS:
+        raise ConfigError(f"{where}: has more than {_MAX_DOCUMENTS} documents")
+    found = []
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        document = _SEPARATOR.sub("   ", text[start:end])
+        if not _NO_CONTENT.match(document):
+            found.append("\n" * text.count("\n", 0, start) + document)
+    for number, document in enumerate(found, 1):
+        yield (f"{where} document {number}" if len(found) > 1 else where), document
+
+
+def _pods(node: Node, key: str, report: Report) -> Iterator[PlannedPod]:
+    entries = dict(reversed(node.entries)) if node.tag == "map" else {}
+    kind = entries.get("kind")
+    if kind is None:
+        report.say(node, f"{key}.kind".lstrip("."), "is missing, expected Pod or List")
+    elif kind.text in _LISTS:
+        items = entries.get("items", Node(tag="list"))
+        if items.tag != "list":
+            report.expected("a list", "list", items, f"{key}.items".lstrip("."))
+        for index, item in enumerate(items.items):
+            yield from _pods(item, f"{key}.items[{index}]".lstrip("."), report)
+    elif kind.text != "Pod":
+        report.say(kind, f"{key}.kind".lstrip("."), f"expected Pod or List, found {quoted(kind.text)}")
+    elif (pod := _POD.read(node, key, report)) is not None:
+        yield pod
+
+
+# -- the tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Resources:
+    """Requests and limits, requests filled in."""
+
+    requests: Mapping[str, Fraction]
+    limits: Mapping[str, Fraction]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Container:
+    name: str
+    resources: _Resources = _Resources(requests={}, limits={})
+    envs: Mapping[str, str]
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    stays: bool = False  # of an init container: it is a sidecar
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantities:
+    """Amounts by the name of a resource."""
+
+    def read(self, node: Node, key: str, report: Report) -> Mapping[str, Fraction] | None:
+        """The amounts, exact."""
+        if node.tag != "map":
+            report.expected("a group of keys", "map", node, key)
+            return None
+        found: dict[str, Fraction] = {}
+        for name, child in node.entries:
+            if name in found:
+                report.say(child, f"{key}.{name}", "is given twice")
+                continue
+            try:
+                # Kept as text until here: YAML would make 1e3 and 0.1 something else.
+                found[name] = parse_quantity(child.text, negative=False)
+            except ValueError as error:
+                report.say(child, f"{key}.{name}", str(error))
+        return found
+
+
+def _resources(values: dict[str, Any]) -> _Resources:
+    requests, limits = values.get("requests", {}), values.get("limits", {})
+    for name, limit in limits.items():
+        if requests.get(name, limit) > limit:
+            raise ValueError(
+                f"the request of {_amount(requests[name])} {name} is more than the limit, {_amount(limit)}"
+            )
+    return _Resources(requests={**limits, **requests}, limits=limits)
+
+
+def _amount(value: Fraction) -> str:
+    return f"{float(value):g}"
+
+
+def _env(values: dict[str, Any]) -> tuple[str, str] | None:
+    # One with valueFrom is not known here.
+    return (values["name"], values["value"]) if "value" in values else None
+
+
+def _container(values: dict[str, Any]) -> _Container:
+    return _Container(
+        name=values["name"],
+        resources=values.get("resources", _Resources(requests={}, limits={})),
+        envs=dict(filter(None, values.get("env", ()))),
+        command=values.get("command", ()),
+        args=values.get("args", ()),
+        stays=values.get("restartPolicy", False),
+    )
+
+
+def _named(containers: tuple[_Container, ...]) -> tuple[_Container, ...]:
+    names = [container.name for container in containers]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two containers have the name {quoted(name)}")
+    return containers
+
+
+_RESOURCES: Final = Group(
+    {"requests": _Quantities(), "limits": _Quantities(), "claims": Unread()}, make=_resources, loose=True
+)
+_CONTAINER: Final = Group(
+    {
+        "name": Text(),
+        "resources": _RESOURCES,
+        "env": Items(Group({"name": Text(), "value": Text()}, make=_env, required=("name",), loose=True), make=tuple),
+        "envFrom": Unread(),
+        "command": Items(Text(), make=tuple),
+        "args": Items(Text(), make=tuple),
+        "restartPolicy": Choice({"Always": True, "OnFailure": False, "Never": False}),
+        "restartPolicyRules": Unread(),
+        "resizePolicy": Unread(),
+    },
+    make=_container,
+    required=("name",),
+    loose=True,
+)
+_CONTAINERS: Final = Items(_CONTAINER, make=_named)
+_SPEC: Final = Group(
+    {
+        "containers": _CONTAINERS,
+        "initContainers": _CONTAINERS,
+        "ephemeralContainers": Unread(),
+        "resources": _RESOURCES,
+        "resourceClaims": Unread(),
+    },
+    required=("containers",),
+    loose=True,
+)
+_METADATA: Final = Group(
+    {"name": Text(), "namespace": Text(), "labels": Texts(), "annotations": Texts()}, required=("name",), loose=True
+)
+
+
+def _pod(values: dict[str, Any]) -> PlannedPod:
+    metadata, spec = values["metadata"], values["spec"]
+    namespace, name = metadata.get("namespace", "default"), metadata["name"]
+    early, main = spec.get("initContainers", ()), spec["containers"]
+    _named(early + main)
+    shared = {
+        "namespace": namespace,
+        "pod": name,
+        "qos": _qos(spec.get("resources"), early + main),
+        "pod_labels": metadata.get("labels", {}),
+        "pod_annotations": metadata.get("annotations", {}),
+    }
+    members = (
+        *((one, Role.SIDECAR if one.stays else Role.INIT) for one in early),
+        *((one, Role.MAIN) for one in main),
+    )
+    return PlannedPod(
+        namespace=namespace,
+        name=name,
+        members=tuple(Member(request=_request(one, shared), role=role) for one, role in members),
+    )
+
+
+_POD: Final = Group(
+    {"apiVersion": Unread(), "kind": Text(), "metadata": _METADATA, "spec": _SPEC, "status": Unread()},
+    make=_pod,
+    required=("metadata", "spec"),
+    loose=True,
+)
+
+
+def _request(container: _Container, shared: Mapping[str, Any]) -> Request:
+    requests, limits = container.resources.requests, container.resources.limits
+    return Request(
+        key=Key(f"{shared['namespace']}/{shared['pod']}", container.name),
+        amounts=Amounts(
+            milli=milli(requests.get("cpu", Fraction())),
+            limit_milli=milli(limits["cpu"]) if "cpu" in limits else None,
+            memory=whole(requests["memory"]) if "memory" in requests else None,
+            memory_limit=whole(limits["memory"]) if "memory" in limits else None,
+            extended={name: whole(value) for name, value in requests.items() if "/" in name},
+            source=Source.MANIFEST,
+        ),
+        envs=container.envs,
+        command=container.command,
+        args=container.args,
+        **shared,
+    )
+
+
+def _qos(of_pod: _Resources | None, containers: Iterable[_Container]) -> KubeQos:
+    """The kubelet's rule: amounts of CPU and memory above zero count, of the pod itself if it has some."""
+    each = [of_pod] if of_pod is not None and of_pod.requests else [one.resources for one in containers]
+    asked = [{name: one.requests[name] for name in _QOS_RESOURCES if one.requests.get(name)} for one in each]
+    bounds = [{name: one.limits[name] for name in _QOS_RESOURCES if one.limits.get(name)} for one in each]
+    if not any(asked) and not any(bounds):
+        return KubeQos.BEST_EFFORT
+    guaranteed = asked == bounds and all(len(one) == len(_QOS_RESOURCES) for one in bounds)
+    return KubeQos.GUARANTEED if guaranteed else KubeQos.BURSTABLE

@@ -1,0 +1,280 @@
+"""Policy documents: which policy is active, what it may use, the options of each policy.
+
+A document comes as a file or as the data of a ConfigMap. `policy: {static: ...}` and `policy.static: ...` say the same,
+and saying both is a mistake. Parts that other software reads are named in warnings. Pure. Invariant: a document with a
+problem is not used in part, and all its problems are known at once.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from interpose.config.constraints import DOMAINS, CpuAmount, cpu_amount
+from interpose.config.document import Node, parse_document
+from interpose.config.documentschema import Choice, Group, Kind, Report, Unread
+from interpose.config.dotted import unfold
+from interpose.config.policy_options import OPTIONS, AnyCase, read_options, without_effect
+from interpose.errors import ConfigError
+from interpose.model.text import quoted
+from interpose.policy.names import NAMES, POLICIES
+
+_POLICY: Final = "policy"
+# How deep a dot in a key is the same as a group: module, policy, option. Below that names are other people's.
+_DOTTED: Final = 3
+# What the documents of cri-resmgr hold besides.
+_OTHER_MODULES: Final = (
+    "logger",
+    "dump",
+    "instrumentation",
+    "rdt",
+    "blockio",
+    "cpu",
+    "memory",
+    "resource-manager",
+)
+_OTHER_POLICIES: Final = ("topology-aware", "memtier", "balloons", "podpools", "dynamic-pools", "eda")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyDocument:
+    """What a document says; None and a policy without options: nothing."""
+
+    active: str | None = None  # a name, no alias
+    available: CpuAmount | None = None
+    reserved: CpuAmount | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # by name of the policy, typed and complete
+    warnings: tuple[str, ...] = ()
+
+
+def read_policy_document(node: Node, where: str) -> PolicyDocument:
+    """A whole document; `where` names it: "file /etc/x.yaml". ConfigError with every problem."""
+    report = Report(where)
+    warnings: list[str] = []
+    root = unfold(node, "", _DOTTED, report)
+    found: PolicyDocument | None = _DOCUMENT.read(root, "", report)
+    report.settle()
+    for name, child in root.entries:
+        if name.lower() == _POLICY:
+            warnings += _policy_warnings(child, where, _POLICY)
+        else:
+            warnings.append(_ineffective(child, where, name))
+    return replace(found or PolicyDocument(), warnings=tuple(warnings))
+
+
+def read_config_map(data: Mapping[str, str], node_name: str) -> PolicyDocument:
+    """The data of a ConfigMap: `policy` with a document, `policy.<name>` or `policy.<name>.<node>` with options.
+
+    What is meant for this node alone wins over what is meant for all. ConfigError with every problem of every key.
+    """
+    found = _ConfigMap(node_name)
+    for key in sorted(data):
+        found.sort(key, data[key])
+    return found.read()
+
+
+# -- ConfigMaps
+
+
+class _ConfigMap:
+    """Keys sorted by what they are about, and everything wrong with them."""
+
+    def __init__(self, node_name: str) -> None:
+        self._node_name = node_name
+        self._fields: dict[str, str] = {}  # key -> text; about `policy` itself
+        self._general: dict[str, tuple[str, str]] = {}  # policy -> key and text
+        self._specific: dict[str, tuple[str, str]] = {}
+        self._problems: list[str] = []
+        self._warnings: list[str] = []
+
+    def sort(self, key: str, text: str) -> None:
+        """Note one key."""
+        module, _, rest = key.partition(".")
+        name, _, node = rest.partition(".")
+        policy = NAMES.get(name.lower())
+        if module != _POLICY or name.lower() in _OTHER_POLICIES:
+            self._warnings.append(f"{_place(key)}: has no effect here")
+        elif policy is None:
+            self._sort_field(key, name, text)
+        elif node in ("", self._node_name):
+            chosen = self._specific if node else self._general
+            if policy in chosen:
+                self._problems.append(f"{_place(key)}: is about the policy {policy}, as {chosen[policy][0]} is")
+            chosen[policy] = key, text
+        elif node.partition(".")[0].lower() in {option.lower() for option in OPTIONS[policy].group.keys}:
+            # As a node's name it would be another node's, and be ignored without a word.
+            self._problems.append(f"{_place(key)}: options belong into the text of the key {_POLICY}.{name}")
+
+    def _sort_field(self, key: str, name: str, text: str) -> None:
+        if not name or name.lower() in _FIELDS:
+            self._fields[key] = text
+            return
+        import difflib  # only a mistake needs it
+
+        close = difflib.get_close_matches(name, [*NAMES, *_FIELDS.values()], n=1)
+        meant = f", did you mean {_POLICY}.{close[0]}?" if close else ""
+        self._problems.append(f"{_place(key)}: {quoted(name)} is not a known policy{meant}")
+
+    def read(self) -> PolicyDocument:
+        """Everything that is said, or everything that is wrong with it."""
+        whole = self._read_fields()
+        options = dict(whole.options)
+        for policy in NAMES.values():
+            general = self._general.get(policy)
+            if general is not None and policy in whole.options:
+                self._problems.append(f"{_place(general[0])}: the key {_POLICY} has options of {policy} too")
+        for policy, (key, text) in {**self._general, **self._specific}.items():
+            options[policy] = self._read_options(policy, key, text)
+        if self._problems:
+            raise ConfigError(list(dict.fromkeys(self._problems)))
+        return replace(whole, options=MappingProxyType(options), warnings=tuple(self._warnings))
+
+    def _read_fields(self) -> PolicyDocument:
+        """What the keys about `policy` itself say together."""
+        merged: dict[str, Any] = {}
+        origin: dict[str, str] = {}
+        for key, text in self._fields.items():
+            report = Report(_place(key))
+            node = self._parse(key, text)
+            if node is None or node.tag == "null":
+                continue
+            # `policy.Active` with its text is `policy` with `Active: text`.
+            for name in reversed(key.split(".")[1:]):
+                node = Node(tag="map", line=node.line, entries=((name, node),))
+            node = unfold(node, "", _DOTTED - 1, report)
+            values = _POLICY_KEYS.read(node, "", report)
+            self._settle(report)
+            self._warnings += _policy_warnings(node, _place(key), "")
+            for name, value in (values or {}).items():
+                if name in merged:
+                    self._problems.append(f"{_place(key)}: {name} is in the key {origin[name]} too")
+                merged[name], origin[name] = value, key
+        return _document(merged)
+
+    def _read_options(self, policy: str, key: str, text: str) -> Any:
+        node = self._parse(key, text)
+        if node is None:
+            return None
+        report = Report(_place(key))
+        options = read_options(policy, unfold(node, "", 1, report), "", report)
+        self._settle(report)
+        self._warnings += [_ineffective(child, _place(key), name) for name, child in without_effect(policy, node)]
+        return options
+
+    def _parse(self, key: str, text: str) -> Node | None:
+        if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
+            return Node(tag="null")
+        try:
+            return parse_document(text, _place(key))
+        except ConfigError as error:
+            self._problems += error.problems
+            return None
+
+    def _settle(self, report: Report) -> None:
+        try:
+            report.settle()
+        except ConfigError as error:
+            self._problems += error.problems
+
+
+def _place(key: str) -> str:
+    return f"ConfigMap key {key}" if key.isprintable() else f"ConfigMap key {quoted(key)}"
+
+
+# -- the table
+
+
+@dataclass(frozen=True, slots=True)
+class _Cpu:
+    """An amount of CPU; without `amounts` it must say which CPUs."""
+
+    amounts: bool
+
+    def read(self, node: Node, key: str, report: Report) -> CpuAmount | None:
+        """The amount."""
+        if node.tag not in ("str", "int", "float"):
+            report.expected("an amount of CPU or a list of CPUs", "str", node, key)
+            return None
+        try:
+            amount = cpu_amount(node.text)
+        except ValueError as error:
+            report.say(node, key, str(error))
+            return None
+        if amount.milli is not None and not self.amounts:
+            report.say(node, key, f"{quoted(node.text)} is an amount, say which CPUs: cpuset:0-7 or cgroup:DIR")
+        return amount
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The options of one policy."""
+
+    policy: str
+
+    def read(self, node: Node, key: str, report: Report) -> Any:
+        """Typed; None is as good as absent."""
+        return read_options(self.policy, node, key, report)
+
+
+def _constraints(*, amounts: bool) -> AnyCase:
+    kinds: dict[str, Kind] = {domain: Unread() for domain in DOMAINS}
+    return AnyCase(Group(kinds | {"cpu": _Cpu(amounts)}, lambda values: values.get("cpu")))
+
+
+def _document(values: Mapping[str, Any]) -> PolicyDocument:
+    return PolicyDocument(
+        active=values.get("Active"),
+        available=values.get("AvailableResources"),
+        reserved=values.get("ReservedResources"),
+        options=MappingProxyType({name: value for name, value in values.items() if name in OPTIONS}),
+    )
+
+
+_FIXED: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
+        "Active": Choice(NAMES),
+        "AvailableResources": _constraints(amounts=False),
+        "ReservedResources": _constraints(amounts=True),
+    }
+)
+_FIELDS: Final = MappingProxyType({name.lower(): name for name in _FIXED})
+_POLICY_KEYS: Final = AnyCase(
+    Group(
+        {
+            **_FIXED,
+            **{one.name: _Options(one.name) for one in POLICIES},
+            **{name: Unread() for name in _OTHER_POLICIES},
+        }
+    ),
+    NAMES,
+)
+_DOCUMENT: Final = AnyCase(
+    Group(
+        {_POLICY: _POLICY_KEYS, **{name: Unread() for name in _OTHER_MODULES}},
+        lambda values: _document(values.get(_POLICY, {})),
+    )
+)
+
+
+# -- warnings
+
+
+def _policy_warnings(node: Node, where: str, key: str) -> Iterator[str]:
+    """What stands in the group `policy` and does nothing."""
+    prefix = f"{key}." if key else ""
+    for name, child in node.entries:
+        policy = NAMES.get(name.lower())
+        if name.lower() in _OTHER_POLICIES:
+            yield _ineffective(child, where, f"{prefix}{name}")
+        elif policy is not None:
+            for option, value in without_effect(policy, child):
+                yield _ineffective(value, where, f"{prefix}{name}.{option}")
+        elif name.lower() != "active":
+            for domain, value in child.entries:
+                if domain.lower() != "cpu":
+                    yield _ineffective(value, where, f"{prefix}{name}.{domain}")
+
+
+def _ineffective(node: Node, where: str, key: str) -> str:
+    line = f" line {node.line}" if node.line else ""
+    return f"{where}{line}: {key}: has no effect here"

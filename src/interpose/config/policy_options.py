@@ -1,0 +1,220 @@
+"""What each policy can be told in a document: names, kinds of values, and the typed options they become.
+
+Keys count in any case, as in the files of others that this reads: `cpuLists` is `CPULists`. Pure; problems go to the
+report of the document.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from interpose.config.document import Node
+from interpose.config.documentschema import Flag, Group, Items, Kind, Number, Report, Unread
+from interpose.model.cpuset import CpuSet
+from interpose.model.resources import nothing
+from interpose.model.text import quoted
+from interpose.policy.static_options import StaticOptions, StaticPlusOptions
+from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
+
+_MAX_SOCKET: Final = 4095
+
+
+# -- kinds that only these documents have
+
+
+@dataclass(frozen=True, slots=True)
+class AnyCase:
+    """A group whose keys count in any case, and under other names as well: `aliases` are in lower case."""
+
+    group: Group
+    aliases: Mapping[str, str] = field(default_factory=nothing)
+
+    def read(self, node: Node, key: str, report: Report) -> Any:
+        """What the group makes of it; two spellings of one key are that key given twice."""
+        names = {known.lower(): known for known in self.group.keys} | dict(self.aliases)
+        entries = tuple((names.get(name.lower(), name), child) for name, child in node.entries)
+        return self.group.read(replace(node, entries=entries), key, report)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Values of one kind by names that are not ours."""
+
+    kind: Kind
+
+    def read(self, node: Node, key: str, report: Report) -> Mapping[str, Any] | None:
+        """The values."""
+        if node.tag != "map":
+            report.expected("a group of keys", "map", node, key)
+            return None
+        found: dict[str, Any] = {}
+        for name, child in node.entries:
+            where = f"{key}.{name}" if name.isprintable() else f"{key}[{quoted(name)}]"
+            if name in found:
+                report.say(child, where, "is given twice")
+            else:
+                found[name] = self.kind.read(child, where, report)
+        return MappingProxyType(found)
+
+
+@dataclass(frozen=True, slots=True)
+class FlagText:
+    """True or false, also as text: the kubelet's options are a map of texts."""
+
+    def read(self, node: Node, key: str, report: Report) -> bool | None:
+        """Which of them."""
+        if node.tag == "str" and node.text.lower() in ("true", "false"):
+            return node.text.lower() == "true"
+        return Flag().read(node, key, report)
+
+
+@dataclass(frozen=True, slots=True)
+class Cpus:
+    """A list of CPUs, with the text it was written as; one CPU needs no quotes."""
+
+    def read(self, node: Node, key: str, report: Report) -> tuple[CpuSet, str] | None:
+        """The CPUs and the text."""
+        if node.tag not in ("str", "int"):
+            report.expected("a list of CPUs such as 0-3,8", "str", node, key)
+            return None
+        try:
+            cpus = CpuSet.parse(node.text)
+        except ValueError as error:
+            report.say(node, key, str(error))
+            return None
+        if not cpus:
+            report.say(node, key, "the list of CPUs is empty")
+        return cpus, node.text
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """An absolute path; empty is as good as absent."""
+
+    def read(self, node: Node, key: str, report: Report) -> str | None:
+        """The path."""
+        if node.tag == "str" and not node.text:
+            return None
+        if node.tag == "str" and node.text.startswith("/") and node.text.isprintable():
+            return node.text
+        report.expected("an absolute path", "str", node, key)
+        return None
+
+
+# -- the tables
+
+# Keys in documents -> names of the options.
+_STATIC: Final[Mapping[str, str]] = MappingProxyType(
+    {"RelaxedIsolation": "relaxed_isolation", "PinMemory": "pin_memory"}
+)
+_KUBELET: Final = (
+    "full-pcpus-only",
+    "strict-cpu-reservation",
+    "prefer-align-cpus-by-uncorecache",
+    "distribute-cpus-across-numa",
+    "align-by-socket",
+    "distribute-cpus-across-cores",
+)
+_KUBELET_KEY: Final = "CPUManagerPolicyOptions"
+_POOLS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "pools": "pools",
+        "ConfFilePath": "conf_file",
+        "ConfDirPath": "conf_dir",
+        "LabelNode": "label_node",
+        "TaintNode": "taint_node",
+    }
+)
+
+
+def _static(values: dict[str, Any]) -> StaticOptions:
+    plain = {_STATIC[key]: value for key, value in values.items() if key in _STATIC}
+    return StaticOptions(**plain, **values.get(_KUBELET_KEY, {}))
+
+
+def _kubelet(values: dict[str, Any]) -> dict[str, Any]:
+    return {key.replace("-", "_"): value for key, value in values.items()}
+
+
+def _static_plus(values: dict[str, Any]) -> StaticPlusOptions:
+    return StaticPlusOptions(pin_memory=values.get("PinMemory", False))
+
+
+def _static_pools(values: dict[str, Any]) -> PoolsOptions:
+    return PoolsOptions(**{_POOLS[key]: value for key, value in values.items()})
+
+
+def _cpu_list(values: dict[str, Any]) -> CpuList:
+    cpus, text = values["Cpuset"]
+    return CpuList(cpus=cpus, text=text, socket=values["Socket"])
+
+
+def _pool(values: dict[str, Any]) -> Pool:
+    return Pool(exclusive=values.get("exclusive", False), lists=values["cpuLists"])
+
+
+def _nothing(_values: dict[str, Any]) -> None:
+    return None
+
+
+_CPU_LIST: Final = AnyCase(
+    Group({"Cpuset": Cpus(), "Socket": Number(0, _MAX_SOCKET)}, _cpu_list, required=("Cpuset", "Socket"))
+)
+_POOL: Final = AnyCase(Group({"exclusive": Flag(), "cpuLists": Items(_CPU_LIST, tuple)}, _pool, required=("cpuLists",)))
+_POOL_MAP: Final = Named(_POOL)
+_POOL_FILE: Final = AnyCase(Group({"pools": _POOL_MAP}, required=("pools",)))
+
+OPTIONS: Final[Mapping[str, AnyCase]] = MappingProxyType(
+    {
+        "none": AnyCase(Group({}, _nothing)),
+        "static": AnyCase(
+            Group(
+                {
+                    "RelaxedIsolation": Flag(),
+                    "PinMemory": Flag(),
+                    _KUBELET_KEY: AnyCase(Group({name: FlagText() for name in _KUBELET}, _kubelet)),
+                    "Rdt": Unread(),
+                },
+                _static,
+            )
+        ),
+        "static-plus": AnyCase(Group({"PinMemory": Flag()}, _static_plus)),
+        "static-pools": AnyCase(
+            Group(
+                {
+                    "pools": _POOL_MAP,
+                    "ConfFilePath": Path(),
+                    "ConfDirPath": Path(),
+                    "LabelNode": Flag(),
+                    "TaintNode": Flag(),
+                },
+                _static_pools,
+            )
+        ),
+    }
+)
+
+
+def read_options(name: str, node: Node, where: str, report: Report) -> Any:
+    """The options of a policy, by its name and no alias. `where` is the key they stand under.
+
+    None with a problem in the report if they cannot be used; null is a policy of which nothing is said.
+    """
+    group = OPTIONS[name]
+    return group.read(Node(tag="map", line=node.line) if node.tag == "null" else node, where, report)
+
+
+def without_effect(name: str, node: Node) -> tuple[tuple[str, Node], ...]:
+    """What is accepted in the options of a policy and does nothing, for a warning."""
+    unread = {key.lower() for key, kind in OPTIONS[name].group.keys.items() if isinstance(kind, Unread)}
+    return tuple((key, child) for key, child in node.entries if key.lower() in unread)
+
+
+def read_pools(node: Node, where: str) -> Mapping[str, Pool]:
+    """The pools of a file that holds nothing else; ConfigError with all problems, each beginning with `where`."""
+    report = Report(where)
+    found = _POOL_FILE.read(node, "", report)
+    report.settle()
+    pools: Mapping[str, Pool] = found["pools"]
+    return pools

@@ -1,0 +1,167 @@
+"""The settings about resource policies: rows of the relay's table, and which of them exclude each other."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from interpose.config.endpoint import parse_endpoint
+from interpose.config.schema import Setting, value_of
+from interpose.config.settings import RelaySettings
+from interpose.config.values import Kind, directory, refuse, switch
+from interpose.policy.names import NAMES, NONE, POLICIES
+
+
+def _policy() -> Kind:
+    """A policy by any of its names, kept under the first of them."""
+
+    def parse(text: str, where: str) -> str:
+        if text and text not in NAMES:
+            raise refuse(where, text, f"is not one of {', '.join(NAMES)}")
+        return NAMES.get(text, NONE)
+
+    return Kind(name=" or ".join(one.name for one in POLICIES), accepts=frozenset({"str"}), parse=parse)
+
+
+def _resources(*, amounts: bool) -> Kind:
+    """What `constraints.parse_resources` reads, kept as text. Without `amounts` it must say which CPUs."""
+
+    def parse(text: str, where: str) -> str:
+        if not text.strip():
+            return ""
+        # A relay without a policy does without exact arithmetic.
+        from interpose.config.constraints import CPU, CpuAmount, parse_resources
+
+        cpu = parse_resources(text, where).get(CPU)
+        if not amounts and isinstance(cpu, CpuAmount) and cpu.milli is not None:
+            raise refuse(where, text, "is an amount, it must say which CPUs: cpu=0-7 or cpu=cgroup:DIR")
+        return text.strip()
+
+    name = "cpu=AMOUNT, cpu=CPUS or cpu=cgroup:DIR" if amounts else "cpu=CPUS or cpu=cgroup:DIR"
+    return Kind(name=name, accepts=frozenset({"str"}), parse=parse)
+
+
+def _socket_or_none() -> Kind:
+    """A unix socket, or the word none."""
+
+    def parse(text: str, where: str) -> str:
+        return "none" if text in ("", "none") else parse_endpoint(text, where)
+
+    return Kind(name="socket path or none", accepts=frozenset({"str"}), parse=parse)
+
+
+POLICY_SETTINGS: Final = (
+    Setting(
+        key="policy.name",
+        flag="--policy",
+        kind=_policy(),
+        help="Policy that gives CPUs and memory nodes to containers. It beats what a policy document says.",
+        why="A relay that nobody told to decide passes on what the kubelet decided.",
+    ),
+    Setting(
+        key="policy.reserved",
+        flag="--reserved-resources",
+        kind=_resources(amounts=True),
+        help="CPUs kept for the system and for Kubernetes: cpu=1000m, cpu=0,2 or cpu=cgroup:DIR. Empty: not said.",
+        why="Only the owner of a node knows what its daemons need; static and static-plus insist on it.",
+    ),
+    Setting(
+        key="policy.available",
+        flag="--available-resources",
+        kind=_resources(amounts=False),
+        help="CPUs that may be given to containers at all: cpu=1-7 or cpu=cgroup:DIR. Empty: all.",
+        why="A node is there for its containers.",
+    ),
+    Setting(
+        key="policy.config",
+        flag="--policy-config",
+        kind=directory(optional=True),
+        help="Policy document in YAML that is in force whatever an agent sends; changes take effect. Empty: none.",
+        why="The flags are enough for most nodes.",
+    ),
+    Setting(
+        key="policy.fallback",
+        flag="--policy-fallback",
+        kind=directory(optional=True),
+        help="Policy document in YAML that is in force until an agent has sent one. Empty: none.",
+        why="The flags are enough for most nodes.",
+    ),
+    Setting(
+        key="policy.state_dir",
+        flag="--state-dir",
+        kind=directory(),
+        help="Directory for what must survive a restart: who has which CPUs, and what an agent has sent.",
+        why="The place for the state of services.",
+    ),
+    Setting(
+        key="policy.config_socket",
+        flag="--config-socket",
+        kind=_socket_or_none(),
+        help='Socket on which an agent of the node may send policy documents. "none" turns it off.',
+        why="Who is not there cannot change what a node does.",
+    ),
+    Setting(
+        key="policy.static_relaxed_isolation",
+        flag="--static-relaxed-isolation",
+        kind=switch(),
+        help="Policy static: isolated CPUs first, whoever asks for CPUs of its own.",
+        why="Off: isolated CPUs are for programs that are made for them.",
+    ),
+    Setting(
+        key="policy.pools_file",
+        flag="--static-pools-conf-file",
+        kind=directory(optional=True),
+        help="Policy static-pools: YAML file with the pools. Empty: not said.",
+        why="Pools are best written in the policy document.",
+    ),
+    Setting(
+        key="policy.pools_dir",
+        flag="--static-pools-conf-dir",
+        kind=directory(optional=True),
+        help="Policy static-pools: directory with the pools, as CMK makes it. Empty: as a document says, or /etc/cmk.",
+        why="A node that had CMK before has it where CMK put it.",
+    ),
+    Setting(
+        key="policy.pools_label_node",
+        flag="--static-pools-label-node",
+        kind=switch(),
+        help="Policy static-pools: label the node cmk.intel.com/cmk-node=true. Takes an agent on the node.",
+        why="Only pods written for CMK look for that label.",
+    ),
+    Setting(
+        key="policy.pools_taint_node",
+        flag="--static-pools-taint-node",
+        kind=switch(),
+        help="Policy static-pools: taint the node, so that only pods written for CMK come. Takes an agent on the node.",
+        why="Off: it would keep all others away.",
+    ),
+    Setting(
+        key="policy.switch",
+        flag="--policy-switch",
+        kind=switch(),
+        help="Go on with the containers of another policy that was in force before.",
+        why="Whoever changes the policy means it; what containers have already is kept where it fits.",
+    ),
+    Setting(
+        key="policy.host_root",
+        flag="--host-root",
+        kind=directory(),
+        help="Where the file system of the host is, for reading the topology below its sys.",
+        why="The relay runs on the host.",
+    ),
+)
+
+
+def policy_contradictions(settings: RelaySettings, origins: Mapping[str, str]) -> list[str]:
+    """What no single value shows."""
+    policy = settings.policy
+    problems = []
+    if policy.config and policy.fallback:
+        problems.append(
+            f"{origins['policy.fallback']}: policy.fallback contradicts policy.config ({origins['policy.config']}), "
+            "which is in force from the start; drop one"
+        )
+    problems += [
+        f"{origins['policy.config_socket']}: policy.config_socket is the socket of {key}: {policy.config_socket!r}"
+        for key in ("listen", "runtime_endpoint", "image_endpoint", "admin.listen")
+        if policy.config_socket != "none" and value_of(settings, key) == policy.config_socket
+    ]
+    return problems

@@ -1,0 +1,240 @@
+"""Which CPUs to take: near to each other, whole cores, and where the least is left over.
+
+The machine is a tree of groups (`levels`). The search goes in three steps:
+
+1. *Home*: the groups of the narrowest level of which a single one can give all CPUs. The one with the least cost is
+   taken, see `cost.Cost`: first what is needed inside of it in caches and the like, then distance, then cores split,
+   then how much is left over in it and around it.
+2. *Narrowing*: inside of the home, level by level, the fewest groups that together can give all CPUs; of several such
+   sets the one with the least cost. So CPUs are in the fewest packages that are possible, in those in the fewest NUMA
+   nodes, and so on.
+3. *Filling*: whole cores of what remains, see `fill`.
+
+All sets of groups are compared if there are at most MOST_SETS; if there are more, the largest groups are taken and only
+the last one is chosen by cost. The work is bounded by that, and the same CPUs give the same result, in whatever order
+they came.
+
+A wish for a priority comes after packages and NUMA nodes, and before everything narrower: steps 1 and 2 are done for
+these levels, then CPUs of other classes are left out as far as there are enough without them, and all starts again with
+what remains.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+
+from interpose.cpuallocator.bits import once
+from interpose.cpuallocator.candidate import Candidate
+from interpose.cpuallocator.cost import Cost
+from interpose.cpuallocator.fill import fill, least, split_cores
+from interpose.cpuallocator.kubelet import NotEnough
+from interpose.cpuallocator.levels import Level, Levels
+from interpose.cpuallocator.priority import CLASSES, ORDER, CpuPriority, preference, priority_classes
+from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.topology.topology import Topology
+
+MOST_SETS = 70  # as many as there are sets of four of eight
+MOST_CANDIDATES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """CPUs, and what else there was to choose from, best first."""
+
+    cpus: CpuSet = EMPTY
+    candidates: tuple[Candidate, ...] = ()
+
+
+def take(
+    topology: Topology,
+    available: CpuSet,
+    count: int,
+    *,
+    keep: CpuSet = EMPTY,
+    prefer: CpuPriority = CpuPriority.NONE,
+) -> Taken:
+    """So many of the available CPUs; NotEnough if there are not so many that are online.
+
+    `keep`: CPUs that are held already and shall stay; they count only if they are available too. They are all in the
+    result, or, if fewer CPUs are wanted than these, the result is a part of them.
+    """
+    pool = available & topology.online
+    if count > len(pool):
+        raise NotEnough(f"cpuset {pool} does not have {count} CPUs")
+    if count <= 0:
+        return Taken()
+    must = keep & pool
+    if len(must) >= count:
+        pool, must = must, EMPTY
+    search = _Search(once(topology, Levels.of), pool.mask, must.mask, count)
+    if prefer is not CpuPriority.NONE:
+        search.restrict([once(topology, priority_classes)[kind].mask for kind in CLASSES], prefer)
+    search.run(outer_only=False)
+    return Taken(cpus=CpuSet(search.filled()), candidates=tuple(search.candidates))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Option:
+    """A set of groups of one level that could be taken."""
+
+    cost: Cost
+    mask: int  # its free CPUs
+
+
+class _Search:
+    """One search. The pool shrinks until it is what is taken."""
+
+    def __init__(self, tree: Levels, pool: int, must: int, count: int) -> None:
+        self._tree = tree
+        self._pool = pool
+        self._must = must
+        self._count = count
+        self._classes: Sequence[int] = ()
+        self._prefer = CpuPriority.NONE
+        self._outer_only = False
+        self._sizes: list[list[int]] = []  # [level][group]: CPUs in the pool, when the run began
+        self._cores: list[tuple[int, int]] = []  # (free, all) of each core
+        self.candidates: list[Candidate] = []
+
+    def restrict(self, classes: Sequence[int], prefer: CpuPriority) -> None:
+        """Leave out CPUs of other classes than the wished one, as far as there are enough without them."""
+        if sum(1 for mask in classes if mask & self._pool) < 2:
+            return
+        self._classes, self._prefer = classes, prefer
+        self.run(outer_only=True)
+        self._classes = ()
+        parts = (self._pool & classes[CLASSES.index(kind)] for kind in ORDER[prefer])
+        part = next(parts)
+        while (self._must | part).bit_count() < self._count:
+            self._must |= part
+            part = next(parts)
+        self._pool = self._must | part
+
+    def run(self, *, outer_only: bool) -> None:
+        """Find a home and narrow it."""
+        self._outer_only = outer_only
+        levels = self._tree.levels
+        self._sizes = [[(group & self._pool).bit_count() for group in level.groups] for level in levels]
+        self._cores = [(free, mask.bit_count()) for free, mask in zip(self._sizes[-1], levels[-1].groups, strict=True)]
+        number = self._home([at for at, level in enumerate(levels) if level.outer or not outer_only])
+        for inner in range(number + 1, len(levels) - 1):
+            if levels[inner].outer or not outer_only:
+                self._narrow(inner)
+
+    def filled(self) -> int:
+        """The CPUs. Groups are used up in turn, the smallest first: what is left over is in one piece."""
+        *wider, cores = self._tree.levels
+        sizes = [[(group & self._pool).bit_count() for group in level.groups] for level in reversed(wider)]
+        places = [place for place, core in enumerate(cores.groups) if core & self._pool]
+        places.sort(
+            key=lambda core: [(size[at], at) for size, at in zip(sizes, cores.parents[core], strict=True)][::-1]
+        )
+        return fill([cores.groups[place] for place in places], self._pool, self._must, self._count)
+
+    # -- step 1
+
+    def _home(self, numbers: Sequence[int]) -> int:
+        """Shrink the pool to one group of the narrowest level that has such; the level."""
+        # There is one at the latest when it is the whole machine.
+        number, homes = next((number, homes) for number in reversed(numbers) if (homes := self._homes(number)))
+        self._choose(number, homes)
+        return number
+
+    def _homes(self, number: int) -> list[tuple[int, ...]]:
+        groups = self._tree.levels[number].groups
+        return [
+            (place,)
+            for place, size in enumerate(self._sizes[number])
+            if size >= self._count and not self._must & ~groups[place]
+        ]
+
+    # -- step 2
+
+    def _narrow(self, number: int) -> None:
+        """Shrink the pool to the fewest groups of a level that have enough."""
+        level = self._tree.levels[number]
+        sizes = {place: (group & self._pool).bit_count() for place, group in enumerate(level.groups)}
+        held = tuple(place for place, group in enumerate(level.groups) if group & self._must)
+        need = self._count - sum(sizes[place] for place in held)
+        if need <= 0:
+            self._choose(number, [held])
+            return
+        rest = sorted((place for place in sizes if sizes[place] and place not in held), key=lambda at: (-sizes[at], at))
+        more = least([sizes[place] for place in rest], need)
+        if comb(len(rest), more) <= MOST_SETS:
+            sets = [
+                tuple(sorted((*held, *chosen)))
+                for chosen in combinations(rest, more)
+                if sum(sizes[place] for place in chosen) >= need
+            ]
+        else:
+            fixed = (*held, *rest[: more - 1])
+            need -= sum(sizes[place] for place in rest[: more - 1])
+            sets = [tuple(sorted((*fixed, place))) for place in rest[more - 1 :] if sizes[place] >= need]
+        self._choose(number, sets)
+
+    # -- both
+
+    def _choose(self, number: int, sets: Sequence[tuple[int, ...]]) -> None:
+        """Shrink the pool to the set with the least cost."""
+        level = self._tree.levels[number]
+        if len(sets) == 1 and self.candidates:
+            self._pool &= sum(level.groups[place] for place in sets[0])
+            return
+        options = sorted((self._option(number, places) for places in sets), key=lambda option: option.cost)
+        self._pool = options[0].mask
+        if len(self.candidates) < 2:
+            self.candidates = list(self._explained(level, number, options[:MOST_CANDIDATES]))
+
+    def _option(self, number: int, places: tuple[int, ...]) -> _Option:
+        level = self._tree.levels[number]
+        whole = sum(level.groups[place] for place in places)
+        mask = whole & self._pool
+        free = mask.bit_count()
+        inside = self._tree.inside[number]
+        split, broken = split_cores((self._cores[at] for place in places for at in inside[place][-1]), self._count)
+        around = zip(level.parents[places[0]], reversed(self._sizes[:number]), strict=True)
+        nodes = {node for place in places for node in level.nodes[place]}
+        classes = [(mask & kind).bit_count() for kind in self._classes]
+        return _Option(
+            cost=Cost(
+                misfit=int(not self._outer_only and (mask != whole or free != self._count)),
+                spans=tuple(self._spans(number, places)),
+                classes=preference(self._prefer, classes, self._count) if classes else (),
+                distance=self._tree.apart(nodes) if len(nodes) > 1 else 0,
+                split=split,
+                broken=broken,
+                left=(free - self._count, *(outer[at] - self._count for at, outer in around)),
+                places=places,
+            ),
+            mask=mask,
+        )
+
+    def _inner(self, number: int) -> range:
+        """The levels that count for spans: narrower than this one and wider than cores."""
+        levels = self._tree.levels
+        last = sum(level.outer for level in levels) if self._outer_only else len(levels) - 1
+        return range(number + 1, min(last, len(levels) - 1))
+
+    def _spans(self, number: int, places: Iterable[int]) -> Iterable[int]:
+        for inner in self._inner(number):
+            sizes = self._sizes[inner]
+            found = sorted(
+                (sizes[at] for place in places for at in self._tree.inside[number][place][inner - number]),
+                reverse=True,
+            )
+            yield least(found, self._count)
+
+    def _explained(self, level: Level, number: int, options: Sequence[_Option]) -> Iterable[Candidate]:
+        names = tuple(self._tree.levels[inner].many for inner in self._inner(number))
+        best = options[0]
+        for option in options:
+            chosen = option is best
+            yield Candidate(
+                name=level.name(option.cost.places),
+                cpus=CpuSet(option.mask),
+                score=option.cost.text(names),
+                chosen=chosen,
+                why="the least cost" if chosen else option.cost.why_not(best.cost, names),
+            )

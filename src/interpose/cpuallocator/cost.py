@@ -1,0 +1,43 @@
+"""What a place for CPUs costs. Costs are compared field by field, the first that differs decides; smaller is better."""
+
+from typing import NamedTuple
+
+
+class Cost(NamedTuple):
+    """Why one place is better than another, most important first."""
+
+    misfit: int = 0  # 0: it is idle and has just as many CPUs as are wanted
+    spans: tuple[int, ...] = ()  # how many groups of each narrower level are needed at least, the widest level first
+    classes: tuple[int, ...] = ()  # how well it serves the wished priority
+    distance: int = 0  # between the NUMA nodes of it, if there are several
+    split: int = 0  # cores that will be shared with others
+    broken: int = 0  # those of them that are idle now
+    left: tuple[int, ...] = ()  # CPUs that stay free in it, and in each of the wider groups around it
+    places: tuple[int, ...] = ()  # of its groups among all of the level: no two are the same
+
+    def text(self, levels: tuple[str, ...]) -> str:
+        """For people; `levels` are the names for `spans`."""
+        parts = [f"{size} {name}" for size, name in zip(self.spans, levels, strict=True)]
+        if self.distance:
+            parts.append(f"distance {self.distance / 100:g}")
+        parts += [f"{self.split} split cores", f"{'/'.join(map(str, self.left))} CPUs left"]
+        return ", ".join(parts)
+
+    def why_not(self, best: "Cost", levels: tuple[str, ...]) -> str:
+        """Why the best was taken and not this one."""
+        field = next(name for name in self._fields if getattr(self, name) != getattr(best, name))
+        if field == "spans":
+            at = next(at for at, (mine, other) in enumerate(zip(self.spans, best.spans, strict=True)) if mine != other)
+            return f"needs {self.spans[at]} {levels[at]}, not {best.spans[at]}"
+        return _WHY_NOT[field]
+
+
+_WHY_NOT = {
+    "misfit": "the one taken was idle and has just the size",
+    "classes": "its CPUs are less of the wished priority",
+    "distance": "its NUMA nodes are farther from each other",
+    "split": "more cores would be shared with others",
+    "broken": "an idle core would be broken up",
+    "left": "more CPUs would be left over in it or around it",
+    "places": "just as good, but its CPUs have higher numbers",
+}

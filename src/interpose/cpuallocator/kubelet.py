@@ -1,0 +1,239 @@
+"""CPUs as the kubelet's CPU manager takes them, CPU by CPU the same.
+
+Packed: whole NUMA nodes and packages while they fit, then whole cores, then single CPUs, each time those with the
+fewest free CPUs first, so that what is broken already is used up. Distributed: evenly over NUMA nodes.
+
+Where kubelets go wrong we do not follow: cores and packages of unequal size (a CPU is offline, or there are two kinds
+of cores) are idle if all their own CPUs are free, and only CPUs that are free and online are ever taken.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from interpose.cpuallocator.balance import Balance
+from interpose.cpuallocator.bits import each, lowest, once
+from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.topology.topology import Topology
+
+
+class NotEnough(ValueError):  # noqa: N818 - it is an answer, not a fault
+    """More CPUs are wanted than there are."""
+
+
+class Group(NamedTuple):
+    """CPUs that belong together."""
+
+    id: int
+    mask: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A machine as the kubelet sees it: groups in order of their numbers."""
+
+    packages: tuple[Group, ...]
+    nodes: tuple[Group, ...]
+    caches: tuple[Group, ...]  # last level; packages where the kernel does not tell
+    cores: tuple[Group, ...]
+    cores_of: Mapping[int, tuple[Group, ...]]  # the cores of a package or node (whichever is narrower) by its mask
+    nodes_first: bool  # nodes are wider than packages, or the same
+    threads: int  # CPUs of a core, on average
+    cache_size: int  # CPUs of a cache, on average
+
+    @classmethod
+    def of(cls, topology: Topology) -> "Shape":
+        """The shape of a machine."""
+        packages = _groups(topology.packages)
+        nodes = _groups(topology.numa)
+        caches = _groups(topology.l3_groups) or packages
+        cores = _groups(topology.cores)
+        nodes_first = len(packages) >= len(nodes)
+        return cls(
+            packages=packages,
+            nodes=nodes,
+            caches=caches,
+            cores=cores,
+            cores_of={
+                outer.mask: tuple(core for core in cores if core.mask & outer.mask)
+                for outer in (packages if nodes_first else nodes)
+            },
+            nodes_first=nodes_first,
+            threads=len(topology.cpus) // len(cores),
+            cache_size=len(topology.cpus) // len(caches),
+        )
+
+
+class Free:
+    """CPUs that are free, and the order in which they are looked at: groups with the fewest of them first."""
+
+    def __init__(self, topology: Topology, available: CpuSet) -> None:
+        self.shape = once(topology, Shape.of)
+        self.mask = (available & topology.online).mask
+
+    def packages(self) -> list[Group]:
+        """Those with free CPUs."""
+        shape = self.shape
+        return self._below(self.nodes(), shape.packages) if shape.nodes_first else self._ordered(shape.packages)
+
+    def nodes(self) -> list[Group]:
+        """Those with free CPUs."""
+        shape = self.shape
+        return self._ordered(shape.nodes) if shape.nodes_first else self._below(self.packages(), shape.nodes)
+
+    def caches(self) -> list[Group]:
+        """Those with free CPUs."""
+        return self._below(self.nodes(), self.shape.caches)
+
+    def cores(self) -> Iterator[Group]:
+        """Those with free CPUs. One that reaches into two packages comes twice."""
+        free = self.mask
+        for outer in self.packages() if self.shape.nodes_first else self.nodes():
+            by_size: dict[int, list[Group]] = {}
+            for core in self.shape.cores_of[outer.mask]:
+                if core.mask & free & outer.mask:
+                    by_size.setdefault((core.mask & free).bit_count(), []).append(core)
+            for size in sorted(by_size):
+                yield from by_size[size]
+
+    def cpus(self, *, spread: bool = False) -> Iterator[int]:
+        """Single CPUs as masks: core by core; spread: by their numbers in each package."""
+        for outer in list(self.packages() if spread else self.cores()):
+            yield from each(outer.mask & self.mask)
+
+    def idle(self, group: Group) -> bool:
+        """All of it is free."""
+        return not group.mask & ~self.mask
+
+    def _ordered(self, groups: Iterable[Group]) -> list[Group]:
+        sized = [((group.mask & self.mask).bit_count(), group) for group in groups]
+        return [group for size, group in sorted(sized) if size]
+
+    def _below(self, outers: Iterable[Group], groups: Iterable[Group]) -> list[Group]:
+        """In the order of the groups that they are in, where the first one counts."""
+        ordered = self._ordered(groups)
+        found: dict[Group, None] = {}
+        for outer in outers:
+            found.update((group, None) for group in ordered if group.mask & outer.mask & self.mask)
+        return list(found)
+
+
+class _Packing(Free):
+    """Takes CPUs until there are enough."""
+
+    def __init__(self, topology: Topology, available: CpuSet, count: int) -> None:
+        super().__init__(topology, available)
+        self.need = count
+        self.taken = 0
+        if count > self.mask.bit_count():
+            raise NotEnough(
+                f"not enough cpus available to satisfy request: requested={count}, available={self.mask.bit_count()}"
+            )
+
+    def run(self, *, by_uncore: bool, spread_cores: bool) -> CpuSet:
+        """Step by step; the later ones find nothing to do once there are enough."""
+        wide = (self.nodes, self.packages) if self.shape.nodes_first else (self.packages, self.nodes)
+        for groups in wide:
+            self._take_idle(groups())
+        if by_uncore:
+            self._take_caches()
+        if not spread_cores:
+            self._take_idle(self.cores())
+        if self.need:
+            for cpu in self.cpus(spread=spread_cores):
+                self._take(lowest(cpu, self.need))
+        return CpuSet(self.taken)
+
+    def _take(self, mask: int) -> None:
+        self.taken |= mask
+        self.mask &= ~mask
+        self.need -= mask.bit_count()
+
+    def _take_idle(self, groups: Iterable[Group]) -> None:
+        if self.need:
+            for group in [group for group in groups if self.idle(group)]:
+                # The look again is for a core that came twice.
+                if group.mask.bit_count() <= self.need and self.idle(group):
+                    self._take(group.mask)
+
+    def _take_caches(self) -> None:
+        """Whole caches, then of the first one that alone can give what is still missing."""
+        caches = self.caches()
+        if self.need >= self.shape.cache_size:
+            self._take_idle(caches)
+        for cache in caches:
+            part = self._part(cache)
+            if part.bit_count() == self.need:
+                self._take(part)
+                return
+
+    def _part(self, cache: Group) -> int:
+        """The free CPUs of as many of its lowest cores as are needed, without the last one if that is one too many."""
+        free = [core.mask & self.mask for core in self.shape.cores if core.mask & cache.mask & self.mask]
+        part = sum(free[: _up(self.need, self.shape.threads)])
+        if self.need % 2 and self.shape.threads > 1 and part.bit_count() > self.need:
+            part &= ~(1 << part.bit_length() - 1)
+        return part
+
+
+def take_packed(
+    topology: Topology, available: CpuSet, count: int, *, by_uncore: bool = False, spread_cores: bool = False
+) -> CpuSet:
+    """So many CPUs in as few pieces of the machine as possible. NotEnough if there are not so many.
+
+    `by_uncore`: within one last level cache if that can be (prefer-align-cpus-by-uncorecache). `spread_cores`: no whole
+    cores on purpose (distribute-cpus-across-cores).
+    """
+    if count <= 0:
+        return EMPTY
+    return _Packing(topology, available, count).run(by_uncore=by_uncore, spread_cores=spread_cores)
+
+
+def take_distributed(
+    topology: Topology, available: CpuSet, count: int, *, group: int = 1, by_socket: bool = False
+) -> CpuSet:
+    """So many CPUs evenly from as few NUMA nodes as can give that much each. NotEnough if there are not so many.
+
+    `group`: always so many of a node at once (threads of a core; distribute-cpus-across-numa with full-pcpus-only); a
+    count that is no multiple of it is packed, and so is one that cannot be spread. `by_socket`: rather from the nodes
+    of one package (align-by-socket).
+    """
+    if count <= 0:
+        return EMPTY
+    free = _Packing(topology, available, count)
+    nodes = free.nodes()
+    shares = None
+    if count % group == 0:
+        balance = Balance(
+            free=[(node.mask & free.mask).bit_count() for node in nodes],
+            count=count,
+            group=group,
+            # A node of several packages is counted to the first of them.
+            sockets=[min(topology.packages_of(CpuSet(node.mask))) for node in nodes] if by_socket else None,
+        )
+        groups = count // group
+        # As if the machine were empty and all nodes alike: fewer nodes than that are not worth a try.
+        per_node = _up(_up(len(topology.cpus), group), len(topology.numa))
+        shares = balance.search(_up(groups, per_node), min(groups, len(nodes)))
+    if shares is None:
+        return take_packed(topology, available, count)
+    taken = 0
+    for place in shares.nodes:
+        taken |= take_packed(topology, CpuSet(nodes[place].mask & free.mask), shares.even).mask
+    rest = shares.rest
+    while rest:
+        for place in shares.extra:
+            there = CpuSet(nodes[place].mask & free.mask & ~taken)
+            if rest and len(there) >= group:
+                taken |= take_packed(topology, there, group).mask
+                rest -= group
+    return CpuSet(taken)
+
+
+def _up(number: int, size: int) -> int:
+    """How many times the size, at least."""
+    return -(-number // size)
+
+
+def _groups(sets: Mapping[int, CpuSet]) -> tuple[Group, ...]:
+    return tuple(Group(number, cpus.mask) for number, cpus in sets.items())

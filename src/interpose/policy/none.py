@@ -1,0 +1,58 @@
+"""The policy `none`: the relay decides nothing, and containers have what their caller asked for."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from interpose.model.cpuset import CpuSet
+from interpose.policy.book import Book
+from interpose.policy.decision import Action, Decision, Grant
+from interpose.policy.policy import Setup
+from interpose.policy.request import Key, Request
+
+_GRANT: Final = Grant(pinned=False)
+_REASON: Final = "policy none: it has what it was created with"
+
+
+class NonePolicy:
+    """Every container gets a grant that says nothing, so that the rest of the relay need not know the difference."""
+
+    name: Final = "none"
+
+    def __init__(self, setup: Setup, options: None = None) -> None:
+        self._online = setup.topology.online
+        self._book = Book()
+
+    @property
+    def book(self) -> Book:
+        """For reading."""
+        return self._book
+
+    @property
+    def fallback(self) -> CpuSet:
+        """All CPUs that are online."""
+        return self._online
+
+    def allocate(self, request: Request, held: Grant | None = None) -> Decision:
+        """Write it down. What it held by another policy stays in force until somebody updates the container."""
+        return self._decide(Action.ALLOCATE, request.key)
+
+    def resize(self, request: Request) -> Decision:
+        """Other amounts change nothing."""
+        return self._decide(Action.RESIZE, request.key)
+
+    def release(self, key: Key) -> Decision:
+        """Forget it."""
+        self._book.drop(key)
+        return Decision(action=Action.RELEASE, key=key, reason="policy none: nothing to give back")
+
+    def pools(self) -> Mapping[str, CpuSet]:
+        """None."""
+        return self._book.pools
+
+    def _decide(self, action: Action, key: Key) -> Decision:
+        if key in self._book.grants:
+            action = Action.KEEP
+        else:
+            self._book.put(key, _GRANT)
+            self._book.changes()  # nobody waits for them; they shall not pile up
+        return Decision(action=action, key=key, grant=_GRANT, reason=_REASON)

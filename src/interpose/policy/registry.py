@@ -1,0 +1,75 @@
+"""The policies: what each is made of and by whom. A policy is loaded when it is made, the others never are."""
+
+from collections.abc import Mapping
+from types import MappingProxyType, NoneType
+from typing import Any, Final, NamedTuple
+
+from interpose.errors import ConfigError
+from interpose.model.text import quoted
+from interpose.policy.names import NAMES, POLICIES
+from interpose.policy.policy import Maker, Policy, Setup
+from interpose.policy.static_options import StaticOptions, StaticPlusOptions
+from interpose.policy.static_pools.options import PoolsOptions
+
+
+def _none(setup: Setup, options: None) -> Policy:
+    from interpose.policy.none import NonePolicy
+
+    return NonePolicy(setup, options)
+
+
+def _static(setup: Setup, options: StaticOptions) -> Policy:
+    from interpose.policy.static import StaticPolicy
+
+    return StaticPolicy(setup, options)
+
+
+def _static_plus(setup: Setup, options: StaticPlusOptions) -> Policy:
+    from interpose.policy.static_plus import StaticPlusPolicy
+
+    return StaticPlusPolicy(setup, options)
+
+
+def _static_pools(setup: Setup, options: PoolsOptions) -> Policy:
+    from interpose.policy.static_pools.policy import StaticPoolsPolicy
+
+    return StaticPoolsPolicy(setup, options)
+
+
+class _Row(NamedTuple):
+    options: type[Any]  # made without arguments it has the defaults
+    make: Maker
+
+
+_ROWS: Final[Mapping[str, _Row]] = MappingProxyType(
+    {
+        "none": _Row(NoneType, _none),
+        "static": _Row(StaticOptions, _static),
+        "static-plus": _Row(StaticPlusOptions, _static_plus),
+        "static-pools": _Row(PoolsOptions, _static_pools),
+    }
+)
+
+
+def make(name: str, setup: Setup, options: object = None) -> Policy:
+    """The policy of that name or alias, with its default options if none are given.
+
+    ConfigError if there is none of that name or it cannot work on this machine.
+    """
+    row = _row(name)
+    given = row.options() if options is None else options
+    if not isinstance(given, row.options):
+        raise TypeError(f"policy {name} takes {row.options.__name__}, not {type(given).__name__}")
+    return row.make(setup, given)
+
+
+def options_type(name: str) -> type[Any]:
+    """What the options of a policy are; the type of None if it has none. ConfigError if there is no such policy."""
+    return _row(name).options
+
+
+def _row(name: str) -> _Row:
+    if name not in NAMES:
+        known = ", ".join(one.name for one in POLICIES)
+        raise ConfigError(f"policy: {quoted(name)} is none of {known}")
+    return _ROWS[NAMES[name]]

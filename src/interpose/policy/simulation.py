@@ -1,0 +1,106 @@
+"""Runs a policy over pods that do not exist: what each container would be given, why, and what is left.
+
+Nothing here is special to a simulation but the steps: the policy, its decisions and their records are those of a node.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from interpose.policy.decision import Action, Decision
+from interpose.policy.policy import Policy
+from interpose.policy.record import assignment_record, decision_record
+from interpose.policy.request import Key, Request
+
+
+class Role(StrEnum):
+    """When a container of a pod runs."""
+
+    INIT = "init"  # ends before the next one starts
+    SIDECAR = "sidecar"  # starts in line with the init containers and stays
+    MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A container of a pod."""
+
+    request: Request
+    role: Role = Role.MAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPod:
+    """A pod, its containers in the order in which they start."""
+
+    namespace: str
+    name: str
+    members: tuple[Member, ...]
+
+    @property
+    def title(self) -> str:
+        """For people: namespace/pod."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing that happens: a container comes (allocate), wants something else (resize) or goes (release)."""
+
+    action: Action
+    request: Request
+
+
+def starting(pod: PlannedPod) -> Iterator[Step]:
+    """What happens when a pod starts."""
+    for member in pod.members:
+        yield Step(action=Action.ALLOCATE, request=member.request)
+        if member.role is Role.INIT:
+            yield Step(action=Action.RELEASE, request=member.request)
+
+
+def removing(pod: PlannedPod) -> Iterator[Step]:
+    """What happens when a pod is removed."""
+    for member in pod.members:
+        if member.role is not Role.INIT:
+            yield Step(action=Action.RELEASE, request=member.request)
+
+
+def simulate(policy: Policy, steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """Take the steps in order; one record for each. A container that was refused holds nothing, and is not released."""
+    titles: dict[Key, str] = {}
+    records = []
+    for step in steps:
+        key = step.request.key
+        if step.action is Action.RELEASE and key not in policy.book.grants:
+            continue
+        titles[key] = step.request.title
+        decision = _decide(policy, step)
+        records.append(decision_record(decision, step.request, policy.book.assignment(key), titles))
+    return records
+
+
+def holdings(policy: Policy, requests: Sequence[Request]) -> list[dict[str, Any]]:
+    """What those of them that hold something have in the end, in order of their coming."""
+    by_key: Mapping[Key, Request] = {request.key: request for request in requests}
+    return [
+        {
+            "container": by_key[key].title,
+            "qos": by_key[key].qos.value,
+            "cpu_milli": by_key[key].milli,
+            "exclusive": str(grant.exclusive),
+            "pools": list(grant.pools),
+            **assignment_record(policy.book.assignment(key)),
+        }
+        for key, grant in policy.book.grants.items()
+        if key in by_key
+    ]
+
+
+def _decide(policy: Policy, step: Step) -> Decision:
+    if step.action is Action.RELEASE:
+        return policy.release(step.request.key)
+    if step.action is Action.RESIZE:
+        return policy.resize(step.request)
+    return policy.allocate(step.request)

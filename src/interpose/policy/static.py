@@ -1,0 +1,146 @@
+"""The policy `static`: whole CPUs of their own for Guaranteed containers, as the kubelet's static CPU manager.
+
+Pools of the book: `shared` (what nobody holds alone; every other container runs there, from its first moment on),
+`reserved` (never given to anybody alone; part of `shared` unless strict-cpu-reservation is on) and `isolated` (those
+of the kernel's isolated CPUs that are free). Invariants: what containers hold alone, `shared` and `isolated` together
+are all CPUs of the policy, and no CPU is in two of them; `shared` is never empty.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from interpose.model.cgroup import KubeQos
+from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.policy.book import Book
+from interpose.policy.decision import Action, Decision, Grant
+from interpose.policy.policy import Setup
+from interpose.policy.request import Key, Request
+from interpose.policy.static_choice import Chooser
+from interpose.policy.static_options import StaticOptions
+from interpose.policy.static_reason import shared_reason
+from interpose.policy.static_search import Found, Search, Stock
+from interpose.policy.static_start import all_memory, check_options, divide
+from interpose.topology.topology import Topology
+
+SHARED: Final = "shared"
+RESERVED: Final = "reserved"
+ISOLATED: Final = "isolated"
+ASSIGNABLE: Final = "assignable"
+
+
+def exclusive_count(request: Request) -> int:
+    """How many CPUs of its own a container is due."""
+    whole = request.qos is KubeQos.GUARANTEED and request.milli > 0 and request.milli % 1000 == 0
+    return request.milli // 1000 if whole else 0
+
+
+class StaticPolicy:
+    """Decides."""
+
+    name: Final = "static"
+
+    def __init__(self, setup: Setup, options: StaticOptions) -> None:
+        check_options(options)
+        self._topology: Topology = setup.topology
+        self._options = options
+        self._chooser = Chooser(setup.topology, options)
+        self._search = Search(setup.topology, options, self._chooser)
+        parts = divide(setup, self._chooser.pick, strict=options.strict_cpu_reservation)
+        self._isolated, self._reserved = parts.isolated, parts.reserved
+        self._book = Book(
+            {
+                SHARED: parts.ordinary - parts.reserved if options.strict_cpu_reservation else parts.ordinary,
+                RESERVED: parts.reserved,
+                ISOLATED: parts.isolated,
+            }
+        )
+
+    @property
+    def book(self) -> Book:
+        """For reading."""
+        return self._book
+
+    @property
+    def fallback(self) -> CpuSet:
+        """The shared pool, which is never empty."""
+        return self._book.pool(SHARED)
+
+    def pools(self) -> Mapping[str, CpuSet]:
+        """Those of the book, and what can still be given to somebody alone, isolated CPUs not counted."""
+        return {**self._book.pools, ASSIGNABLE: self._assignable}
+
+    def allocate(self, request: Request, held: Grant | None = None) -> Decision:
+        """CPUs of its own or the shared pool. One that is known already is treated as by `resize`."""
+        if request.key in self._book.grants:
+            return self.resize(request)
+        own = EMPTY
+        if held is not None:
+            own = self._chooser.usable(held.exclusive & (self._assignable | self._book.pool(ISOLATED)))
+        return self._decide(Action.ALLOCATE, request, held, own)
+
+    def resize(self, request: Request) -> Decision:
+        """It keeps its own CPUs as far as it may, gives back what is too much, and takes more next to them."""
+        grant = self._book.grants.get(request.key)
+        if grant is None:
+            return self.allocate(request)
+        if len(grant.exclusive) == exclusive_count(request):
+            return Decision(action=Action.KEEP, key=request.key, grant=grant, reason="it has what it asks for")
+        return self._decide(Action.RESIZE, request, grant, grant.exclusive)
+
+    def release(self, key: Key) -> Decision:
+        """Its own CPUs go back to where they came from."""
+        grant = self._book.drop(key)
+        if grant is None:
+            return Decision(action=Action.RELEASE, key=key, reason="it held nothing")
+        self._move(grant.exclusive, EMPTY)
+        reason = f"gives back CPUs {grant.exclusive}" if grant.exclusive else "it held no CPUs of its own"
+        return Decision(action=Action.RELEASE, key=key, reason=reason, changed=self._book.changes())
+
+    # -- deciding
+
+    def _decide(self, action: Action, request: Request, before: Grant | None, own: CpuSet) -> Decision:
+        """`before`: what it has or had; `own`: those of its CPUs that it may keep."""
+        count = exclusive_count(request)
+        found = self._search.find(request, count, self._stock(own)) if count else Found(reason=shared_reason(request))
+        grant = None
+        changed: tuple[Key, ...] = ()
+        if found.refusal is None:
+            pools = () if count else (SHARED,)
+            grant = Grant(exclusive=found.cpus, pools=pools, mems=self._mems(found.cpus, before))
+            changed = self._commit(request.key, grant, own)
+            if before is not None and (before.exclusive, before.pools) == (grant.exclusive, grant.pools):
+                action = Action.KEEP
+        return Decision(
+            action=action,
+            key=request.key,
+            grant=grant,
+            refusal=found.refusal,
+            reason=found.reason,
+            candidates=found.candidates,
+            changed=changed,
+        )
+
+    def _stock(self, own: CpuSet) -> Stock:
+        isolated = self._book.pool(ISOLATED) | (own & self._isolated)
+        return Stock(ordinary=self._assignable | (own - self._isolated), isolated=isolated, own=own)
+
+    def _mems(self, exclusive: CpuSet, before: Grant | None) -> CpuSet | None:
+        near = self._topology.memory_near(exclusive) if exclusive and self._options.pin_memory else EMPTY
+        if not near and before is not None and before.mems is not None:
+            near = all_memory(self._topology)  # nothing written would leave it bound to where it was
+        return near or None
+
+    def _commit(self, key: Key, grant: Grant, own: CpuSet) -> tuple[Key, ...]:
+        self._move(own - grant.exclusive, grant.exclusive)
+        self._book.put(key, grant)
+        return tuple(other for other in self._book.changes() if other != key)
+
+    def _move(self, back: CpuSet, out: CpuSet) -> None:
+        """CPUs that come back to their pools, and CPUs that leave them."""
+        book, isolated = self._book, self._isolated
+        book.set_pool(SHARED, (book.pool(SHARED) | (back - isolated)) - out)
+        book.set_pool(ISOLATED, (book.pool(ISOLATED) | (back & isolated)) - out)
+
+    @property
+    def _assignable(self) -> CpuSet:
+        return self._book.pool(SHARED) - self._reserved

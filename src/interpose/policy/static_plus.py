@@ -1,0 +1,239 @@
+"""The policy static-plus: whole CPUs of their own for all containers that ask for some, shares of the rest.
+
+Every CPU is in one of three pools of the book, or in one grant: `reserved` (never given away), `isolated` and `shared`
+(what is left of them). Invariants besides those of every policy: containers of kube-system have the reserved pool and
+nothing else; who shares has pool shared, and in order of coming those that no longer fit in there have the reserved
+pool too; a container with whole CPUs only has these alone, whatever the others do.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from interpose.cpuallocator.allocator import take
+from interpose.cpuallocator.candidate import Candidate
+from interpose.model.cgroup import shares_of
+from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.policy.book import Book
+from interpose.policy.decision import Action, Decision, Grant, Refusal, Why
+from interpose.policy.policy import Setup
+from interpose.policy.preferences import prefers_isolated
+from interpose.policy.request import Key, Request
+from interpose.policy.static_options import StaticPlusOptions
+from interpose.policy.static_start import divide
+from interpose.topology.topology import MemoryKind, Topology
+
+SYSTEM_NAMESPACE: Final = "kube-system"
+RESERVED: Final = "reserved"
+ISOLATED: Final = "isolated"
+SHARED: Final = "shared"
+_TITLES: Final[Mapping[str, str]] = {ISOLATED: "isolated CPUs", SHARED: "pool shared"}
+_NOTHING: Final = Grant()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """CPUs found for a container, or why none were."""
+
+    cpus: CpuSet = EMPTY
+    candidates: tuple[Candidate, ...] = ()
+    reason: str = ""
+    refusal: Refusal | None = None
+
+
+class StaticPlusPolicy:
+    """Decides by the amount a container asks for; its QoS class does not matter."""
+
+    def __init__(self, setup: Setup, options: StaticPlusOptions) -> None:
+        self._topology = setup.topology
+        self._pin_memory = options.pin_memory
+        parts = divide(setup, partial(_first_or_near, setup.topology), strict=False)
+        self._kinds: Mapping[str, CpuSet] = {ISOLATED: parts.isolated, SHARED: parts.ordinary - parts.reserved}
+        self._book = Book({RESERVED: parts.reserved, **self._kinds})
+
+    @property
+    def name(self) -> str:
+        """As in settings."""
+        return "static-plus"
+
+    @property
+    def book(self) -> Book:
+        """Pools and grants."""
+        return self._book
+
+    @property
+    def fallback(self) -> CpuSet:
+        """The shared pool; the reserved one while that is empty."""
+        return self._book.pool(SHARED) or self._book.pool(RESERVED)
+
+    def pools(self) -> Mapping[str, CpuSet]:
+        """Those of the book."""
+        return self._book.pools
+
+    def allocate(self, request: Request, held: Grant | None = None) -> Decision:
+        """Whole CPUs as far as it asks for some, a share of the pool for what is left over."""
+        return self._decide(Action.ALLOCATE, request, held)
+
+    def resize(self, request: Request) -> Decision:
+        """The same for other amounts; CPUs of its own stay as long as it needs so many."""
+        return self._decide(Action.RESIZE, request, None)
+
+    def release(self, key: Key) -> Decision:
+        """Its CPUs go back to where they came from."""
+        grant = self._book.drop(key)
+        if grant is None:
+            return Decision(action=Action.RELEASE, key=key, reason="it held nothing")
+        self._settle(self._free(grant.exclusive))
+        reason = f"CPUs {grant.exclusive} are free again" if grant.exclusive else "it had no CPUs of its own"
+        return Decision(action=Action.RELEASE, key=key, reason=reason, changed=self._book.changes())
+
+    # -- deciding; nothing is written before it is clear that nothing is refused
+
+    def _decide(self, action: Action, request: Request, held: Grant | None) -> Decision:
+        current = self._book.grants.get(request.key)
+        before = current or held or _NOTHING
+        # What the book says is its own, what somebody else says only as far as nobody has it by now.
+        free = self._free(current.exclusive if current else EMPTY)
+        own = before.exclusive & CpuSet.union(free.values())
+        if request.namespace == SYSTEM_NAMESPACE:
+            grant = self._grant(before, pools=(RESERVED,), milli=request.milli, shares=shares_of(request.milli))
+            choice = _Choice(reason=f"namespace {SYSTEM_NAMESPACE}: the reserved CPUs")
+        else:
+            full, part = divmod(request.milli, 1000)
+            choice = self._choose(request, full, part, own, free)
+            grant = self._grant(
+                before,
+                exclusive=choice.cpus,
+                pools=(SHARED,) if part or not full else (),
+                milli=part,
+                shares=shares_of(part if part or not full else request.milli),
+            )
+        if choice.refusal is not None:
+            return Decision(
+                action=action,
+                key=request.key,
+                refusal=choice.refusal,
+                reason=choice.refusal.message,
+                candidates=choice.candidates,
+            )
+        self._book.put(request.key, grant)
+        self._settle({name: cpus - choice.cpus for name, cpus in free.items()})
+        changed = tuple(key for key in self._book.changes() if key != request.key)
+        written = self._book.grants[request.key]
+        spilled = SHARED in written.pools and RESERVED in written.pools
+        return Decision(
+            action=Action.KEEP if action is Action.ALLOCATE and written == (current or held) else action,
+            key=request.key,
+            grant=written,
+            reason=choice.reason + ("; pool shared is full, so the reserved CPUs too" if spilled else ""),
+            candidates=choice.candidates,
+            changed=changed,
+        )
+
+    def _choose(self, request: Request, full: int, part: int, own: CpuSet, free: Mapping[str, CpuSet]) -> _Choice:
+        """`full` CPUs: those it has, the others all of one kind."""
+        if not full:
+            return _Choice(reason="less than one CPU: a share of pool shared")
+        try:
+            usual = prefers_isolated(request) is not False
+        except ValueError as error:
+            return _Choice(refusal=Refusal(why=Why.INVALID, message=str(error)))
+        if not usual:
+            own -= free[ISOLATED]
+        tail = f", and {part}m of pool shared" if part else ""
+        if len(own) >= full:
+            cpus = take(self._topology, own, full, keep=own).cpus
+            said = "keeps CPUs" if cpus == own else "gives CPUs back and keeps"
+            return _Choice(cpus=cpus, reason=f"{said} {cpus} of its own{tail}")
+        passed: list[Candidate] = []
+        # Isolated ones first, unless it has others already.
+        for name in sorted(_TITLES, key=lambda one: -len(own & free[one])):
+            kind = Candidate(name=_TITLES[name], cpus=free[name], score=f"{len(free[name])} free")
+            if name == ISOLATED and not usual:
+                passed.append(replace(kind, why="the pod does not want them"))
+                continue
+            if len(free[name] | own) < full:
+                passed.append(replace(kind, why=f"{_cpus(full)} needed"))
+                continue
+            taken = take(self._topology, free[name] | own, full, keep=own)
+            if why := self._crowding(request.key, part, free[SHARED] - own, taken.cpus):
+                passed.append(replace(kind, why=why))
+                continue
+            place = next((f", {one.name}" for one in taken.candidates if one.chosen), "")
+            return _Choice(
+                cpus=taken.cpus,
+                candidates=(*passed, replace(kind, chosen=True, why=f"{_cpus(full)} needed"), *taken.candidates),
+                reason=f"{_cpus(full)} of its own: {kind.name}{place}{tail}",
+            )
+        told = "; ".join(f"{one.name}: {one.score}, {one.why}" for one in passed)
+        message = f"{_cpus(full)} of its own cannot be had: {told}"
+        return _Choice(candidates=tuple(passed), refusal=Refusal(why=Why.EXHAUSTED, message=message))
+
+    def _crowding(self, key: Key, part: int, shared: CpuSet, taken: CpuSet) -> str:
+        """What is wrong with taking these from pool shared; empty if nothing is.
+
+        Who shares goes to the reserved CPUs when no other is left, so these must be enough for all of them.
+        """
+        if not taken & shared or shared - taken:
+            return ""
+        milli = part + sum(grant.milli for other, grant in self._sharers() if other != key)
+        room = 1000 * len(self._book.pool(RESERVED))
+        if milli <= room:
+            return ""
+        return f"the last of them are needed by those that share: {milli}m do not fit in the reserved {room}m"
+
+    def _grant(
+        self,
+        before: Grant,
+        *,
+        exclusive: CpuSet = EMPTY,
+        pools: tuple[str, ...],
+        milli: int,
+        shares: int,
+    ) -> Grant:
+        mems = None
+        if self._pin_memory and not pools:
+            mems = self._topology.memory_near(exclusive) or None
+        if mems is None and before.mems is not None:
+            # It was bound to some nodes, and stays so until others are written.
+            mems = _all_memory(self._topology) or None
+        return Grant(exclusive=exclusive, pools=pools, mems=mems, shares=shares, milli=milli)
+
+    # -- pools
+
+    def _free(self, own: CpuSet) -> Mapping[str, CpuSet]:
+        """Free CPUs by kind, as if these were too."""
+        return {name: self._book.pool(name) | (own & cpus) for name, cpus in self._kinds.items()}
+
+    def _sharers(self) -> Iterator[tuple[Key, Grant]]:
+        """Who has pool shared, in order of coming: a pool's own list forgets that when a grant is replaced."""
+        return ((key, grant) for key, grant in self._book.grants.items() if SHARED in grant.pools)
+
+    def _settle(self, free: Mapping[str, CpuSet]) -> None:
+        """Write down what is free, and who must use the reserved CPUs because of it."""
+        for name, cpus in free.items():
+            self._book.set_pool(name, cpus)
+        room = 1000 * len(self._book.pool(SHARED))
+        for key, grant in list(self._sharers()):
+            room -= grant.milli
+            fits = room >= 0 and self._book.pool(SHARED)
+            pools = (SHARED,) if fits else (SHARED, RESERVED)
+            if grant.pools != pools:
+                self._book.put(key, replace(grant, pools=pools))
+
+
+def _first_or_near(topology: Topology, cpus: CpuSet, count: int) -> CpuSet:
+    """CPUs for the system: CPU 0 if one is enough, as interrupts go there first; else some that are near each other."""
+    if count == 1 and 0 in cpus:
+        return CpuSet.of((0,))
+    return take(topology, cpus, count).cpus
+
+
+def _all_memory(topology: Topology) -> CpuSet:
+    """Every node with memory, of whatever kind: what a container may use that is bound to none."""
+    return CpuSet.of(node.id for node in topology.nodes if node.memory is not MemoryKind.NONE and node.memory_bytes)
+
+
+def _cpus(count: int) -> str:
+    return "1 CPU" if count == 1 else f"{count} CPUs"

@@ -1,0 +1,109 @@
+"""What the policies `static` and `static-plus` start with: which CPUs they have, which are reserved, which isolated.
+
+CPUs that the machine has and that are offline are left out: one that was unplugged must not keep a node from starting.
+CPUs that the machine does not have are a mistake of whoever wrote them down.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Final
+
+from interpose.errors import ConfigError
+from interpose.model.cpuset import CpuSet
+from interpose.policy.policy import Setup
+from interpose.policy.static_options import StaticOptions
+from interpose.topology.topology import MemoryKind, Topology
+
+_AVAILABLE: Final = "available resources"
+_RESERVED: Final = "reserved resources"
+_FORBIDDEN: Final = (
+    ("distribute_cpus_across_cores", "full_pcpus_only"),
+    ("distribute_cpus_across_cores", "distribute_cpus_across_numa"),
+    ("distribute_cpus_across_cores", "prefer_align_cpus_by_uncorecache"),
+    ("prefer_align_cpus_by_uncorecache", "distribute_cpus_across_numa"),
+)
+Pick = Callable[[CpuSet, int], CpuSet]  # so many of these CPUs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The CPUs that a policy has. Reserved ones are among the ordinary ones, isolated ones are not."""
+
+    ordinary: CpuSet
+    reserved: CpuSet
+    isolated: CpuSet
+
+
+def check_options(options: StaticOptions) -> None:
+    """ConfigError that names every two options that contradict each other."""
+    on = {item.name for item in fields(options) if getattr(options, item.name)}
+    problems = [
+        f"policy.static.CPUManagerPolicyOptions: {_key(one)} and {_key(other)} cannot both be true"
+        for one, other in _FORBIDDEN
+        if {one, other} <= on
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def divide(setup: Setup, pick: Pick, *, strict: bool) -> Parts:
+    """Divide the machine; ConfigError if it cannot be.
+
+    `pick` chooses the reserved CPUs if an amount is given; `strict`: reserved ones are not shared, so others must be.
+    """
+    machine = setup.topology
+    available = machine.online
+    if setup.available is not None:
+        available = _present(machine, setup.available, _AVAILABLE)
+    isolated = available & machine.isolated
+    ordinary = available - isolated
+    if not ordinary:
+        raise ConfigError(f"{_AVAILABLE}: all of CPUs {available} are isolated, none is left for the system")
+    reserved = _reserved(setup, ordinary, pick)
+    if strict and reserved == ordinary:
+        raise ConfigError(
+            f"{_RESERVED}: {reserved} are all CPUs there are; with strict-cpu-reservation one at least must be left"
+        )
+    return Parts(ordinary=ordinary, reserved=reserved, isolated=isolated)
+
+
+def all_memory(topology: Topology) -> CpuSet:
+    """Every node with memory, of whatever kind: what a container may use that is bound to none."""
+    return CpuSet.of(node.id for node in topology.nodes if node.memory is not MemoryKind.NONE and node.memory_bytes)
+
+
+def _reserved(setup: Setup, ordinary: CpuSet, pick: Pick) -> CpuSet:
+    wanted = setup.reserved
+    if not wanted:  # None, no CPUs, or an amount of 0
+        raise ConfigError(
+            f"{_RESERVED}: this policy needs CPUs for the system, which no container gets alone; "
+            "give an amount such as cpu=1 or CPUs such as cpu=cpuset:0-1"
+        )
+    if isinstance(wanted, int):
+        count = -(-wanted // 1000)
+        if not 0 < count <= len(ordinary):
+            raise ConfigError(
+                f"{_RESERVED}: {wanted}m CPUs cannot be reserved of {ordinary}, which are {len(ordinary)}"
+            )
+        return pick(ordinary, count)
+    present = _present(setup.topology, wanted, _RESERVED)
+    if isolated := present & setup.topology.isolated:
+        raise ConfigError(f"{_RESERVED}: CPUs {isolated} of {wanted} are isolated, the system does not run on them")
+    if outside := present - ordinary:
+        raise ConfigError(f"{_RESERVED}: CPUs {outside} of {wanted} are not among the available ones, {ordinary}")
+    return present
+
+
+def _present(machine: Topology, cpus: CpuSet, where: str) -> CpuSet:
+    """Those that are online; ConfigError if one does not exist or none is online."""
+    known = machine.online | machine.offline
+    if unknown := cpus - known:
+        raise ConfigError(f"{where}: CPUs {unknown} of {cpus} do not exist on this machine, which has {known}")
+    if not cpus & machine.online:
+        said = f"all of CPUs {cpus} are offline" if cpus else "the list of CPUs is empty"
+        raise ConfigError(f"{where}: {said}")
+    return cpus & machine.online
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "-")

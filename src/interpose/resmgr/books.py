@@ -1,0 +1,359 @@
+"""The resource manager without its calls: books, writers, what was touched, and how all of it changes at once.
+
+Decisions are synchronous. Rebuilding the books for another policy, other options or another machine takes a while on
+a full node, so it is done beside the old books, in slices; what happened meanwhile is caught up on, and then the new
+books are the books. Running containers are moved after that: first everybody loses what they must not have any more,
+then everybody gets what is theirs.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from interpose.errors import ConfigError
+from interpose.model.cpuset import CpuSet
+from interpose.model.pod import Container
+from interpose.policy.decision import Assignment, Grant
+from interpose.policy.policy import Policy
+from interpose.policy.request import Key, Request
+from interpose.resmgr.checkpoint import Entry
+from interpose.resmgr.configuration import Configuration
+from interpose.resmgr.ledger import Coming, Ledger
+from interpose.resmgr.takeover import actual, coming, concerns_us, key_of
+from interpose.resmgr.writers import Send, Writers
+from interpose.rpc.status import Code, RpcError
+from interpose.rpc.tasks import TaskBag
+from interpose.store.pending import PendingContainer
+from interpose.store.store import Store
+from interpose.store.sync import Synchronizer
+from interpose.topology.topology import Topology
+
+_log = logging.getLogger(__name__)
+
+_SLICE: Final = 0.002  # seconds that rebuilding may hold the loop
+_MOVING: Final = 10.0  # seconds that moving running containers may take before a change counts as carried out
+_PATIENCE: Final = 120  # ticks that a create of somebody else may take: the kubelet gives up after as long
+_FIELDS: Final = {"cpus": "cpuset_cpus", "mems": "cpuset_mems", "shares": "cpu_shares"}
+
+Make = Callable[[Configuration, Topology], Policy]
+
+
+class Books:
+    """One policy over one machine, and every container of the node."""
+
+    def __init__(
+        self,
+        *,
+        configuration: Configuration,
+        topology: Topology,
+        make: Make,
+        store: Store,
+        sync: Synchronizer,
+        send: Send,
+        capacity: int,
+        clock: Callable[[], float],
+        now: Callable[[], float],
+    ) -> None:
+        self.configuration = configuration
+        self.topology = topology
+        self.ledger = Ledger(make(configuration, topology), now)
+        self.writers = Writers(send, self.wanted, self._denied)
+        self.store = store
+        self.sync = sync
+        self.capacity = capacity
+        self.tasks = TaskBag()
+        self.ready = asyncio.Event()
+        self.on_change: Callable[[], None] = _nothing  # told when there is something new to remember
+        self._make = make
+        self._clock = clock
+        self._now = now
+        self._touched: dict[Key, frozenset[str]] = {}  # what we ever wrote in a container
+        self._doubtful: dict[Key, int] = {}  # creates whose outcome is not known, and for how many ticks
+        self._changing = asyncio.Lock()
+        self._taking: asyncio.Task[None] | None = None
+        self._entries: Mapping[Key, tuple[str, Entry]] = {}
+        self._expected: tuple[Request, ...] = ()
+
+    # -- what containers should have
+
+    def wanted(self, key: Key) -> Assignment | None:
+        """What a container should have now; where a policy no longer cares, what it would have without us."""
+        held = self.ledger.held.get(key)
+        if held is None:
+            return None
+        assignment = self.ledger.assignment(key)
+        touched = self._touched.get(key, frozenset())
+        gone = [name for name in touched if getattr(assignment, name) is None]
+        if not gone:
+            return assignment
+        container = self.store.containers.get(held.id)
+        asked = actual(container.requested) if container is not None else Assignment()
+        return replace(assignment, **{name: getattr(asked, name) or self._everything(name) for name in gone})
+
+    def _everything(self, name: str) -> CpuSet | None:
+        if name == "cpus":
+            return self.topology.online
+        if name == "mems":
+            return CpuSet.of(node.id for node in self.topology.nodes if node.memory_bytes)
+        return None
+
+    # -- containers come and go
+
+    def confirm(self, key: Key, container_id: str, written: Assignment) -> None:
+        """The runtime made a container, with these values."""
+        self.ledger.confirm(key, container_id)
+        self.writers.add(key, container_id, written)
+        self.touch(key, written)
+        self.writers.want((key,))
+
+    def doubt(self, key: Key) -> None:
+        """Nobody knows whether the runtime made a container: what is booked stays until that is settled."""
+        if key in self.ledger.held:
+            self._doubtful.setdefault(key, 0)
+
+    def in_doubt(self, key: Key) -> bool:
+        """Whether nobody knows if a container exists."""
+        return key in self._doubtful
+
+    def tick(self) -> None:
+        """A second has passed: creates that the store has settled are settled here."""
+        if not self._doubtful:
+            return
+        waiting = {key_of(one.container) for one in self.store.pending if isinstance(one, PendingContainer)}
+        there = {key_of(one): one for one in self.store.containers.values()}
+        for key, ticks in tuple(self._doubtful.items()):
+            self._doubtful[key] = ticks + 1
+            if key in waiting or ticks <= 0:  # the store may be about to hear of it
+                continue
+            if (container := there.get(key)) is not None:
+                self._seen_alive(container)
+            else:
+                self.carry_out_soon(self.release((key,)))
+
+    def touch(self, key: Key, written: Assignment) -> None:
+        """We wrote these values."""
+        fields = frozenset(name for name in _FIELDS if getattr(written, name) is not None)
+        self._touched[key] = self._touched.get(key, frozenset()) | fields
+
+    def release(self, keys: Iterable[Key]) -> list[Key]:
+        """Containers are gone; returns those that have something else to get now."""
+        changed: dict[Key, None] = {}
+        for key in keys:
+            self.writers.drop(key)
+            self._touched.pop(key, None)
+            self._doubtful.pop(key, None)
+            changed.update(dict.fromkeys(self.ledger.release(key).changed))
+        self.on_change()
+        return [key for key in changed if key in self.ledger.held]
+
+    def carry_out_soon(self, keys: Iterable[Key]) -> None:
+        """Bring containers to what is wanted of them, without anybody waiting for it."""
+        if wanted := tuple(keys):
+            self.tasks.spawn(self._carry_out(wanted), name="carry out decisions")
+
+    async def _carry_out(self, keys: Sequence[Key]) -> None:
+        await self.writers.shrink(keys, _MOVING)
+        self.writers.want(keys)
+
+    def seen(self, old: Container | None, new: Container | None) -> None:
+        """The store has learned something about a container."""
+        if not self.ready.is_set():
+            return  # everything is looked at when the books are first made
+        try:
+            if new is None or not concerns_us(new, self.store.pods.get(new.pod_id)):
+                self._seen_gone(new or old)
+            else:
+                self._seen_alive(new)
+        except Exception:
+            _log.exception("Books were not kept")
+
+    def _seen_gone(self, container: Container | None) -> None:
+        if container is not None and (key := self.ledger.by_id.get(container.id)) is not None:
+            self.carry_out_soon(self.release((key,)))
+
+    def _seen_alive(self, container: Container) -> None:
+        key = key_of(container)
+        held = self.ledger.held.get(key)
+        if held is None:
+            self._adopt([container])
+        elif held.id == container.id:
+            self.writers.found(key, actual(container.resources))
+            self.writers.want((key,))
+        elif key in self._doubtful or (held.id and held.id not in self.store.containers):
+            self._doubtful.pop(key, None)
+            self.confirm(key, container.id, actual(container.resources))
+
+    def _adopt(self, containers: Iterable[Container]) -> None:
+        """Take containers into the books that came around us."""
+        pairs = [(one, self.store.pods[one.pod_id]) for one in containers]
+        changed: dict[Key, None] = {}
+        for one in coming(pairs, self._entries, self.configuration.policy, self.capacity):
+            changed.update(dict.fromkeys(self._take(self.ledger, one)))
+        self.carry_out_soon(changed)
+        self.on_change()
+
+    def _take(self, ledger: Ledger, one: Coming) -> tuple[Key, ...]:
+        decision = ledger.take_over(one)
+        key = one.request.key
+        container = self.store.containers[one.id]
+        self.writers.add(key, one.id, actual(container.resources))
+        differing = container.resources.differing(container.requested)
+        self._touched[key] = frozenset(name for name, field in _FIELDS.items() if field in differing)
+        if decision.refusal is not None:
+            kv = {"container": one.request.title, "why": decision.refusal.message}
+            _log.warning("Running container has no place under the policy", extra={"kv": kv})
+        return (key, *decision.changed)
+
+    # -- the beginning
+
+    def remember(self, policy: str, entries: Iterable[Entry]) -> None:
+        """What an earlier run wrote down."""
+        self._entries = {entry.key: (policy, entry) for entry in entries}
+
+    def expect(self, pending: Iterable[Request]) -> None:
+        """Creates that somebody else has in flight: their containers may come, and hold what was remembered."""
+        self._expected = tuple(pending)
+
+    def in_step(self) -> None:
+        """The store shows what runs: the first time, all of it is taken over."""
+        if not self.ready.is_set() and (self._taking is None or self._taking.done()):
+            self._taking = self.tasks.spawn(self._take_over(), name="take over what runs")
+
+    async def _take_over(self) -> None:
+        alive = self._alive()
+        pairs = [(one, self.store.pods[one.pod_id]) for one in alive]
+        began = self._clock()
+        for one in coming(pairs, self._entries, self.configuration.policy, self.capacity):
+            if one.id in self.store.containers:
+                self._take(self.ledger, one)
+            began = await self._breathe(began)
+        self._await_expected()
+        self.ready.set()
+        self._entries = {}
+        # What came or went while we were at it.
+        self._adopt([one for one in self._alive() if key_of(one) not in self.ledger.held])
+        there = {one.id for one in self._alive()}
+        self.release([key for key, held in self.ledger.held.items() if held.id and held.id not in there])
+        counts = {"containers": len(self.ledger.held), "without_place": len(self.ledger.without_place)}
+        _log.info("Running containers were taken over", extra={"kv": {"policy": self.configuration.policy, **counts}})
+        self.carry_out_soon(tuple(self.ledger.held))
+
+    def _await_expected(self) -> None:
+        for request in self._expected:
+            if request.key not in self.ledger.held and (known := self._entries.get(request.key)) is not None:
+                made = replace(request, amounts=known[1].amounts)
+                self.ledger.take_over(Coming(request=made, id="", held=known[1].grant))
+                self._doubtful[request.key] = -_PATIENCE
+        self._expected = ()
+
+    def _alive(self) -> list[Container]:
+        pods = self.store.pods
+        return [one for one in self.store.containers.values() if concerns_us(one, pods.get(one.pod_id))]
+
+    async def _breathe(self, began: float) -> float:
+        if self._clock() - began < _SLICE:
+            return began
+        await asyncio.sleep(0)
+        return self._clock()
+
+    # -- everything at once
+
+    async def change(
+        self, configuration: Configuration, topology: Topology | None = None, *, forced: bool = False
+    ) -> None:
+        """Another configuration, as a whole or not at all: ConfigError, and everything is as it was.
+
+        `forced`: the machine itself changed, and there is no way back; who finds no place does without.
+        """
+        async with self._changing:
+            before = (self.configuration, self.topology)
+            await self._become(configuration, topology or self.topology, forced=forced)
+            failed = await self._move()
+            if failed and not forced:
+                _log.error(
+                    "Configuration could not be carried out, back to the one before", extra={"kv": {"n": len(failed)}}
+                )
+                await self._become(*before, forced=True)
+                await self._move()
+                raise ConfigError(failed)
+        self.on_change()
+
+    async def _become(self, configuration: Configuration, topology: Topology, *, forced: bool) -> None:
+        ledger = Ledger(self._make(configuration, topology), self._now)
+        same = configuration.policy == self.configuration.policy
+        began = self._clock()
+        for one in self._in_order(self.ledger, same):
+            ledger.take_over(one)
+            began = await self._breathe(began)
+        # What happened meanwhile.
+        for key in [key for key in ledger.held if key not in self.ledger.held]:
+            ledger.release(key)
+        for one in self._in_order(self.ledger, same):
+            known = ledger.held.get(one.request.key)
+            if known is None:
+                ledger.take_over(one)
+            else:
+                if one.id and known.id != one.id:
+                    ledger.confirm(one.request.key, one.id)
+                if known.request.amounts != one.request.amounts:
+                    ledger.resize(one.request)
+        new_refusals = [key for key in ledger.without_place if key not in self.ledger.without_place]
+        if new_refusals and not forced:
+            raise ConfigError([_refusal(ledger, key) for key in new_refusals])
+        ledger.outcomes.update(self.ledger.outcomes)
+        self.ledger, self.configuration, self.topology = ledger, configuration, topology
+
+    def _in_order(self, ledger: Ledger, same: bool) -> list[Coming]:
+        """Everybody in the books: who holds CPUs of their own comes first, then by age."""
+        grants = ledger.policy.book.grants
+        found = []
+        for key, held in ledger.held.items():
+            grant = grants.get(key)
+            kept = grant if grant is None or same else Grant(exclusive=grant.exclusive)
+            found.append(
+                (not (grant is not None and grant.exclusive), Coming(request=held.request, id=held.id, held=kept))
+            )
+        return [one for _, one in sorted(found, key=lambda item: item[0])]
+
+    async def _move(self) -> list[str]:
+        """Bring everybody to the new books; returns what runtimes refused outright."""
+        keys = tuple(self.ledger.held)
+        await self.writers.shrink(keys, _MOVING)
+        await self.writers.reach(keys, _MOVING)
+        # One that ended meanwhile cannot be updated, and need not be.
+        await self.sync.refresh(*(writer.id for writer in self.writers.all.values() if writer.permanent))
+        titles = self.ledger.titles()
+        return [
+            f"container {titles[key]} could not be updated: {writer.error}"
+            for key, writer in self.writers.all.items()
+            if writer.permanent and writer.error and key in titles and self._still_there(writer.id)
+        ]
+
+    def _still_there(self, container_id: str) -> bool:
+        container = self.store.containers.get(container_id)
+        return container is not None and concerns_us(container, self.store.pods.get(container.pod_id))
+
+    # -- trouble
+
+    def _denied(self, key: Key, container_id: str, error: RpcError) -> None:
+        """The runtime does not update a container: it may have ended."""
+        if error.code is Code.NOT_FOUND:
+            self.carry_out_soon(self.release((key,)))
+        self.sync.refresh_soon(container_id)
+
+    async def close(self) -> None:
+        """Leave nothing behind."""
+        await self.tasks.cancel()
+        await self.writers.close()
+
+
+def _refusal(ledger: Ledger, key: Key) -> str:
+    held = ledger.held[key]
+    why = next((event.decision.refusal for event in reversed(held.events) if event.decision.refusal is not None), None)
+    return f"container {held.request.title}: {why.message if why is not None else 'has no place'}"
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""

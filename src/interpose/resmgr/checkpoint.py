@@ -1,0 +1,144 @@
+"""The state on disk: read once at start, written whenever it changed, off the path of calls.
+
+At most one write is under way, in a thread; what changes meanwhile is in the next one. A write that fails costs
+nothing but the chance to remember: it is counted, told once, and tried again. Reading never fails either: a file that
+cannot be used is set aside, and the caller goes on with what the runtime knows. `statefile` has the format.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from interpose.model.resources import nothing
+from interpose.resmgr.durable import read_own, remove_leftovers, replace_file, set_aside
+from interpose.resmgr.statefile import Entry, State, decode, encode
+from interpose.rpc.tasks import TaskBag
+
+__all__ = ["FILE", "Checkpoint", "Entry", "Loaded", "State", "decode", "encode", "load", "reset_config", "reset_policy"]
+
+_log = logging.getLogger(__name__)
+
+FILE: Final = "policy-state.json"  # below the directory for state
+_MAX_BYTES: Final = 32 << 20  # a hundred containers take less than a thousandth of it
+
+
+class Loaded(NamedTuple):
+    """What a file held. Without a state, the message says why; it is empty if there was no file."""
+
+    state: State | None
+    message: str = ""
+
+
+def load(path: str) -> Loaded:
+    """Read the file. One that cannot be used is set aside."""
+    remove_leftovers(path)
+    try:
+        return Loaded(decode(read_own(path, _MAX_BYTES)))
+    except FileNotFoundError:
+        return Loaded(None)
+    except OSError as error:
+        trouble = f"cannot be read: {error.strerror}"
+    except ValueError as error:
+        trouble = str(error)
+    try:
+        kept = f"kept as {set_aside(path)}"
+    except OSError as error:
+        kept = f"it cannot be set aside: {error.strerror}"
+    return Loaded(None, f"file {path}: {trouble}; {kept}")
+
+
+def reset_policy(path: str) -> str:
+    """Forget all grants, keep the configuration. Returns what there is to say; OSError if it cannot be written."""
+    return _reset(path, lambda state: replace(state, policy="", fingerprint="", entries=()))
+
+
+def reset_config(path: str) -> str:
+    """Forget the configuration, keep all grants. Returns what there is to say; OSError if it cannot be written."""
+    return _reset(path, lambda state: replace(state, config=nothing(), config_node=""))
+
+
+def _reset(path: str, change: Callable[[State], State]) -> str:
+    loaded = load(path)
+    if loaded.state is not None and (changed := change(loaded.state)) != loaded.state:
+        replace_file(path, encode(changed))
+    return loaded.message
+
+
+class Checkpoint:
+    """Writes the state. Everything but the writing itself happens on the loop."""
+
+    def __init__(
+        self, path: str, *, now: Callable[[], float], write: Callable[[str, bytes], None] = replace_file
+    ) -> None:
+        self.path = path
+        self.saved = 0
+        self.failed = 0
+        self.saved_at: float | None = None
+        self.error = ""  # why the last write failed; empty if it did not
+        self._now = now
+        self._put = write
+        self._make: Callable[[], State] | None = None  # what is to be written next
+        self._bag = TaskBag()
+        self._writing: asyncio.Task[None] | None = None
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something is not on the disk yet."""
+        return self._make is not None or self._writing is not None
+
+    def save_soon(self, make: Callable[[], State]) -> None:
+        """The state has changed: have it written. `make` is called on the loop when the write before is done.
+
+        What it returns is made text in a thread, so nothing in it may ever change.
+        """
+        self._make = make
+        self.tick()
+
+    def tick(self) -> None:
+        """Try again what failed; to be called now and then."""
+        if self._make is not None and self._writing is None:
+            self._writing = self._bag.spawn(self._write_all(), name="checkpoint")
+
+    async def flush(self) -> bool:
+        """Wait until everything is on the disk, or could not be brought there; whether it is."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+        self.tick()  # what failed just now, or before
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+        return not self.dirty
+
+    async def _write_all(self) -> None:
+        """Write until nothing has changed since, or it fails."""
+        try:
+            while (make := self._make) is not None:
+                self._make = None
+                try:
+                    await asyncio.to_thread(self._write, make())
+                except OSError as error:
+                    self._note_failure(make, error)
+                    return
+                self._note_success()
+        finally:
+            self._writing = None
+
+    def _write(self, state: State) -> None:
+        """In a thread."""
+        self._put(self.path, encode(state))
+
+    def _note_failure(self, make: Callable[[], State], error: OSError) -> None:
+        self._make = self._make or make  # what came meanwhile is newer
+        self.failed += 1
+        if not self.error:
+            fields = {"file": self.path, "err": str(error)}
+            _log.error("State cannot be saved, a restart would rebuild it from the runtime", extra={"kv": fields})
+        self.error = str(error)
+
+    def _note_success(self) -> None:
+        self.saved += 1
+        self.saved_at = self._now()
+        if self.error:
+            self.error = ""
+            _log.info("State can be saved again", extra={"kv": {"file": self.path}})

@@ -1,0 +1,76 @@
+"""Writing an assignment into CRI requests, in place: what nobody decided about stays as it came. Pure.
+
+Invariant: a submessage is made only to write something into it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from interpose.model.cpuset import CpuSet
+from interpose.policy.decision import Assignment, Grant
+
+
+class Override(NamedTuple):
+    """Somebody wanted another value than the policy's."""
+
+    field: str
+    asked: str
+    given: str
+
+
+def write_create(request: Any, assignment: Assignment, grant: Grant, annotation: str, note: str) -> list[Override]:
+    """Into a CreateContainerRequest."""
+    config = request.config
+    overrides = _write_resources(config.linux.resources, assignment) if _says_something(assignment) else []
+    config.annotations[annotation] = note
+    _write_envs(config.envs, grant.envs)
+    if grant.command is not None:
+        del config.command[:]
+        del config.args[:]
+        config.command.extend(grant.command)
+    return overrides
+
+
+def write_fallback(request: Any, cpus: CpuSet) -> None:
+    """Into a CreateContainerRequest about which nobody could decide: CPUs that are nobody's alone."""
+    if cpus:
+        request.config.linux.resources.cpuset_cpus = str(cpus)
+
+
+def write_update(request: Any, assignment: Assignment) -> list[Override]:
+    """Into an UpdateContainerResourcesRequest."""
+    return _write_resources(request.linux, assignment) if _says_something(assignment) else []
+
+
+def _says_something(assignment: Assignment) -> bool:
+    return bool(assignment.cpus) or bool(assignment.mems) or bool(assignment.shares)
+
+
+def _write_resources(resources: Any, assignment: Assignment) -> list[Override]:
+    overrides = []
+    for field, wanted in (("cpuset_cpus", assignment.cpus), ("cpuset_mems", assignment.mems)):
+        if not wanted:
+            continue
+        asked = getattr(resources, field)
+        if asked and not _same(asked, wanted):
+            overrides.append(Override(field, asked, str(wanted)))
+        setattr(resources, field, str(wanted))
+    if assignment.shares:
+        resources.cpu_shares = assignment.shares
+    return overrides
+
+
+def _same(text: str, cpus: CpuSet) -> bool:
+    try:
+        return CpuSet.parse(text) == cpus
+    except ValueError:
+        return False
+
+
+def _write_envs(envs: Any, wanted: Mapping[str, str]) -> None:
+    places = {entry.key: entry for entry in envs if entry.key in wanted}  # of several, the last one counts
+    for key, value in wanted.items():
+        if key in places:
+            places[key].value = value.encode()
+        else:
+            envs.add(key=key, value=value.encode())

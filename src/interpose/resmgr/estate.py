@@ -1,0 +1,59 @@
+"""What a relay leaves to its successor besides the state file: the newest books, and creates that are still in flight.
+
+Reading never fails: what cannot be understood is as good as nothing, and the successor asks the runtime.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from interpose.model.cgroup import KubeQos
+from interpose.policy.request import Key, Request
+from interpose.resmgr.books import Books
+from interpose.resmgr.plain import Fields, items, number, text
+from interpose.resmgr.statefile import State, decode, encode
+
+
+class Estate(NamedTuple):
+    """The books, and the containers in them that the runtime has not confirmed."""
+
+    state: State
+    pending: tuple[Request, ...] = ()
+
+
+def write_estate(state: State, books: Books) -> Mapping[str, object]:
+    """As plain values."""
+    return {
+        "state": encode(state).decode(),
+        "pending": [_plain(held.request) for held in books.ledger.held.values() if not held.id],
+    }
+
+
+def read_estate(memory: object) -> Estate | None:
+    """What a predecessor left; None if it left nothing that can be understood."""
+    try:
+        fields = Fields(memory, "estate")
+        return Estate(decode(fields.get("state", text).encode()), fields.get("pending", items(_request)))
+    except (ValueError, UnicodeError):
+        return None
+
+
+def _plain(request: Request) -> dict[str, Any]:
+    key = request.key
+    return {
+        "pod_id": key.pod_id,
+        "name": key.name,
+        "attempt": key.attempt,
+        "namespace": request.namespace,
+        "pod": request.pod,
+        "qos": request.qos.value,
+    }
+
+
+def _request(plain: object, where: str) -> Request:
+    fields = Fields(plain, where)
+    return Request(
+        key=Key(fields.get("pod_id", text), fields.get("name", text), fields.get("attempt", number)),
+        namespace=fields.get("namespace", text),
+        pod=fields.get("pod", text),
+        qos=KubeQos(fields.get("qos", text)),
+    )

@@ -1,0 +1,176 @@
+"""Who holds what, and how it came to be: a policy with the containers it decided about and its last decisions.
+
+Everything here happens at once, without waiting: between two calls of a ledger the books are complete. A container the
+policy refused although it runs (found at start, or after the machine changed) is kept without a place: it has what the
+policy gives to those it cannot decide about, and shows as a problem.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from interpose.policy.decision import Action, Assignment, Decision, Grant
+from interpose.policy.policy import Policy
+from interpose.policy.request import Key, Request
+
+_REMEMBERED: Final = 8  # decisions per container: how it came, and what was done to it last
+
+
+class Event(NamedTuple):
+    """One decision, when it was made, and what the container had after it."""
+
+    at: float
+    decision: Decision
+    request: Request | None
+    assignment: Assignment
+
+
+class Held:
+    """A container in the books."""
+
+    __slots__ = ("events", "id", "place", "request")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.id = ""  # the runtime's; empty as long as nobody knows it
+        self.place = True  # False: the policy could not take it
+        self.events: deque[Event] = deque(maxlen=_REMEMBERED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coming:
+    """A container that runs already and has to be taken into the books."""
+
+    request: Request
+    id: str
+    held: Grant | None = None
+
+
+class Ledger:
+    """The books of one policy. `now` is the time of day."""
+
+    def __init__(self, policy: Policy, now: Callable[[], float]) -> None:
+        self.policy = policy
+        self.held: dict[Key, Held] = {}
+        self.by_id: dict[str, Key] = {}
+        self.outcomes: Counter[tuple[str, str]] = Counter()  # (action, granted | refused | failed)
+        self._now = now
+        self._without_place: dict[Key, None] = {}
+        self._fallback = policy.fallback
+
+    # -- asking
+
+    def assignment(self, key: Key) -> Assignment:
+        """What a container has by the books."""
+        if key in self._without_place:
+            return Assignment(cpus=self._fallback)
+        return self.policy.book.assignment(key)
+
+    def find(self, container_id: str) -> Held | None:
+        """The container with this id."""
+        key = self.by_id.get(container_id)
+        return None if key is None else self.held[key]
+
+    @property
+    def without_place(self) -> tuple[Key, ...]:
+        """Containers the policy could not take."""
+        return tuple(self._without_place)
+
+    def titles(self) -> Mapping[Key, str]:
+        """What people call the containers."""
+        return {key: one.request.title for key, one in self.held.items()}
+
+    # -- deciding
+
+    def allocate(self, request: Request, held: Grant | None = None) -> Decision:
+        """Decide about a new container. Refused, it is not in the books."""
+        decision = self._decided(request, self.policy.allocate(request, held))
+        if decision.refusal is None:
+            entry = self.held.get(request.key)
+            if entry is None:
+                entry = self.held[request.key] = Held(request)
+            entry.request = request
+            entry.place = True
+            self._without_place.pop(request.key, None)
+            self._remember(entry, decision)
+        return self._with_others(decision)
+
+    def take_over(self, coming: Coming) -> Decision:
+        """Decide about a container that runs. Refused, it is in the books without a place."""
+        decision = self.allocate(coming.request, coming.held)
+        if decision.refusal is not None:
+            entry = self.held[coming.request.key] = Held(coming.request)
+            entry.place = False
+            self._without_place[coming.request.key] = None
+            self._remember(entry, decision)
+        if coming.id:
+            self.confirm(coming.request.key, coming.id)
+        return decision
+
+    def resize(self, request: Request) -> Decision:
+        """Decide about other amounts. Refused, everything stays."""
+        entry = self.held[request.key]
+        if not entry.place:
+            return self.allocate(request)
+        decision = self._decided(request, self.policy.resize(request))
+        if decision.refusal is None:
+            entry.request = request
+        self._remember(entry, decision)
+        return self._with_others(decision)
+
+    def release(self, key: Key) -> Decision:
+        """A container is gone."""
+        entry = self.held.pop(key, None)
+        self._without_place.pop(key, None)
+        if entry is not None and entry.id:
+            self.by_id.pop(entry.id, None)
+        decision = self.policy.release(key)
+        if entry is not None:
+            self.outcomes[Action.RELEASE.value, "granted"] += 1
+        return self._with_others(decision)
+
+    def confirm(self, key: Key, container_id: str) -> None:
+        """The runtime has made the container."""
+        if (entry := self.held.get(key)) is not None:
+            if entry.id:
+                self.by_id.pop(entry.id, None)
+            entry.id = container_id
+            self.by_id[container_id] = key
+
+    def rename(self, request: Request) -> None:
+        """Other words for the same container: what is known of it besides its amounts."""
+        self.held[request.key].request = request
+
+    def _decided(self, request: Request, decision: Decision) -> Decision:
+        self.outcomes[decision.action.value, "granted" if decision.refusal is None else "refused"] += 1
+        return decision
+
+    def _remember(self, entry: Held, decision: Decision) -> None:
+        entry.events.append(Event(self._now(), decision, entry.request, self.assignment(decision.key)))
+
+    def _with_others(self, decision: Decision) -> Decision:
+        """Those without a place have another CPU set when there are others to fall back on."""
+        fallback = self.policy.fallback
+        if fallback == self._fallback or not self._without_place:
+            self._fallback = fallback
+            return decision
+        self._fallback = fallback
+        others = tuple(key for key in self._without_place if key != decision.key)
+        return Decision(
+            action=decision.action,
+            key=decision.key,
+            grant=decision.grant,
+            refusal=decision.refusal,
+            reason=decision.reason,
+            candidates=decision.candidates,
+            changed=(*decision.changed, *others),
+        )
+
+
+def rebuilt(policy: Policy, coming: Iterable[Coming], now: Callable[[], float]) -> Ledger:
+    """A ledger with everything that runs in it, in this order."""
+    ledger = Ledger(policy, now)
+    for one in coming:
+        ledger.take_over(one)
+    return ledger

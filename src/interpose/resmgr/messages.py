@@ -1,0 +1,68 @@
+"""The door to the generated classes of the config socket: bytes to values and back.
+
+Whatever bytes come in, the outcome is a value or a ValueError that can be shown to whoever sent them.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from interpose.api import resmgr_config_pb2
+from interpose.model.text import quoted
+from interpose.resmgr.sent import Sent
+
+SET_CONFIG: Final = b"/v1.Config/SetConfig"
+SET_ADJUSTMENT: Final = b"/v1.Config/SetAdjustment"
+# More than a person reads, and far below what a client takes in one message.
+_MAX_PROBLEMS: Final = 100
+_MAX_ADJUSTMENTS: Final = 1000
+
+
+def read_set_config(data: bytes) -> Sent:
+    """What SetConfig was called with."""
+    request = _parse(resmgr_config_pb2.SetConfigRequest, data)
+    return Sent(node_name=request.node_name, data=dict(request.config))
+
+
+def set_config_reply(problems: Sequence[str] = ()) -> bytes:
+    """None: it is in force. Each problem is a line, whatever it is about."""
+    lines = [" ".join(_sendable(problem).splitlines()) for problem in problems[:_MAX_PROBLEMS]]
+    if (more := len(problems) - _MAX_PROBLEMS) > 0:
+        lines.append(f"and {more} problems more")
+    wire: bytes = resmgr_config_pb2.SetConfigReply(error="\n".join(lines)).SerializeToString()
+    return wire
+
+
+def read_set_adjustment(data: bytes) -> tuple[str, ...]:
+    """The names of the adjustments that SetAdjustment was called with; none if the last one was taken back."""
+    text = _parse(resmgr_config_pb2.SetAdjustmentRequest, data).adjustment
+    if not text.strip():
+        return ()
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"adjustment: is not valid JSON: {error}") from None
+    if found is None:
+        return ()
+    if not isinstance(found, dict):
+        raise ValueError(f"adjustment: expected adjustments by name, found {quoted(text)}")
+    return tuple(found)[:_MAX_ADJUSTMENTS]
+
+
+def set_adjustment_reply(errors: Mapping[str, str]) -> bytes:
+    """None: all of them are in force."""
+    sendable = {_sendable(name): _sendable(text) for name, text in errors.items()}
+    wire: bytes = resmgr_config_pb2.SetAdjustmentReply(errors=sendable).SerializeToString()
+    return wire
+
+
+def _sendable(text: str) -> str:
+    """JSON and YAML can spell half a character, which no message can hold."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _parse(kind: Any, data: bytes) -> Any:
+    try:
+        return kind.FromString(data)
+    except Exception as error:  # DecodeError, whose class is protobuf's
+        raise ValueError(f"not a {kind.DESCRIPTOR.name}: {error}") from error

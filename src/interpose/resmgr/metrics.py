@@ -1,0 +1,67 @@
+"""What policies look like to Prometheus. Reads the books when somebody scrapes; counts nothing itself."""
+
+from collections.abc import Callable, Iterable
+
+from interpose.instrumentation.metrics import Family, Sample
+from interpose.resmgr.manager import Manager
+
+
+def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
+    """Decisions, updates, pools, trouble."""
+
+    def collect() -> Iterable[Family]:
+        books = manager.books
+        ledger, writers = books.ledger, books.writers
+        yield Family(
+            "interpose_policy_info",
+            "gauge",
+            "The policy in force; always 1.",
+            [Sample(1, {"policy": books.configuration.policy})],
+        )
+        yield Family(
+            "interpose_policy_decisions_total",
+            "counter",
+            "Decisions by what was decided about and how.",
+            [Sample(n, {"action": what, "outcome": how}) for (what, how), n in sorted(ledger.outcomes.items())],
+        )
+        yield Family(
+            "interpose_policy_updates_total",
+            "counter",
+            "Updates of running containers that the policy sent, by result.",
+            [Sample(n, {"result": result}) for result, n in sorted(writers.results.items())],
+        )
+        yield Family(
+            "interpose_policy_failures_total",
+            "counter",
+            "Calls about which nobody could decide; their containers got shared CPUs.",
+            [Sample(n, {"method": method}) for method, n in sorted(manager.failures.items())],
+        )
+        yield Family(
+            "interpose_policy_overrides_total",
+            "counter",
+            "Values of others that the policy replaced.",
+            [Sample(n, {"field": field, "wanted_by": who}) for (field, who), n in sorted(manager.overrides.items())],
+        )
+        yield Family(
+            "interpose_policy_late_total",
+            "counter",
+            "Containers created before all others had given up their CPUs.",
+            [Sample(manager.late)],
+        )
+        yield Family(
+            "interpose_policy_pool_cpus",
+            "gauge",
+            "CPUs in each pool.",
+            [Sample(len(cpus), {"pool": name}) for name, cpus in sorted(ledger.policy.pools().items())],
+        )
+        grants = ledger.policy.book.grants.values()
+        for name, value, text in (
+            ("containers", len(ledger.held), "Containers in the books."),
+            ("exclusive_cpus", sum(len(grant.exclusive) for grant in grants), "CPUs that one container has alone."),
+            ("failing_containers", sum(1 for one in writers.all.values() if one.error), "Containers not in step."),
+            ("without_place", len(ledger.without_place), "Running containers the policy could not take."),
+            ("ready", int(books.ready.is_set()), "1 if everything that ran at the start was taken over."),
+        ):
+            yield Family(f"interpose_policy_{name}", "gauge", text, [Sample(value)])
+
+    return collect

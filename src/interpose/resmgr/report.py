@@ -1,0 +1,159 @@
+"""What the admin socket tells of policies: plain values, made when somebody asks."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from interpose.host.cgroup.paths import find_child, pod_directory
+from interpose.host.cgroup.tree import CgroupTree
+from interpose.model.cgroup import Parameter
+from interpose.model.cpuset import CpuSet
+from interpose.model.pod import Container
+from interpose.policy.record import assignment_record, decision_record, grant_record
+from interpose.policy.request import Key
+from interpose.resmgr.books import Books
+from interpose.resmgr.ledger import Event, Held
+from interpose.resmgr.manager import Manager
+from interpose.topology.document import topology_document
+
+_LOOKED_AT = (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS, Parameter.CPU_SHARES)
+
+
+def policy_report(manager: Manager, *, problems: list[str], state_file: Mapping[str, object]) -> dict[str, Any]:
+    """The policy, its pools, and who has what."""
+    books = manager.books
+    ledger, configuration, topology = books.ledger, books.configuration, books.topology
+    book = ledger.policy.book
+    titles = ledger.titles()
+    failing = [
+        {"container": titles.get(key, str(key)), "id": writer.id, "error": writer.error, "attempts": writer.attempts}
+        for key, writer in books.writers.all.items()
+        if writer.error
+    ]
+    homeless = [f"container {titles[key]} has no place under the policy" for key in ledger.without_place]
+    return {
+        "policy": configuration.policy,
+        "origin": configuration.origin,
+        "ready": books.ready.is_set(),
+        "available": _set(configuration.available),
+        "reserved": _reserved(configuration.reserved),
+        "pools": {name: str(cpus) for name, cpus in ledger.policy.pools().items()},
+        "containers": len(ledger.held),
+        "exclusive": sum(1 for grant in book.grants.values() if grant.exclusive),
+        "failing": failing,
+        "problems": [*problems, *homeless],
+        "refused": [
+            {"at": _time(one.at), "container": one.title, "why": one.refusal.why.value, "message": one.refusal.message}
+            for one in reversed(manager.refused)
+        ],
+        "topology": {
+            "packages": len(topology.packages),
+            "nodes": len(topology.nodes),
+            "cpus": len(topology.cpus),
+            "online": str(topology.online),
+            "offline": str(topology.offline),
+            "isolated": str(topology.isolated),
+        },
+        "state_file": dict(state_file),
+        "assignments": [_row(books, key, held) for key, held in ledger.held.items()],
+    }
+
+
+def topology_report(manager: Manager) -> dict[str, Any]:
+    """The machine as the policy sees it."""
+    return topology_document(manager.books.topology)
+
+
+def _row(books: Books, key: Key, held: Held) -> dict[str, Any]:
+    grant = books.ledger.policy.book.grants.get(key)
+    return {
+        "container": held.request.title,
+        "id": held.id,
+        "qos": held.request.qos.value,
+        "cpu_milli": held.request.milli,
+        "exclusive": str(grant.exclusive) if grant is not None else "",
+        "pools": list(grant.pools) if grant is not None else [],
+        **assignment_record(books.ledger.assignment(key)),
+        "state": _state(books, key, held),
+    }
+
+
+def _state(books: Books, key: Key, held: Held) -> str:
+    if books.in_doubt(key):
+        return "in doubt"
+    if not held.place:
+        return "without place"
+    writer = books.writers.all.get(key)
+    if writer is None:
+        return "being created"
+    return "in step" if writer.state == "idle" else writer.state
+
+
+def find(books: Books, ref: str) -> list[Held]:
+    """Containers that a person may mean: by the start of an id, or by names from the right."""
+    held = list(books.ledger.held.values())
+    by_id = [one for one in held if one.id and one.id.startswith(ref)] if ref else []
+    if by_id:
+        return by_id
+    parts = ref.split("/")
+    return [one for one in held if one.request.title.split("/")[-len(parts) :] == parts]
+
+
+def container_report(books: Books, held: Held) -> dict[str, Any]:
+    """Everything in the books about one container."""
+    key = held.request.key
+    titles = books.ledger.titles()
+    events = list(held.events)
+    writer = books.writers.all.get(key)
+    wanted = books.wanted(key)
+    return {
+        "container": held.request.title,
+        "id": held.id,
+        "state": _state(books, key, held),
+        "decision": _event(events[-1], titles) if events else None,
+        "history": [_event(one, titles) for one in events],
+        "holds": None if (grant := books.ledger.policy.book.grants.get(key)) is None else grant_record(grant),
+        "wanted": None if wanted is None else assignment_record(wanted),
+        "written": None if writer is None or writer.written is None else assignment_record(writer.written),
+        "writer": None
+        if writer is None
+        else {
+            "state": "in step" if writer.state == "idle" else writer.state,
+            "error": writer.error,
+            "attempts": writer.attempts,
+        },
+    }
+
+
+def _event(event: Event, titles: Mapping[Key, str]) -> dict[str, Any]:
+    record = decision_record(event.decision, event.request, event.assignment, titles)
+    return {"at": _time(event.at), **record}
+
+
+def cgroup_report(container: Container | None, tree: Callable[[], CgroupTree]) -> dict[str, object]:
+    """What stands in the cgroup of a container. Reads files: not for the loop."""
+    if container is None:
+        return {"error": "the runtime has not made the container yet"}
+    try:
+        cgroups = tree()
+        parent = pod_directory(container.cgroup_parent)
+        child = find_child(cgroups.children(parent), container.id)
+        if child is None:
+            return {"error": f"no cgroup of this container is below {parent}"}
+        directory = f"{parent}/{child}"
+        values = {one.value: str(cgroups.read(directory, one)) for one in _LOOKED_AT}
+    except (OSError, ValueError) as error:
+        return {"error": str(error)}
+    return {"path": directory, **values}
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+
+
+def _set(cpus: CpuSet | None) -> str:
+    return "" if cpus is None else str(cpus)
+
+
+def _reserved(reserved: CpuSet | int | None) -> str:
+    return f"{reserved}m" if isinstance(reserved, int) else _set(reserved)

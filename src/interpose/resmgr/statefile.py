@@ -1,0 +1,126 @@
+"""What is remembered over a restart, and the file it is in.
+
+The file is JSON with one container per line, a version, and a checksum of the state in its shortest form: who lays it
+out anew changes nothing, who changes a value is found out. What `encode` writes `decode` reads back to the same value;
+anything else is a ValueError that says what is wrong. Pure; `checkpoint` has the disk.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from interpose.model.resources import nothing
+from interpose.policy.decision import Grant
+from interpose.policy.request import Amounts, Key
+from interpose.resmgr.plain import (
+    Fields,
+    amounts_from_plain,
+    amounts_to_plain,
+    grant_from_plain,
+    grant_to_plain,
+    items,
+    number,
+    text,
+    text_map,
+)
+
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A container that holds a grant. Its id is empty until the runtime gave it one."""
+
+    key: Key
+    container_id: str
+    grant: Grant
+    amounts: Amounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Everything that is remembered. Entries are in order of their coming."""
+
+    policy: str = ""
+    fingerprint: str = ""  # of the topology they were decided on
+    entries: tuple[Entry, ...] = ()
+    config: Mapping[str, str] = field(default_factory=nothing)  # the last configuration that was sent to us
+    config_node: str = ""  # and the node it was for
+
+
+def encode(state: State) -> bytes:
+    """The file. Entries are encoded one by one: who does it in a thread holds nobody up."""
+    entries = [_compact(_entry_to_plain(entry)) for entry in state.entries]
+    # Keys in order and no spaces: with nothing but a comma between entries this is the shortest form.
+    head = f'{{"config":{_compact(dict(state.config))},"config_node":{_compact(state.config_node)},"entries":['
+    tail = f'],"fingerprint":{_compact(state.fingerprint)},"policy":{_compact(state.policy)}}}'
+    seal = _seal(head + ",".join(entries) + tail)
+    body = ",\n".join(entries)
+    return f'{{"version":{VERSION},"sha256":"{seal}","state":\n{head}\n{body}\n{tail}}}\n'.encode("ascii")
+
+
+def decode(data: bytes) -> State:
+    """The state in a file; ValueError that says what is wrong with it."""
+    try:
+        return _decode(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not UTF-8 text (byte {error.start})") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+
+
+def _decode(document: str) -> State:
+    try:
+        fields = Fields(json.loads(document), "file")
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not valid JSON: {error}") from None
+    version = fields.get("version", number)
+    if version != VERSION:
+        raise ValueError(f"has version {version}, this program reads version {VERSION}")
+    state: object = fields.get("state", lambda plain, _: plain)
+    if fields.get("sha256", text) != _seal(_compact(state)):
+        raise ValueError("is damaged: its checksum is that of something else")
+    return state_from_plain(state)
+
+
+def state_from_plain(plain: object, where: str = "state") -> State:
+    """The state in what JSON holds; ValueError that names the key."""
+    fields = Fields(plain, where)
+    return State(
+        policy=fields.get("policy", text),
+        fingerprint=fields.get("fingerprint", text),
+        entries=fields.get("entries", items(_entry_from_plain)),
+        config=fields.get("config", text_map),
+        config_node=fields.get("config_node", text),
+    )
+
+
+def _entry_to_plain(entry: Entry) -> dict[str, Any]:
+    return {
+        "pod_id": entry.key.pod_id,
+        "name": entry.key.name,
+        "attempt": entry.key.attempt,
+        "container_id": entry.container_id,
+        "grant": grant_to_plain(entry.grant),
+        "amounts": amounts_to_plain(entry.amounts),
+    }
+
+
+def _entry_from_plain(plain: object, where: str) -> Entry:
+    fields = Fields(plain, where)
+    return Entry(
+        key=Key(fields.get("pod_id", text), fields.get("name", text), fields.get("attempt", number)),
+        container_id=fields.get("container_id", text),
+        grant=fields.get("grant", grant_from_plain),
+        amounts=fields.get("amounts", amounts_from_plain),
+    )
+
+
+def _compact(plain: object) -> str:
+    return json.dumps(plain, separators=(",", ":"), sort_keys=True)
+
+
+def _seal(payload: str) -> str:
+    return hashlib.sha256(payload.encode("ascii")).hexdigest()

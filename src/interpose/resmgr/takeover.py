@@ -1,0 +1,83 @@
+"""What containers that run already hold: out of the state file, their own annotation, and what the runtime says. Pure.
+
+The runtime's CPU set is the truth; of what was remembered, that counts which agrees with it. The state file comes
+first: it knows what happened since a container was created. A container of which nothing is remembered wants to keep
+the CPUs it has.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from interpose.model.cpuset import CpuSet
+from interpose.model.pod import Container, ContainerState, Pod
+from interpose.model.resources import LinuxResources
+from interpose.policy.decision import Assignment, Grant
+from interpose.policy.request import Amounts, Key
+from interpose.resmgr.checkpoint import Entry
+from interpose.resmgr.grants import ANNOTATION, read_note
+from interpose.resmgr.ledger import Coming
+from interpose.resmgr.requests import make_request
+
+
+def key_of(container: Container) -> Key:
+    """How the books know a container."""
+    return Key(container.pod_id, container.name, container.attempt)
+
+
+def concerns_us(container: Container, pod: Pod | None) -> bool:
+    """Whether a container has CPUs to speak of: it runs, or is about to."""
+    if pod is None or container.state is ContainerState.EXITED:
+        return False
+    return pod.ready or container.state is ContainerState.RUNNING
+
+
+def actual(resources: LinuxResources) -> Assignment:
+    """What a container has, as far as policies decide about it."""
+    return Assignment(
+        cpus=_parsed(resources.cpuset_cpus), mems=_parsed(resources.cpuset_mems), shares=resources.cpu_shares or None
+    )
+
+
+def coming(
+    containers: Iterable[tuple[Container, Pod]], entries: Mapping[Key, tuple[str, Entry]], policy: str, capacity: int
+) -> list[Coming]:
+    """Everything that runs, in the order in which it is to be taken over: those that hold CPUs of their own first.
+
+    `entries` are what was remembered, with the policy that decided it.
+    """
+    remembered = {key: place for place, key in enumerate(entries)}
+    found: list[tuple[tuple[bool, int, str], Coming]] = []
+    for container, pod in containers:
+        key = key_of(container)
+        grant, amounts = held_by(container, entries.get(key), policy)
+        # What it has now may be what a policy gave it.
+        made = make_request(replace(container, resources=container.requested), pod, capacity=capacity).request
+        if amounts is not None:
+            made = replace(made, amounts=amounts)
+        first = grant is None or not grant.exclusive
+        order = (first, remembered.get(key, len(remembered)), str(key))
+        found.append((order, Coming(request=made, id=container.id, held=grant)))
+    return [one for _, one in sorted(found, key=lambda item: item[0])]
+
+
+def held_by(container: Container, entry: tuple[str, Entry] | None, policy: str) -> tuple[Grant | None, Amounts | None]:
+    """What a container holds, and the amounts it was granted for."""
+    cpus = actual(container.resources).cpus
+    known: list[tuple[str, Grant, Amounts]] = []
+    if entry is not None and entry[1].container_id in ("", container.id):
+        known.append((entry[0], entry[1].grant, entry[1].amounts))
+    noted = read_note(container.annotations.get(ANNOTATION, ""))
+    if noted is not None:
+        known.append((noted.policy, noted.grant, noted.amounts))
+    for by, grant, amounts in known:
+        if cpus is None or grant.exclusive <= cpus:
+            # Another policy's pools mean nothing here; CPUs are CPUs.
+            return grant if by == policy else Grant(exclusive=grant.exclusive), amounts
+    return (Grant(exclusive=cpus) if cpus is not None else None), (known[0][2] if known else None)
+
+
+def _parsed(text: str) -> CpuSet | None:
+    try:
+        return CpuSet.parse(text) or None
+    except ValueError:
+        return None

@@ -1,0 +1,233 @@
+"""Carrying decisions out in running containers: each container has one writer, and only that one writes.
+
+A writer knows what the runtime was last told and what is wanted now; it sends the difference, one call at a time, and
+the newest wish wins. What others send about the same container (the kubelet's own updates) goes through the writer's
+lock. Shrinking comes before growing: `shrink` takes CPUs away from everybody, and `reach` gives what is wanted.
+
+An update whose outcome is not known is sent again. One that fails is tried again after a while, at most a minute;
+a container the runtime does not know ends its writer.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from interpose.instrumentation.logging import RateLimited
+from interpose.model.cpuset import CpuSet
+from interpose.model.resources import LinuxResources
+from interpose.policy.decision import Assignment
+from interpose.policy.request import Key
+from interpose.rpc.status import Code, RpcError
+from interpose.rpc.tasks import TaskBag
+from interpose.store import convert
+
+_log = logging.getLogger(__name__)
+
+_PARALLEL: Final = 8
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 60.0
+# The runtime may have done it all the same.
+DOUBTFUL: Final = frozenset((Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE))
+
+Send = Callable[[str, bytes], Awaitable[bytes]]  # CRI method, message -> reply message, or RpcError
+
+
+class Writer:
+    """What one container was told."""
+
+    __slots__ = ("attempts", "error", "id", "key", "lock", "permanent", "retry", "task", "written")
+
+    def __init__(self, key: Key, container_id: str, written: Assignment | None) -> None:
+        self.key = key
+        self.id = container_id
+        self.written = written  # None: nobody knows
+        self.lock = asyncio.Lock()  # held by whoever tells the runtime something about this container
+        self.error = ""  # why the last update failed
+        self.permanent = False  # whether the runtime itself said no
+        self.attempts = 0  # that failed in a row
+        self.retry: asyncio.TimerHandle | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> str:
+        """In one word."""
+        if self.error:
+            return "failing"
+        return "writing" if self.task is not None and not self.task.done() else "idle"
+
+
+class Writers:
+    """All writers. `wanted` tells what a container should have now; `missing` is told of one the runtime denies."""
+
+    def __init__(
+        self, send: Send, wanted: Callable[[Key], Assignment | None], missing: Callable[[Key, str, RpcError], None]
+    ) -> None:
+        self.all: dict[Key, Writer] = {}
+        self.results: Counter[str] = Counter()
+        self._send = send
+        self._wanted = wanted
+        self._missing = missing
+        self._gate = asyncio.Semaphore(_PARALLEL)
+        self._tasks = TaskBag()
+        self._remarks = RateLimited(_log)
+
+    def add(self, key: Key, container_id: str, written: Assignment | None) -> None:
+        """A container is there, and has this."""
+        self.drop(key)
+        self.all[key] = Writer(key, container_id, written)
+
+    def drop(self, key: Key) -> None:
+        """A container is gone."""
+        writer = self.all.pop(key, None)
+        if writer is not None and writer.retry is not None:
+            writer.retry.cancel()
+
+    def found(self, key: Key, actual: Assignment) -> bool:
+        """A container turns out to have this. True if that is news; whoever tells it something now knows better."""
+        writer = self.all.get(key)
+        if writer is None or writer.lock.locked() or writer.written == actual:
+            return False
+        writer.written = actual
+        return True
+
+    # -- wishes
+
+    def want(self, keys: Iterable[Key]) -> list["asyncio.Task[None]"]:
+        """Bring containers to what is wanted of them, in the background."""
+        tasks = []
+        for key in keys:
+            writer = self.all.get(key)
+            if writer is None or (patch_of(self._wanted(key), writer.written)) is None:
+                continue
+            if writer.task is None or writer.task.done():
+                writer.task = self._tasks.spawn(self._bring(writer), name=f"update container {writer.id}")
+            tasks.append(writer.task)
+        return tasks
+
+    async def reach(self, keys: Iterable[Key], timeout: float) -> bool:
+        """The same, and wait for it; False if it takes longer. It goes on all the same."""
+        return await _within(self.want(keys), timeout)
+
+    async def shrink(self, keys: Iterable[Key], timeout: float) -> bool:
+        """Take away what containers have and should not; what they have yet to get comes with `reach`."""
+        tasks = [
+            self._tasks.spawn(self._cut(writer), name=f"shrink container {writer.id}")
+            for key in keys
+            if (writer := self.all.get(key)) is not None and reduced(self._wanted(key), writer.written) is not None
+        ]
+        return await _within(tasks, timeout)
+
+    async def close(self) -> None:
+        """Leave nothing behind."""
+        for key in tuple(self.all):
+            self.drop(key)
+        await self._tasks.cancel()
+
+    # -- work
+
+    async def _bring(self, writer: Writer) -> None:
+        async with self._gate, writer.lock:
+            while self.all.get(writer.key) is writer:
+                target = self._wanted(writer.key)
+                patch = patch_of(target, writer.written)
+                if target is None or patch is None:
+                    return
+                if not await self._tell(writer, target, patch):
+                    return
+
+    async def _cut(self, writer: Writer) -> None:
+        async with self._gate, writer.lock:
+            if self.all.get(writer.key) is not writer:
+                return
+            target = reduced(self._wanted(writer.key), writer.written)
+            patch = patch_of(target, writer.written)
+            if target is not None and patch is not None:
+                await self._tell(writer, target, patch)
+
+    async def _tell(self, writer: Writer, target: Assignment, patch: LinuxResources) -> bool:
+        try:
+            await self._send("UpdateContainerResources", convert.update_resources(writer.id, patch))
+        except RpcError as error:
+            self._failed(writer, error)
+            return False
+        except asyncio.CancelledError:
+            writer.written = None
+            raise
+        self.results["ok"] += 1
+        writer.written = target
+        self.recovered(writer)
+        return True
+
+    def recovered(self, writer: Writer) -> None:
+        """The runtime took an update for this container."""
+        if writer.error:
+            _log.info("Container could be updated again", extra={"kv": {"container": writer.id}})
+        writer.error, writer.attempts, writer.permanent = "", 0, False
+
+    def _failed(self, writer: Writer, error: RpcError) -> None:
+        if error.code is Code.NOT_FOUND:
+            self.results["missing"] += 1
+            self._missing(writer.key, writer.id, error)
+            return
+        self.results["doubtful" if error.code in DOUBTFUL else "failed"] += 1
+        if error.code in DOUBTFUL:
+            writer.written = None
+        writer.error, writer.permanent = str(error), error.code not in DOUBTFUL
+        pause = min(_FIRST_PAUSE * 2**writer.attempts, _LONGEST_PAUSE)
+        writer.attempts += 1
+        if writer.retry is not None:
+            writer.retry.cancel()
+        writer.retry = asyncio.get_running_loop().call_later(pause, self._again, writer)
+        text = "Container could not be updated, it is tried again"
+        self._remarks.log(logging.WARNING, text, key=writer.id, container=writer.id, err=writer.error)
+        if writer.permanent:
+            self._missing(writer.key, writer.id, error)
+
+    def _again(self, writer: Writer) -> None:
+        writer.retry = None
+        if self.all.get(writer.key) is writer:
+            self.want((writer.key,))
+
+    def retry_now(self) -> None:
+        """The runtime is back: whatever failed is due."""
+        for writer in self.all.values():
+            if writer.error:
+                writer.attempts = 0
+        self.want(tuple(self.all))
+
+
+def reduced(wanted: Assignment | None, written: Assignment | None) -> Assignment | None:
+    """What a container should have before others get what it loses; None if it loses nothing, or would lose all."""
+    if wanted is None or wanted.cpus is None:
+        return None
+    if written is None or written.cpus is None:
+        return wanted
+    rest = wanted.cpus & written.cpus
+    return None if not rest or rest == written.cpus else replace(written, cpus=rest)
+
+
+def patch_of(target: Assignment | None, written: Assignment | None) -> LinuxResources | None:
+    """What an update has to say; None if there is nothing to say."""
+    if target is None:
+        return None
+    told = written if written is not None else Assignment()
+    cpus = _news(target.cpus, told.cpus)
+    mems = _news(target.mems, told.mems)
+    shares = target.shares if target.shares is not None and target.shares != told.shares else 0
+    if not cpus and not mems and not shares:
+        return None
+    return LinuxResources(cpuset_cpus=cpus, cpuset_mems=mems, cpu_shares=shares)
+
+
+def _news(target: CpuSet | None, told: CpuSet | None) -> str:
+    return str(target) if target is not None and target != told else ""
+
+
+async def _within(tasks: list["asyncio.Task[None]"], timeout: float) -> bool:
+    if not tasks:
+        return True
+    _, late = await asyncio.wait(tasks, timeout=max(timeout, 0.0))
+    return not late

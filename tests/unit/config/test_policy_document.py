@@ -1,0 +1,260 @@
+"""Policy documents in files and ConfigMaps."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from interpose.config.constraints import CpuAmount
+from interpose.config.document import parse_document
+from interpose.config.policy_document import PolicyDocument, read_config_map, read_policy_document
+from interpose.errors import ConfigError
+from interpose.model.cpuset import CpuSet
+from interpose.policy.static_options import StaticOptions, StaticPlusOptions
+from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
+
+NODE = "node1.example.com"
+FULL = PolicyDocument(
+    active="static",
+    available=CpuAmount(cpus=CpuSet.parse("1-7")),
+    reserved=CpuAmount(milli=1000),
+    options={"static": StaticOptions(relaxed_isolation=True)},
+)
+
+
+def read(text: str) -> PolicyDocument:
+    """A document of a file."""
+    return read_policy_document(parse_document(text, "file f"), "file f")
+
+
+def problems(text: str) -> list[str]:
+    """What is wrong with a document."""
+    with pytest.raises(ConfigError) as caught:
+        read(text)
+    return caught.value.problems
+
+
+def map_problems(data: Mapping[str, str]) -> list[str]:
+    """What is wrong with a ConfigMap."""
+    with pytest.raises(ConfigError) as caught:
+        read_config_map(data, NODE)
+    return caught.value.problems
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """
+policy:
+  Active: static
+  ReservedResources: {CPU: 1}
+  AvailableResources: {CPU: "cpuset:1-7"}
+  static: {RelaxedIsolation: true}
+""",
+        """
+policy.Active: static
+policy.ReservedResources.CPU: 1000m
+policy.AvailableResources: {cpu: 1-7}
+policy.static: {RelaxedIsolation: true}
+""",
+        """
+policy:
+  active: static
+  static.relaxedisolation: true
+policy.reservedresources: {Cpu: 1.0}
+policy.availableresources.cpu: '#1-7'
+""",
+    ],
+)
+def test_nested_and_dotted_keys_say_the_same(text: str) -> None:
+    """In any case of the letters."""
+    assert read(text) == FULL
+
+
+def test_aliases_are_the_policies_they_stand_for() -> None:
+    """In Active and as keys."""
+    text = "policy: {Active: stp, stp: {pools: {a.b: {cpuLists: [{Cpuset: 1, Socket: 0}]}}}}"
+    one = Pool(exclusive=False, lists=(CpuList(cpus=CpuSet.of([1]), text="1", socket=0),))
+    assert read(text) == PolicyDocument(
+        active="static-pools", options={"static-pools": PoolsOptions(pools={"a.b": one})}
+    )
+    assert read("policy: {Active: 'null'}").active == "none"
+
+
+@pytest.mark.parametrize("text", ["policy:", "{}", "policy: {Active: , static: }"])
+def test_a_document_may_say_nothing(text: str) -> None:
+    """Everything may be left out."""
+    assert read(text) == PolicyDocument()
+
+
+def test_parts_of_other_software_are_named() -> None:
+    """They are accepted, whatever is in them."""
+    text = """\
+logger: {Debug: [policy]}
+dump.Config: full:.*
+policy:
+  Active: static-plus
+  balloons: {BalloonTypes: []}
+  ReservedResources: {CPU: 1, Memory: 1Gi}
+  static: {Rdt: auto}
+resource-manager.control: {}
+"""
+    document = read(text)
+    assert document.active == "static-plus"
+    assert document.warnings == (
+        "file f line 1: logger: has no effect here",
+        "file f line 2: dump: has no effect here",
+        "file f line 5: policy.balloons: has no effect here",
+        "file f line 6: policy.ReservedResources.Memory: has no effect here",
+        "file f line 7: policy.static.Rdt: has no effect here",
+        "file f line 8: resource-manager: has no effect here",
+    )
+
+
+def test_all_problems_are_told_at_once() -> None:
+    """With line, key and value."""
+    text = """\
+polici: {}
+policy:
+  Active: balloons
+  Activ: static
+  ReservedResources: {CPU: lots, RAM: 1}
+  AvailableResources: {CPU: 4}
+  static: {RelaxedIsolation: 1}
+  stp: {}
+  static-pools: {}
+policy.static.RelaxedIsolation: true
+policy.ReservedResources.CPU: [1]
+"""
+    assert problems(text) == [
+        "file f line 11: policy.ReservedResources.CPU: is given twice, first in line 5",
+        "file f line 10: policy.static.RelaxedIsolation: is given twice, first in line 7",
+        "file f line 1: polici: is not a known key, did you mean policy?",
+        (
+            "file f line 3: policy.Active: expected none or null or static or static-plus or static-pools or stp, "
+            "found 'balloons'"
+        ),
+        "file f line 4: policy.Activ: is not a known key, did you mean Active?",
+        (
+            "file f line 5: policy.ReservedResources.cpu: 'lots' is no quantity such as 500m, 1.5 or 1Gi; expected an "
+            "amount (2, 750m), CPUs (0-3, cpuset:2, #2) or a cgroup (cgroup:DIR, /DIR)"
+        ),
+        "file f line 5: policy.ReservedResources.RAM: is not a known key",
+        "file f line 6: policy.AvailableResources.cpu: '4' is an amount, say which CPUs: cpuset:0-7 or cgroup:DIR",
+        "file f line 7: policy.static.RelaxedIsolation: expected true or false, found a number ('1')",
+        "file f line 9: policy.static-pools: is given twice, first in line 8",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("policy: static", "file f line 1: policy: expected a group of keys, found text ('static')"),
+        ("[]", "file f line 1: expected a group of keys, found a list"),
+        ("policy.ReservedResources: {CPU: [1]}", "cpu: expected an amount of CPU or a list of CPUs, found a list"),
+    ],
+)
+def test_what_is_no_document_is_refused(text: str, problem: str) -> None:
+    """A word or a list."""
+    assert problem in problems(text)[0]
+
+
+# -- ConfigMaps
+
+
+def test_a_key_holds_the_options_of_one_policy() -> None:
+    """The example of the old documentation, and a document of which nothing is said."""
+    document = read_config_map({"policy.static": "RelaxedIsolation: true\n", "policy.static-plus": "# none\n\n"}, NODE)
+    assert document == PolicyDocument(
+        options={"static": StaticOptions(relaxed_isolation=True), "static-plus": StaticPlusOptions()}
+    )
+
+
+def test_what_is_meant_for_this_node_wins() -> None:
+    """Names of nodes have dots; what is meant for others, or overridden, is not even read."""
+    data = {
+        "policy.static": "RelaxedIsolation: [broken",
+        f"policy.static.{NODE}": "PinMemory: true",
+        "policy.static.node2.example.com": "broken: [",
+        "policy.stp.node2": "broken: [",
+    }
+    assert read_config_map(data, NODE).options == {"static": StaticOptions(pin_memory=True)}
+
+
+def test_a_whole_document_may_stand_in_a_map() -> None:
+    """Under `policy`, in several keys, and with options of a node on top."""
+    data = {
+        "policy": "Active: static\nAvailableResources.CPU: 1-7\nstatic-plus: {PinMemory: true}\nstatic: {}\n",
+        "policy.ReservedResources": "CPU: 1",
+        f"policy.static.{NODE}": "relaxedIsolation: true",
+    }
+    document = read_config_map(data, NODE)
+    assert document == PolicyDocument(
+        active="static",
+        available=FULL.available,
+        reserved=FULL.reserved,
+        options={"static-plus": StaticPlusOptions(pin_memory=True), "static": StaticOptions(relaxed_isolation=True)},
+    )
+    assert read_config_map({"policy.Active": "stp", "policy": ""}, NODE).active == "static-pools"
+
+
+def test_other_keys_are_named_in_warnings() -> None:
+    """They are somebody else's."""
+    data = {
+        "logger": "Debug: x",
+        "policy.balloons": "broken: [",
+        "other": "",
+        "policy": "podpools: {}",
+        "policy.static": "PinMemory: false\nRdt: auto",
+    }
+    assert read_config_map(data, NODE).warnings == (
+        "ConfigMap key logger: has no effect here",
+        "ConfigMap key other: has no effect here",
+        "ConfigMap key policy.balloons: has no effect here",
+        "ConfigMap key policy line 1: podpools: has no effect here",
+        "ConfigMap key policy.static line 2: Rdt: has no effect here",
+    )
+
+
+def test_all_problems_of_all_keys_are_told_at_once() -> None:
+    """Each with key, line and value."""
+    data = {
+        "policy": "Active: 7\nReservedResources: {CPU: x-y}\nstatic-plus: {}\n",
+        "policy.Active": "static",
+        "policy.ReservedResources.CPU": "[",
+        "policy.static": "\nRelaxedIsolation: perhaps\nPinMem: true\n",
+        "policy.static-pools": "{}",
+        "policy.stp": "{}",
+        "policy.statik": "{}",
+        "policy.zzz": "{}",
+        "policy.static-plus.PinMemory": "true",
+        "policy.static-plus": "]",
+        "policy.\x07": "",
+    }
+    expected = [
+        "ConfigMap key 'policy.\\x07': '\\x07' is not a known policy",
+        "ConfigMap key policy.static-plus.PinMemory: options belong into the text of the key policy.static-plus",
+        "ConfigMap key policy.statik: 'statik' is not a known policy, did you mean policy.static?",
+        "ConfigMap key policy.stp: is about the policy static-pools, as policy.static-pools is",
+        "ConfigMap key policy.zzz: 'zzz' is not a known policy",
+        "ConfigMap key policy line 1: Active: expected none or null or static",
+        "ConfigMap key policy line 2: ReservedResources.cpu: 'x-y' is no list of CPUs: 'x-y' is neither",
+        "ConfigMap key policy.ReservedResources.CPU line 2: is not valid YAML",
+        "ConfigMap key policy.static line 2: RelaxedIsolation: expected true or false, found text ('perhaps')",
+        "ConfigMap key policy.static line 3: PinMem: is not a known key, did you mean PinMemory?",
+        "ConfigMap key policy.static-plus line 1: is not valid YAML",
+    ]
+    found = map_problems(data)
+    assert [one for one, start in zip(found, expected, strict=True) if not one.startswith(start)] == []
+
+
+def test_what_two_keys_say_is_a_problem() -> None:
+    """Nobody could tell which of them counts."""
+    data = {
+        "policy": "Active: static\nstatic: {PinMemory: true}",
+        "policy.Active": "none",
+        "policy.static": "PinMemory: false",
+    }
+    assert map_problems(data) == [
+        "ConfigMap key policy.Active: Active is in the key policy too",
+        "ConfigMap key policy.static: the key policy has options of static too",
+    ]

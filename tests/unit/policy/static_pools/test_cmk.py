@@ -1,0 +1,124 @@
+"""What a container says about its pool: CMK's command line in all its forms, and variables."""
+
+import pytest
+
+from interpose.policy.request import Key, Request
+from interpose.policy.static_pools.cmk import ANY_SOCKET, Wish, read_wish
+
+
+def wish(command: str | list[str] = "", args: list[str] | None = None, **envs: str) -> Wish:
+    """What a container with this command wants; a text is split at blanks."""
+    words = command.split() if isinstance(command, str) else command
+    return read_wish(Request(key=Key("p", "c"), command=tuple(words), args=tuple(args or ()), envs=envs))
+
+
+def test_a_container_may_say_nothing() -> None:
+    """Its command stays."""
+    assert wish("sleep 10") == Wish() == Wish(pool="", socket=ANY_SOCKET, no_affinity=False, command=None)
+    assert wish() == Wish()
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("cmk isolate --pool=a run -x", Wish(pool="a", command=("run", "-x"))),
+        ("cmk isolate --pool a run", Wish(pool="a", command=("run",))),
+        ("cmk isolate --pool=a -- run -- x", Wish(pool="a", command=("run", "x"))),
+        ("cmk isolate --pool=a -- run y -- x", Wish(pool="a", command=("run", "y", "--", "x"))),
+        ("cmk isolate --pool=a run -- -x", Wish(pool="a", command=("run", "-x"))),
+        ("/opt/bin/cmk isolate --pool=a run", Wish(pool="a", command=("run",))),
+        ("cmk isolate --socket-id=1 --pool=a run", Wish(pool="a", socket=1, command=("run",))),
+        ("cmk isolate --socket-id -1 --pool=a run", Wish(pool="a", command=("run",))),
+        ("cmk isolate --no-affinity --pool=a run", Wish(pool="a", no_affinity=True, command=("run",))),
+        ("cmk isolate --pool=a --conf-dir /etc/cmk run", Wish(pool="a", command=("run",))),
+        ("cmk isolate --odd=1 --pool=a --odder run --odd", Wish(pool="a", command=("run", "--odd"))),
+        ("cmk isolate --pool=a run --pool=b", Wish(pool="a", command=("run", "--pool=b"))),
+    ],
+)
+def test_the_call_is_taken_out_of_the_command(command: str, expected: Wish) -> None:
+    """Only the program is left; options behind its name are its own."""
+    assert wish(command) == expected
+
+
+def test_the_call_may_begin_in_the_command_and_go_on_in_the_arguments() -> None:
+    """Both are one list of words."""
+    assert wish(["cmk"], ["isolate", "--pool=a", "run"]) == Wish(pool="a", command=("run",))
+    assert wish([], ["cmk", "isolate", "--pool=a", "run"]) == Wish(pool="a", command=("run",))
+
+
+@pytest.mark.parametrize(
+    ("script", "left"),
+    [
+        ("cmk isolate --pool=a run -x", "run -x"),
+        ("/opt/bin/cmk isolate --pool=a -- run 'a  b' && echo $X", "run 'a  b' && echo $X"),
+        ("  cmk  isolate --pool a run -- -x -- y", "  run -x -- y"),
+        ("set -e; exec cmk isolate --pool='a' run; true", "set -e; exec run; true"),
+        ('cd /x &&\ncmk isolate --pool="a" run', "cd /x &&\nrun"),
+        ("(cmk isolate --pool=a run) | tee log", "(run) | tee log"),
+    ],
+)
+def test_the_call_may_be_in_a_script(script: str, left: str) -> None:
+    """The shell and the rest of its text stay as they are."""
+    assert wish(["sh", "-c", script]) == Wish(pool="a", command=("sh", "-c", left))
+    assert wish(["bash"], ["-c", script, "zero"]) == Wish(pool="a", command=("bash", "-c", left, "zero"))
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["sh", "-c", "cmk isolate --pool=a run"], ("sh", "-c", "run")),
+        (["-c", "cmk isolate --pool=a run"], ("/bin/sh", "-c", "run")),
+        (["cmk isolate --pool=a run x"], ("/bin/sh", "-c", "run x")),
+    ],
+)
+def test_a_script_without_a_command_gets_a_shell(args: list[str], expected: tuple[str, ...]) -> None:
+    """What is replaced is the command of the image, which must have been one."""
+    assert wish([], args) == Wish(pool="a", command=expected)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["echo", "cmk", "isolate"], ["sh", "-c", "echo cmk isolate x"], ["cmk", "nodes"], ["cmk"], ["xcmk", "isolate"]],
+)
+def test_words_that_are_no_call_are_left_alone(command: list[str]) -> None:
+    """Talking about it is not calling it."""
+    assert wish(command) == Wish()
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["cmk", "isolate", "run"], "needs --pool"),
+        (["cmk", "isolate", "--pool=", "run"], "needs --pool"),
+        (["cmk", "isolate", "run", "--pool"], "needs --pool"),
+        (["cmk", "isolate", "--pool=a"], "no program to start"),
+        (["cmk", "isolate", "--pool"], "no program to start"),
+        (["sh", "-c", "cmk isolate --pool=a"], "no program to start"),
+        (["sh", "-c", "cmk isolate --pool=a x; cmk isolate --pool=b y"], "2 times"),
+        (["cmk", "isolate", "--pool=a", "--socket-id=one", "run"], "--socket-id: expected .* found 'one'"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_an_error(command: list[str], message: str) -> None:
+    """It names what is missing or wrong."""
+    with pytest.raises(ValueError, match=message):
+        wish(command)
+
+
+def test_variables_win() -> None:
+    """Over the command, one by one."""
+    assert wish("cmk isolate --pool=a --socket-id=0 run", STP_POOL="b") == Wish(pool="b", socket=0, command=("run",))
+    assert wish("cmk isolate --pool=a --socket-id=0 run", STP_SOCKET_ID="1").socket == 1
+    assert wish(STP_POOL="b", STP_SOCKET_ID="-1", STP_NO_AFFINITY="") == Wish(pool="b", no_affinity=True)
+
+
+def test_empty_variables_say_nothing() -> None:
+    """Pool and socket stay those of the command."""
+    assert wish("cmk isolate --pool=a --socket-id=0 run", STP_POOL="", STP_SOCKET_ID="").pool == "a"
+    assert wish("cmk isolate --pool=a --socket-id=0 run", STP_POOL="", STP_SOCKET_ID="").socket == 0
+
+
+@pytest.mark.parametrize("text", ["x", "-2", "1.5", "99999"])
+def test_a_variable_that_is_no_socket_is_an_error(text: str) -> None:
+    """It names the variable and the value."""
+    with pytest.raises(ValueError, match=f"STP_SOCKET_ID: .*{text}"):
+        wish(STP_SOCKET_ID=text)

@@ -1,0 +1,79 @@
+"""The table of policies."""
+
+import subprocess
+import sys
+from types import NoneType
+
+import pytest
+
+from interpose.errors import ConfigError
+from interpose.model.cpuset import CpuSet
+from interpose.policy.names import NAMES, POLICIES
+from interpose.policy.policy import Setup
+from interpose.policy.registry import make, options_type
+from interpose.policy.static_options import StaticOptions, StaticPlusOptions
+from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.topology.topology import Cpu, NumaNode, Topology
+
+ALL = CpuSet.parse("0-3")
+SETUP = Setup(
+    topology=Topology(
+        cpus=tuple(Cpu(id=number, core=number) for number in ALL),
+        nodes=(NumaNode(id=0, cpus=ALL, memory_bytes=1, distances={0: 10}),),
+    ),
+    reserved=1000,
+)
+POOLS = PoolsOptions(pools={"shared": Pool(exclusive=False, lists=(CpuList(cpus=ALL, text="0-3", socket=0),))})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_and_alias_makes_its_policy(name: str) -> None:
+    """With default options, but for pools, of which there are none by default."""
+    options = POOLS if NAMES[name] == "static-pools" else None
+    assert make(name, SETUP, options).name == NAMES[name]
+
+
+def test_the_options_of_every_policy_are_known() -> None:
+    """Also by an alias."""
+    assert [options_type(one.name) for one in POLICIES] == [NoneType, StaticOptions, StaticPlusOptions, PoolsOptions]
+    assert options_type("stp") is PoolsOptions
+
+
+def test_options_reach_the_policy() -> None:
+    """A contradiction in them is found there."""
+    wrong = StaticOptions(full_pcpus_only=True, distribute_cpus_across_cores=True)
+    with pytest.raises(ConfigError, match="full-pcpus-only"):
+        make("static", SETUP, wrong)
+
+
+def test_a_name_there_is_not_is_refused_with_those_there_are() -> None:
+    """For making and for asking."""
+    problem = "policy: 'statik' is none of none, static, static-plus, static-pools"
+    with pytest.raises(ConfigError, match=problem):
+        make("statik", SETUP)
+    with pytest.raises(ConfigError, match=problem):
+        options_type("statik")
+
+
+def test_options_of_another_policy_are_a_mistake_of_the_caller() -> None:
+    """Not of who configures."""
+    with pytest.raises(TypeError, match="policy static takes StaticOptions, not StaticPlusOptions"):
+        make("static", SETUP, StaticPlusOptions())
+
+
+def test_a_policy_that_is_not_used_is_not_loaded() -> None:
+    """A relay pays for its own one only."""
+    program = (
+        "import sys\n"
+        "from interpose.policy.policy import Setup\n"
+        "from interpose.policy.registry import make, options_type\n"
+        "from interpose.topology.topology import Topology\n"
+        "make('none', Setup(topology=Topology(cpus=(), nodes=())))\n"
+        "options_type('static')\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('interpose.policy.')))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "interpose.policy.none" in done.stdout.split()
+    assert not {"static", "static_plus", "static_pools.policy"} & {
+        name.removeprefix("interpose.policy.") for name in done.stdout.split()
+    }

@@ -1,0 +1,95 @@
+"""Taking CPUs as the kubelet does: near ones first, whole cores only, spread or packed."""
+
+from dataclasses import replace
+
+import pytest
+
+from interpose.cpuallocator.kubelet import NotEnough
+from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.policy.static_choice import Chooser
+from interpose.policy.static_options import StaticOptions
+from interpose.testing.machines import machine
+from interpose.topology.topology import Topology
+
+N4C16 = "2 sockets x 2 numa x 2 cores x 2 threads"  # cores are 0-1, 2-3, ...; nodes are 0-3, 4-7, ...
+
+
+def cpus(text: str) -> CpuSet:
+    return CpuSet.parse(text)
+
+
+def chooser(topology: Topology | None = None, **options: bool) -> Chooser:
+    return Chooser(topology or machine(N4C16), StaticOptions(**options))
+
+
+def test_near_cpus_come_first() -> None:
+    """All of the first set, then of the next, then any."""
+    near = (cpus("8-9"), cpus("12"))
+    assert chooser().take(cpus("0-15"), 2, near) == cpus("8-9")
+    assert chooser().take(cpus("0-15"), 3, near) == cpus("8-9,12")
+    assert cpus("8-9,12") < chooser().take(cpus("0-15"), 5, near)
+
+
+def test_near_cpus_that_are_not_free_do_not_count() -> None:
+    """Nor does a set that is near twice."""
+    assert chooser().take(cpus("4-7"), 2, (cpus("0-5"), cpus("4-5"))) == cpus("4-5")
+
+
+def test_none_is_none() -> None:
+    """Of nothing."""
+    assert chooser().take(EMPTY, 0) == EMPTY
+
+
+def test_too_few_are_not_taken() -> None:
+    """Whether anything is near or not."""
+    with pytest.raises(NotEnough):
+        chooser().take(cpus("0-3"), 5)
+    with pytest.raises(NotEnough):
+        chooser().take(cpus("0-3"), 5, (cpus("0-1"),))
+
+
+def test_full_pcpus_only_takes_cores_of_which_all_is_free() -> None:
+    """Also near ones."""
+    one = chooser(full_pcpus_only=True)
+    assert one.group == 2
+    assert one.usable(cpus("1-5,7")) == cpus("2-5")
+    assert one.take(cpus("1-15"), 2, (cpus("5-7"),)) == cpus("6-7")
+    assert one.take(cpus("1-15"), 4, (cpus("5-7"),)) >= cpus("6-7")
+    with pytest.raises(NotEnough):
+        one.take(cpus("1,3,5,7"), 2)
+
+
+def test_full_pcpus_only_does_not_split_a_core_where_cores_differ() -> None:
+    """One thread of core 0-1 is offline, so that core 0 is whole with one CPU; two are still one other core."""
+    whole = machine(N4C16)
+    topology = replace(whole, cpus=tuple(cpu for cpu in whole.cpus if cpu.id != 1), offline=cpus("1"))
+    one = chooser(topology, full_pcpus_only=True)
+    assert one.usable(cpus("0,2-15")) == cpus("0,2-15")
+    for count in (2, 4, 6, 8, 10, 12, 14):
+        taken = one.take(cpus("0,2-15"), count)
+        assert len(taken) == count
+        assert one.usable(taken) == taken
+
+
+def test_what_is_around_nodes() -> None:
+    """Their CPUs, or those of their packages; a node without CPUs has none."""
+    assert chooser().around(cpus("1,3")) == cpus("4-7,12-15")
+    assert chooser(align_by_socket=True).around(cpus("1")) == cpus("0-7")
+    assert chooser().around(cpus("9")) == EMPTY
+
+
+def test_parts_are_the_largest_first() -> None:
+    """The lower node first if two have as many."""
+    assert chooser().parts(cpus("1,4-5,8-9")) == (cpus("4-5"), cpus("8-9"), cpus("1"))
+    assert chooser().parts(EMPTY) == ()
+
+
+def test_options_choose_how_cpus_are_taken() -> None:
+    """Packed, over cores, over NUMA nodes, over those of one package, by last level cache."""
+    free = cpus("0-15")
+    assert chooser().take(free, 2) == cpus("0-1")
+    assert chooser(distribute_cpus_across_cores=True).take(cpus("0,2-7"), 2) == cpus("0,2")
+    assert chooser(distribute_cpus_across_numa=True).take(free, 6) == cpus("0-2,4-6")
+    assert chooser(distribute_cpus_across_numa=True, full_pcpus_only=True).take(free, 6) == cpus("0-3,4-5")
+    caches = machine("1 socket x 4 cores x 2 threads; l3 2 cores")
+    assert chooser(caches, prefer_align_cpus_by_uncorecache=True).take(cpus("1-7"), 4) == cpus("4-7")

@@ -1,0 +1,260 @@
+"""The state on disk: read at start, written off the path of calls."""
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from interpose.resmgr.checkpoint import FILE, Checkpoint, Loaded, State, load, reset_config, reset_policy
+from interpose.resmgr.durable import replace_file
+from interpose.resmgr.statefile import decode, encode
+from interpose.testing.clock import ManualClock
+from interpose.testing.eventually import eventually
+
+STATE = State(policy="static", fingerprint="abc", config={"a": "b"}, config_node="n")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the file goes."""
+    return tmp_path / "state" / FILE
+
+
+class Disk:
+    """A disk that can be held up and can fail."""
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+        self.free.set()
+        self.full = False
+        self.started = 0
+        self.written: list[State] = []
+        self.at_once = 0
+        self.most_at_once = 0
+
+    def __call__(self, path: str, data: bytes) -> None:
+        self.started += 1
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            assert self.free.wait(10)
+            if self.full:
+                raise OSError(28, "No space left on device")
+            self.written.append(decode(data))
+        finally:
+            self.at_once -= 1
+
+
+def checkpoint(disk: Disk, clock: Callable[[], float] = lambda: 7.0) -> Checkpoint:
+    """One that writes to such a disk."""
+    return Checkpoint("/state", now=clock, write=disk)
+
+
+def state(number: int) -> State:
+    """One that can be told from others."""
+    return State(policy=str(number))
+
+
+# -- reading
+
+
+def test_no_file_is_no_trouble(path: Path) -> None:
+    """It is the first start."""
+    assert load(str(path)) == Loaded(None, "")
+
+
+def test_a_state_is_read_back(path: Path) -> None:
+    """As it was written; what a killed process left behind goes."""
+    replace_file(str(path), encode(STATE))
+    leftover = path.with_name(f"{FILE}.999999998.tmp")
+    leftover.touch()
+    assert load(str(path)) == Loaded(STATE, "")
+    assert not leftover.exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "mode", "trouble"),
+    [
+        (b"{", 0o600, "is not valid JSON: "),
+        (encode(STATE).replace(b"static", b"statik"), 0o600, "is damaged: its checksum is that of something else; "),
+        (encode(STATE).replace(b'"version":1', b'"version":9'), 0o600, "has version 9, this program reads version 1; "),
+        (encode(STATE), 0o622, "has mode 0622, everybody may write to it (chmod o-w); "),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_set_aside(path: Path, data: bytes, mode: int, trouble: str) -> None:
+    """The message names it, says why, and where it is now."""
+    path.parent.mkdir()
+    path.write_bytes(data)
+    path.chmod(mode)
+    loaded = load(str(path))
+    assert loaded.state is None
+    assert loaded.message.startswith(f"file {path}: {trouble}")
+    assert loaded.message.endswith(f"; kept as {path}.damaged-1")
+    assert Path(f"{path}.damaged-1").read_bytes() == data
+    assert load(str(path)) == Loaded(None, "")
+
+
+def test_a_file_that_cannot_be_moved_is_told_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading never fails."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    path.mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", refuse)
+        loaded = load(str(path))
+    said = "is not a regular file; it cannot be set aside: Read-only file system"
+    assert loaded == Loaded(None, f"file {path}: {said}")
+
+
+def test_a_file_that_cannot_be_read_is_told_too(path: Path) -> None:
+    """In the kernel's words."""
+    loaded = load(f"{path.parent.parent}/{'x' * 300}")
+    assert loaded.message.endswith(": cannot be read: File name too long; it cannot be set aside: File name too long")
+
+
+# -- resetting
+
+
+def test_grants_are_forgotten_and_configuration_kept(path: Path) -> None:
+    """And the other way round; twice is as good as once."""
+    for reset, left in (
+        (reset_policy, State(config={"a": "b"}, config_node="n")),
+        (reset_config, replace(STATE, config={}, config_node="")),
+    ):
+        replace_file(str(path), encode(STATE))
+        for _ in range(2):
+            assert reset(str(path)) == ""
+            assert load(str(path)).state == left
+
+
+def test_nothing_is_made_of_nothing(path: Path) -> None:
+    """A reset without a file leaves none; a damaged one is set aside, which is told."""
+    assert reset_policy(str(path)) == ""
+    assert not path.parent.exists()
+    path.parent.mkdir()
+    path.write_text("{")
+    assert reset_config(str(path)).endswith(f"; kept as {path}.damaged-1")
+
+
+# -- writing
+
+
+async def test_a_change_reaches_the_disk(path: Path) -> None:
+    """In a directory that was not there; the time of it is known."""
+    clock = ManualClock()
+    writer = Checkpoint(str(path), now=clock)
+    writer.save_soon(lambda: STATE)
+    assert writer.dirty
+    assert await writer.flush()
+    assert load(str(path)) == Loaded(STATE, "")
+    assert (writer.saved, writer.failed, writer.saved_at, writer.dirty) == (1, 0, clock(), False)
+
+
+async def test_one_write_at_a_time_and_the_newest_wins() -> None:
+    """A slow disk is not asked for what is old already, and the loop goes on."""
+    disk = Disk()
+    disk.free.clear()
+    writer = checkpoint(disk)
+    made = []
+    for number in range(100):
+
+        def make(number: int = number) -> State:
+            made.append(number)
+            return state(number)
+
+        writer.save_soon(make)
+        if number == 0:
+            await eventually(lambda: disk.started, "the first write")
+    disk.free.set()
+    assert await writer.flush()
+    assert [one.policy for one in disk.written] == ["0", "99"]
+    assert (made, disk.most_at_once) == ([0, 99], 1)
+
+
+async def test_the_state_is_made_when_it_is_written() -> None:
+    """So a change that came after the call is in it."""
+    disk, now = Disk(), [1]
+    writer = checkpoint(disk)
+    writer.save_soon(lambda: state(now[0]))
+    now[0] = 2
+    await writer.flush()
+    assert disk.written == [state(2)]
+
+
+async def test_a_failure_is_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Until it works again, which is told too."""
+    caplog.set_level(logging.INFO, "interpose.resmgr.checkpoint")
+    disk = Disk()
+    disk.full = True
+    writer = checkpoint(disk)
+    for _ in range(3):
+        writer.save_soon(lambda: state(1))
+        assert not await writer.flush()
+    assert writer.failed == disk.started >= 3
+    assert (writer.saved, writer.saved_at, writer.dirty) == (0, None, True)
+    assert "No space left" in writer.error
+    disk.full = False
+    writer.save_soon(lambda: state(9))
+    assert await writer.flush()
+    assert (disk.written, writer.error) == ([state(9)], "")
+    assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
+
+
+async def test_what_failed_is_tried_again_by_the_clock() -> None:
+    """With the newest there is; and nothing is tried without need."""
+    disk = Disk()
+    disk.full = True
+    writer = checkpoint(disk)
+    writer.save_soon(lambda: state(1))
+    await eventually(lambda: writer.failed, "the failure")
+    disk.full = False
+    writer.tick()
+    await eventually(lambda: not writer.dirty, "the write")
+    writer.tick()
+    assert not writer.dirty
+    assert disk.written == [state(1)]
+
+
+async def test_what_came_while_a_write_failed_is_what_is_tried_again() -> None:
+    """The older one is history."""
+    disk = Disk()
+    disk.full = True
+    disk.free.clear()
+    writer = checkpoint(disk)
+    writer.save_soon(lambda: state(1))
+    await eventually(lambda: disk.started, "the first write")
+    writer.save_soon(lambda: state(2))
+    disk.free.set()
+    await eventually(lambda: writer.failed, "the failure")
+    disk.full = False
+    assert await writer.flush()
+    assert disk.written == [state(2)]
+
+
+async def test_flush_without_anything_to_do_is_done() -> None:
+    """At once."""
+    async with asyncio.timeout(5):
+        assert await checkpoint(Disk()).flush()
+
+
+async def test_a_mistake_while_making_the_state_does_not_end_saving(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged, and the next change is written."""
+    disk = Disk()
+    writer = checkpoint(disk)
+
+    def broken() -> State:
+        raise KeyError("mistake")
+
+    writer.save_soon(broken)
+    await eventually(lambda: not writer.dirty, "the end of the task")
+    writer.save_soon(lambda: state(1))
+    assert await writer.flush()
+    assert disk.written == [state(1)]
+    assert "Task failed" in caplog.text

@@ -1,0 +1,143 @@
+"""Settings that somebody gave beat the document, key by key; defaults beat nothing."""
+
+from typing import Any
+
+import pytest
+
+from interpose.config.constraints import CpuAmount
+from interpose.config.policy_document import PolicyDocument
+from interpose.config.settings import PolicySettings
+from interpose.errors import ConfigError
+from interpose.model.cpuset import CpuSet
+from interpose.policy.static_options import StaticOptions, StaticPlusOptions
+from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.resmgr.combining import Draft, combine
+
+NOTHING = PolicyDocument()
+POOLS = {"shared": Pool(exclusive=False, lists=(CpuList(cpus=CpuSet.of([1]), text="1", socket=0),))}
+
+
+def cpus(text: str) -> CpuAmount:
+    """These CPUs."""
+    return CpuAmount(cpus=CpuSet.parse(text))
+
+
+def combined(document: PolicyDocument = NOTHING, **given: Any) -> Draft:
+    """With these settings on the command line."""
+    origins = {f"policy.{key}": f"flag --{key}" for key in given}
+    return combine(PolicySettings(**given), origins, document)
+
+
+def test_nothing_said_is_no_policy() -> None:
+    """Without options."""
+    assert combined() == Draft(policy="none", available=None, reserved=None, options=None)
+
+
+def test_a_document_alone_counts() -> None:
+    """All of it."""
+    document = PolicyDocument(
+        active="static",
+        available=cpus("1-7"),
+        reserved=CpuAmount(milli=1500),
+        options={"static": StaticOptions(pin_memory=True), "static-plus": StaticPlusOptions()},
+    )
+    assert combined(document) == Draft(
+        policy="static",
+        available=cpus("1-7"),
+        reserved=CpuAmount(milli=1500),
+        options=StaticOptions(pin_memory=True),
+    )
+
+
+def test_settings_alone_count() -> None:
+    """With the default options of the policy."""
+    assert combined(name="static-plus", available="cpu=0,2-3,memory=1Gi", reserved="cpu=cgroup:/system") == Draft(
+        policy="static-plus",
+        available=cpus("0,2-3"),
+        reserved=CpuAmount(cgroup="/system"),
+        options=StaticPlusOptions(),
+    )
+
+
+def test_settings_beat_a_document_key_by_key() -> None:
+    """What only the document says stays; options are those of the policy that counts."""
+    document = PolicyDocument(
+        active="static-plus",
+        available=cpus("1-7"),
+        reserved=CpuAmount(milli=1500),
+        options={"static": StaticOptions(pin_memory=True)},
+    )
+    found = combined(document, name="static", reserved="cpu=2")
+    assert found == Draft(
+        policy="static",
+        available=cpus("1-7"),
+        reserved=CpuAmount(milli=2000),
+        options=StaticOptions(pin_memory=True),
+    )
+
+
+def test_the_policy_none_can_be_given() -> None:
+    """It is not the same as giving none."""
+    assert combined(PolicyDocument(active="static"), name="none").policy == "none"
+
+
+def test_resources_without_cpus_say_nothing_about_them() -> None:
+    """The document's stay."""
+    found = combined(PolicyDocument(reserved=CpuAmount(milli=1)), reserved="memory=1Gi")
+    assert found.reserved == CpuAmount(milli=1)
+
+
+@pytest.mark.parametrize("origin", ["default", "default of cri-resmgr"])
+def test_defaults_do_not_count(origin: str) -> None:
+    """Ours, and those of a program whose name we go by."""
+    origins = {"policy.name": origin, "policy.static_relaxed_isolation": origin}
+    document = PolicyDocument(active="static", options={"static": StaticOptions(relaxed_isolation=True)})
+    assert combine(PolicySettings(), origins, document).options == StaticOptions(relaxed_isolation=True)
+    assert combine(PolicySettings(), {}, document).policy == "static"
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_relaxed_isolation_is_of_static(said: bool) -> None:
+    """A switch that was turned off counts as well; other policies do not mind."""
+    options = {"static": StaticOptions(relaxed_isolation=not said, pin_memory=True)}
+    document = PolicyDocument(active="static", options=options)
+    found = combined(document, static_relaxed_isolation=said)
+    assert found.options == StaticOptions(relaxed_isolation=said, pin_memory=True)
+    assert combined(document, name="static-plus", static_relaxed_isolation=said).options == StaticPlusOptions()
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ({}, PoolsOptions(pools=POOLS, conf_file="/f", conf_dir="/d")),
+        ({"pools_file": "", "pools_dir": ""}, PoolsOptions(pools=POOLS, conf_file="/f", conf_dir="/d")),
+        ({"pools_file": "/x"}, PoolsOptions(conf_file="/x", conf_dir="/d")),
+        ({"pools_dir": "/y"}, PoolsOptions(conf_dir="/y")),
+        ({"pools_file": "/x", "pools_dir": "/y"}, PoolsOptions(conf_file="/x", conf_dir="/y")),
+        (
+            {"pools_label_node": True, "pools_taint_node": True},
+            PoolsOptions(pools=POOLS, conf_file="/f", conf_dir="/d", label_node=True, taint_node=True),
+        ),
+    ],
+)
+def test_who_says_where_pools_are_means_no_others(given: dict[str, Any], options: PoolsOptions) -> None:
+    """A file or a directory on the command line, not what the document has."""
+    of_document = PoolsOptions(pools=POOLS, conf_file="/f", conf_dir="/d")
+    document = PolicyDocument(active="static-pools", options={"static-pools": of_document})
+    assert combined(document, **given).options == options
+
+
+def test_every_problem_is_known_at_once() -> None:
+    """With where it was said, and the value."""
+    with pytest.raises(ConfigError) as caught:
+        combined(available="gpu=1", reserved="cpu=x:1")
+    assert len(caught.value.problems) == 2
+    assert caught.value.problems[0].startswith("flag --available: ")
+    assert "'gpu=1'" in caught.value.problems[0]
+    assert caught.value.problems[1].startswith("flag --reserved: ")
+
+
+def test_an_amount_does_not_say_which_cpus_are_available() -> None:
+    """Whoever wrote it."""
+    with pytest.raises(ConfigError, match=r"available CPUs: 2000m is an amount, it must say which CPUs"):
+        combined(PolicyDocument(available=CpuAmount(milli=2000)))

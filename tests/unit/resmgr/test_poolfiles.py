@@ -1,0 +1,126 @@
+"""Where the pools of static-pools come from: the configuration, a file, CMK's directories."""
+
+from pathlib import Path
+
+import pytest
+
+from interpose.errors import ConfigError
+from interpose.model.cpuset import CpuSet
+from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.resmgr import poolfiles
+from interpose.resmgr.poolfiles import load_pools, watched_paths
+
+POOLS = {"shared": Pool(exclusive=False, lists=(CpuList(cpus=CpuSet.parse("0-3"), text="0-3", socket=0),))}
+FILE = """
+pools:
+  exclusive:
+    exclusive: true
+    cpuLists: [{Cpuset: "8,9", Socket: 1}]
+"""
+SAMPLE = Path(__file__).parents[3] / "samples" / "static-pools.yaml"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """CMK's directories, with the files it keeps there."""
+    root = tmp_path / "cmk"
+    for path in ("shared/0/0-3", "exclusive/1/8,9", "exclusive/1/10"):
+        (root / "pools" / path).mkdir(parents=True)
+        (root / "pools" / path / "tasks").write_text("123")
+    (root / "pools" / "shared" / "exclusive").write_text("0")
+    (root / "pools" / "exclusive" / "exclusive").write_text("1")
+    (root / "lock").write_text("")
+    return root
+
+
+def problems(options: PoolsOptions) -> list[str]:
+    """What is said about options that cannot be used."""
+    with pytest.raises(ConfigError) as caught:
+        load_pools(options)
+    return caught.value.problems
+
+
+def test_pools_of_the_configuration_come_first(tree: Path) -> None:
+    """Nothing else is read or watched."""
+    options = PoolsOptions(pools=POOLS, conf_file="/nonexistent", conf_dir=str(tree))
+    assert load_pools(options) is options
+    assert watched_paths(options) == ()
+
+
+def test_a_file_comes_next(tmp_path: Path, tree: Path) -> None:
+    """Whatever its name; the other options stay."""
+    file = tmp_path / "pools.conf"
+    file.write_text(FILE)
+    options = PoolsOptions(conf_file=str(file), conf_dir=str(tree), label_node=True)
+    loaded = load_pools(options)
+    assert loaded.pools == {
+        "exclusive": Pool(exclusive=True, lists=(CpuList(cpus=CpuSet.parse("8-9"), text="8,9", socket=1),))
+    }
+    assert loaded.label_node
+    assert watched_paths(options) == (str(file),)
+
+
+def test_a_directory_comes_last(tree: Path) -> None:
+    """Its tree is the pools."""
+    options = PoolsOptions(conf_dir=str(tree))
+    loaded = load_pools(options)
+    assert loaded.pools["shared"] == POOLS["shared"]
+    assert [one.text for one in loaded.pools["exclusive"].lists] == ["8,9", "10"]
+    assert watched_paths(options) == (str(tree),)
+
+
+def test_the_sample_is_read() -> None:
+    """As it is in the repository."""
+    loaded = load_pools(PoolsOptions(conf_file=str(SAMPLE)))
+    assert {name: pool.exclusive for name, pool in loaded.pools.items()} == {
+        "exclusive": True,
+        "shared": False,
+        "infra": False,
+    }
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    """It was asked for, so the directory is not looked at."""
+    assert problems(PoolsOptions(conf_file="/nonexistent/x.yaml")) == [
+        "file /nonexistent/x.yaml: cannot be read: No such file or directory"
+    ]
+
+
+def test_a_file_with_mistakes_is_named(tmp_path: Path) -> None:
+    """With line and key."""
+    file = tmp_path / "pools.yaml"
+    file.write_text(FILE.replace("true", "maybe"))
+    (problem,) = problems(PoolsOptions(conf_file=str(file)))
+    assert problem.startswith(f"file {file} line 4: pools.exclusive.exclusive: expected true or false")
+
+
+def test_a_directory_that_is_not_there_is_named() -> None:
+    """With what can be given instead."""
+    (problem,) = problems(PoolsOptions(conf_dir="/nonexistent"))
+    assert problem.startswith("directory /nonexistent: its pools cannot be read: /nonexistent/pools: No such file")
+    assert "ConfFilePath" in problem
+
+
+def test_a_directory_with_mistakes_is_named(tree: Path) -> None:
+    """Each of them with its path."""
+    (tree / "pools" / "shared" / "exclusive").write_text("perhaps")
+    (tree / "pools" / "shared" / "0" / "x").mkdir()
+    assert problems(PoolsOptions(conf_dir=str(tree))) == [
+        f"directory {tree}: pools/shared/0/x: expected CPUs such as 4-7 or 1,3, found 'x'",
+        f"directory {tree}: pools/shared/exclusive: expected 0 or 1, found 'perhaps'",
+    ]
+
+
+def test_a_flag_that_is_a_large_file_is_not_read(tree: Path) -> None:
+    """It is no flag."""
+    (tree / "pools" / "shared" / "exclusive").write_text("1" * 1000)
+    (problem,) = problems(PoolsOptions(conf_dir=str(tree)))
+    assert "pools/shared/exclusive: is larger than" in problem
+
+
+def test_a_tree_with_very_many_entries_is_not_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody gave the wrong directory."""
+    monkeypatch.setattr(poolfiles, "MAX_ENTRIES", 5)
+    assert problems(PoolsOptions(conf_dir=str(tree))) == [
+        f"directory {tree}: has more than 5 entries, no tree of pools has so many"
+    ]

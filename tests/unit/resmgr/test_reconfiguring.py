@@ -1,0 +1,236 @@
+"""Another configuration at run time: as a whole or not at all, and only what is in force is remembered."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from interpose.config.settings import PolicySettings
+from interpose.errors import ConfigError
+from interpose.resmgr.configuration import Configuration
+from interpose.resmgr.reconfiguring import Reconfiguring
+from interpose.resmgr.sent import Sent
+from interpose.resmgr.sources import Sources
+from interpose.testing.eventually import eventually
+
+GOOD = {"policy": "Active: static\nReservedResources: {CPU: 1}"}
+OTHER = {"policy": "Active: static\nReservedResources: {CPU: 2}"}
+
+
+@dataclass
+class Node:
+    """Applies configurations, unless they reserve 13 or 14 CPUs, and keeps what it is told."""
+
+    applied: list[Configuration] = field(default_factory=list)
+    remembered: list[Sent] = field(default_factory=list)
+    watched: list[tuple[str, ...]] = field(default_factory=list)
+    running: int = 0
+    at_once: int = 0
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        """Nothing stands at first."""
+        self.go.set()
+
+    async def apply(self, configuration: Configuration) -> None:
+        """Put in force or refuse."""
+        self.running += 1
+        self.at_once = max(self.at_once, self.running)
+        await self.go.wait()
+        self.running -= 1
+        if configuration.reserved == 13_000:
+            raise ConfigError(["container a has no place", "container b has no place"])
+        if configuration.reserved == 14_000:
+            raise RuntimeError("oh")
+        self.applied.append(configuration)
+
+    @property
+    def reserved(self) -> list[object]:
+        """What was put in force, by what it reserves."""
+        return [one.reserved for one in self.applied]
+
+    def reconfiguring(self, **settings: str) -> Reconfiguring:
+        """As it is after a start."""
+        origins = {f"policy.{key}": f"flag --{key}" for key in settings}
+        sources = Sources(PolicySettings(**settings), origins)  # type: ignore[arg-type]
+        return Reconfiguring(
+            sources,
+            sources.at_start(),
+            self.apply,
+            remember=self.remembered.append,
+            watch=self.watched.append,
+        )
+
+
+@pytest.fixture
+def node() -> Node:
+    """Applies at once."""
+    return Node()
+
+
+def write(path: Path, reserved: int) -> None:
+    """A document that reserves so many CPUs."""
+    path.write_text(f"policy: {{Active: static, ReservedResources: {{CPU: {reserved}}}}}")
+
+
+def spoil(path: Path) -> None:
+    """A document with two mistakes."""
+    path.write_text("policy: {Active: x, ReservedResources: {CPU: y}}")
+
+
+def problems(changing: Reconfiguring) -> list[str]:
+    """What is wrong with the files now."""
+    return list(changing.problems)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A document that reserves one CPU."""
+    path = tmp_path / "policy.yaml"
+    write(path, 1)
+    return path
+
+
+async def test_what_the_agent_sends_is_put_in_force_and_remembered(node: Node) -> None:
+    """It is the current one from then on."""
+    changing = node.reconfiguring()
+    await changing.by_agent(GOOD, "n")
+    assert node.reserved == [1000]
+    assert changing.in_force.origin == "agent of node n"
+    assert node.remembered == [Sent(node_name="n", data=GOOD)]
+    assert node.watched == [()]
+
+
+async def test_what_is_in_force_already_is_not_applied_again(node: Node) -> None:
+    """It may be said in other words; those are remembered."""
+    changing = node.reconfiguring()
+    await changing.by_agent(GOOD, "n")
+    await changing.by_agent({**GOOD, "logger": "x"}, "n")
+    assert node.reserved == [1000]
+    assert len(node.remembered) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reasons"),
+    [
+        ("Active: x\nReservedResources: {CPU: y}", 2),  # cannot be read
+        ("Active: static\nReservedResources: {CPU: 13}", 2),  # cannot be applied
+    ],
+)
+async def test_a_bad_one_of_the_agent_changes_nothing(node: Node, text: str, reasons: int) -> None:
+    """Whoever sent it gets every reason."""
+    changing = node.reconfiguring()
+    await changing.by_agent(GOOD, "n")
+    with pytest.raises(ConfigError) as caught:
+        await changing.by_agent({"policy": text}, "n")
+    assert len(caught.value.problems) == reasons
+    assert changing.in_force.reserved == 1000
+    assert problems(changing) == []
+    assert node.remembered == [Sent(node_name="n", data=GOOD)]
+    await changing.by_files()
+    assert node.reserved == [1000]
+
+
+async def test_a_forced_file_cannot_be_overruled(node: Node, file: Path) -> None:
+    """By nobody."""
+    changing = node.reconfiguring(config=str(file))
+    with pytest.raises(ConfigError, match=f"configuration is forced by {file}"):
+        await changing.by_agent(OTHER, "n")
+    assert node.applied == []
+
+
+async def test_a_changed_file_is_put_in_force(node: Node, file: Path) -> None:
+    """One that says the same is not."""
+    changing = node.reconfiguring(config=str(file))
+    await changing.by_files()
+    write(file, 2)
+    await changing.by_files()
+    assert node.reserved == [2000]
+    assert changing.in_force.reserved == 2000
+    assert node.watched == [(str(file),), (str(file),)]
+
+
+async def test_a_broken_file_leaves_the_last_good_one(node: Node, file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Everything wrong with it is shown, and logged once; when it is good again nothing is."""
+    changing = node.reconfiguring(config=str(file))
+    spoil(file)
+    await changing.by_files()
+    await changing.by_files()
+    assert len(problems(changing)) == 2
+    assert changing.in_force.reserved == 1000
+    (record,) = caplog.records
+    assert all(problem in record.__dict__["kv"]["problems"] for problem in changing.problems)
+    write(file, 1)
+    with caplog.at_level(logging.INFO):
+        await changing.by_files()
+    assert problems(changing) == []
+    assert node.applied == []
+    assert caplog.records[-1].getMessage() == "Configuration can be used again"
+
+
+async def test_a_file_that_cannot_be_applied_leaves_the_last_good_one(node: Node, file: Path) -> None:
+    """The reasons are shown."""
+    changing = node.reconfiguring(config=str(file))
+    write(file, 13)
+    await changing.by_files()
+    assert problems(changing) == ["container a has no place", "container b has no place"]
+    assert changing.in_force.reserved == 1000
+
+
+async def test_a_mistake_of_ours_is_shown_too(node: Node, file: Path) -> None:
+    """And the next version is looked at."""
+    changing = node.reconfiguring(config=str(file))
+    write(file, 14)
+    await changing.by_files()
+    assert problems(changing) == [f"file {file}: RuntimeError: oh"]
+    write(file, 2)
+    await changing.by_files()
+    assert (problems(changing), node.reserved) == ([], [2000])
+
+
+async def test_the_fallback_does_not_come_back(node: Node, file: Path) -> None:
+    """Once the agent has sent something, changes to the fallback file mean nothing."""
+    changing = node.reconfiguring(fallback=str(file))
+    await changing.by_agent(OTHER, "n")
+    write(file, 3)
+    await changing.by_files()
+    assert node.reserved == [2000]
+    assert node.watched == [(), ()]
+
+
+async def test_problems_of_the_fallback_end_with_the_agent(node: Node, file: Path) -> None:
+    """What is wrong with a file that does not count is of no interest."""
+    changing = node.reconfiguring(fallback=str(file))
+    spoil(file)
+    await changing.by_files()
+    assert problems(changing) != []
+    await changing.by_agent(OTHER, "n")
+    assert problems(changing) == []
+
+
+async def test_an_agent_that_takes_it_back_brings_the_fallback(node: Node, file: Path) -> None:
+    """Which is watched again."""
+    changing = node.reconfiguring(fallback=str(file))
+    await changing.by_agent(OTHER, "n")
+    await changing.by_agent({}, "n")
+    assert node.reserved == [2000, 1000]
+    assert node.watched[-1] == (str(file),)
+
+
+async def test_agent_and_files_do_not_meet(node: Node, file: Path) -> None:
+    """A fallback that was read before the agent sent something is not applied after it."""
+    changing = node.reconfiguring(fallback=str(file))
+    write(file, 3)
+    node.go.clear()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(changing.by_files())
+        await eventually(lambda: node.running, "the file to be applied")
+        group.create_task(changing.by_agent(OTHER, "n"))
+        group.create_task(changing.by_files())
+        await asyncio.sleep(0)
+        node.go.set()
+    assert node.reserved == [3000, 2000]
+    assert node.at_once == 1
+    assert changing.in_force.origin == "agent of node n"
