@@ -14,7 +14,10 @@ from typing import Any
 import click
 from hookserver_pages import hook_plugins, hookserver_families
 from outputs import settle, wants_check
+from policy_pages import policy_families
 
+from interpose.cli.cri_resmgr_help import PROGRAM as CRI_RESMGR
+from interpose.cli.cri_resmgr_help import help_text as cri_resmgr_help_text
 from interpose.cli.koord_runtime_proxy import PROGRAM, help_text
 from interpose.cli.main import SUBCOMMANDS, cli
 from interpose.cli.relay_interceptors import Interceptors
@@ -213,6 +216,7 @@ async def families() -> list[Family]:
             Heartbeat([]).collect,
             log_collector(LogControl(logging.getLogger("page"), LineHandler(io.StringIO()))),
             process_collector(),
+            partial(policy_families, parts.store, parts.sync),
             registration_collector(registrations),
             parts.collect,
         ]
@@ -277,6 +281,7 @@ def flags() -> str:
         if command is not None:
             helps |= all_helps(f"interpose {name}", command)
     helps[PROGRAM] = help_text()
+    helps[CRI_RESMGR] = cri_resmgr_help_text()
     for name, text in helps.items():
         parts += [f"## `{name}`", f"```text\n{text}\n```"]
     return "\n\n".join(parts) + "\n"

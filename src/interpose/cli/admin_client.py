@@ -29,6 +29,15 @@ admin_option = click.option(
 )
 
 
+class Refused(click.ClickException):
+    """The daemon answered, and its answer is no: for commands that can go on without."""
+
+    def __init__(self, message: str, status: int, answer: Any) -> None:
+        super().__init__(message)
+        self.status = status
+        self.answer = answer
+
+
 class _Connection(http.client.HTTPConnection):
     """HTTP over whatever the admin address names."""
 
@@ -65,6 +74,16 @@ def ask(address: str, method: str, path: str, body: object = None) -> Any:
     return _decode(address, path, response.status, data)
 
 
+def ask_if_there(address: str, path: str) -> Any:
+    """The answer to a GET; None if this daemon has nothing there."""
+    try:
+        return ask(address, "GET", path)
+    except Refused as refused:
+        if refused.status == http.client.NOT_FOUND:
+            return None
+        raise
+
+
 def _decode(address: str, path: str, status: int, data: bytes) -> Any:
     try:
         answer = json.loads(data) if data.strip() else {}
@@ -72,7 +91,7 @@ def _decode(address: str, path: str, status: int, data: bytes) -> Any:
         raise click.ClickException(f"{address} answered {path} with something that is not JSON ({status})") from None
     if status >= http.client.BAD_REQUEST:
         reason = answer.get("error", "no reason given") if isinstance(answer, dict) else "no reason given"
-        raise click.ClickException(f"{address} refused {path}: {reason} ({status})")
+        raise Refused(f"{address} refused {path}: {reason} ({status})", status, answer)
     return answer
 
 

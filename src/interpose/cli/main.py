@@ -30,6 +30,12 @@ SUBCOMMANDS = {
         "interpose.cli.hookserver", "hookserver", "Give pods what their QoS class and the node's rules say."
     ),
     "status": Subcommand("interpose.cli.status", "status", "Show what a running relay is doing."),
+    "explain": Subcommand("interpose.cli.explain", "explain", "Show why a container has the CPUs it has."),
+    "policies": Subcommand("interpose.cli.policies", "policies", "List the resource policies and their options."),
+    "simulate": Subcommand(
+        "interpose.cli.simulate", "simulate_command", "Show what a policy would give to pods on some machine."
+    ),
+    "topology": Subcommand("interpose.cli.topology", "topology", "Show the CPUs and NUMA nodes of a machine."),
     "hooks": Subcommand("interpose.cli.hooks", "hooks", "Check registration files, list hook servers."),
     "log-level": Subcommand("interpose.cli.log_level", "log_level", "Change the log level of a running relay."),
 }

@@ -34,7 +34,7 @@ from interpose.resmgr.configuration import Configuration
 from interpose.resmgr.durable import set_aside
 from interpose.resmgr.estate import read_estate, write_estate
 from interpose.resmgr.manager import Manager
-from interpose.resmgr.metrics import policy_collector
+from interpose.resmgr.metrics import policy_collector, state_collector
 from interpose.resmgr.reconfiguring import Reconfiguring
 from interpose.resmgr.report import cgroup_report, container_report, find, policy_report, topology_report
 from interpose.resmgr.sent import Sent
@@ -196,7 +196,7 @@ class PolicyPart:
         if self._socket is not None:
             self._socket.tick()
         self._ticks += 1
-        if self._ticks % _LOOK == 0 and manager.books.ready.is_set():
+        if self._ticks % _LOOK == 0 and not self._retired and manager.books.ready.is_set():
             self._tasks.spawn(self._look_at_machine(), name="look at the CPUs")
 
     def runtime_up(self) -> None:
@@ -222,6 +222,7 @@ class PolicyPart:
     def retire(self) -> None:
         """A successor has taken over: state file and config socket are its own."""
         self._retired = True
+        self.manager.books.retire()
         if self._socket is not None:
             socket, self._socket = self._socket, None
             self._tasks.spawn(socket.close(), name="leave the config socket")
@@ -295,7 +296,8 @@ class PolicyPart:
 
     def collect(self) -> Iterable[Family]:
         """Metrics."""
-        return policy_collector(self.manager)()
+        yield from policy_collector(self.manager)()
+        yield from state_collector(self.checkpoint, self._server)()
 
     def summary(self) -> dict[str, object]:
         """What a status says of policies."""

@@ -1,6 +1,7 @@
 """`interpose status`: what a running relay is doing, for people or (--json) for programs.
 
-The text follows the shape of the answer and knows none of its keys, so a newer relay can say more.
+The text follows the shape of the answer and knows none of its keys, so a newer relay can say more. What a policy does
+is a block of its own.
 """
 
 import json
@@ -8,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
-from interpose.cli.admin_client import admin_option, ask
+from interpose.cli.admin_client import admin_option, ask, ask_if_there
 from interpose.cli.terminal import printable
+from interpose.views.policy_status import policy_status_text
 
 
 @click.command("status")
@@ -18,7 +20,15 @@ from interpose.cli.terminal import printable
 def status(as_json: bool, admin: str) -> None:
     """Show what a running relay is doing."""
     answer = ask(admin, "GET", "/v1/status")
-    click.echo(json.dumps(answer, indent=2) if as_json else status_text(answer))
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    policy = ask_if_there(admin, "/v1/policy")
+    if policy is not None and isinstance(answer, Mapping):
+        answer = {name: value for name, value in answer.items() if name != "policy"}  # said below, and more of it
+    click.echo(status_text(answer))
+    if policy is not None:
+        click.echo(policy_status_text(policy))
 
 
 def status_text(answer: object) -> str:

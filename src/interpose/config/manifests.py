@@ -173,6 +173,11 @@ def _named(containers: tuple[_Container, ...]) -> tuple[_Container, ...]:
     return containers
 
 
+def _spec(values: dict[str, Any]) -> dict[str, Any]:
+    _named(values.get("initContainers", ()) + values["containers"])
+    return values
+
+
 _RESOURCES: Final = Group(
     {"requests": _Quantities(), "limits": _Quantities(), "claims": Unread()}, make=_resources, loose=True
 )
@@ -201,6 +206,7 @@ _SPEC: Final = Group(
         "resources": _RESOURCES,
         "resourceClaims": Unread(),
     },
+    make=_spec,
     required=("containers",),
     loose=True,
 )
@@ -213,7 +219,6 @@ def _pod(values: dict[str, Any]) -> PlannedPod:
     metadata, spec = values["metadata"], values["spec"]
     namespace, name = metadata.get("namespace", "default"), metadata["name"]
     early, main = spec.get("initContainers", ()), spec["containers"]
-    _named(early + main)
     shared = {
         "namespace": namespace,
         "pod": name,

@@ -143,10 +143,25 @@ class _Search:
 
     def _homes(self, number: int) -> list[tuple[int, ...]]:
         groups = self._tree.levels[number].groups
-        return [
-            (place,)
-            for place, size in enumerate(self._sizes[number])
-            if size >= self._count and not self._must & ~groups[place]
+        sizes = self._sizes[number]
+        homes = [place for place, size in enumerate(sizes) if size >= self._count and not self._must & ~groups[place]]
+        if number == len(self._sizes) - 1 and not self._classes:
+            homes = self._best_cores(homes)
+        return [(place,) for place in homes]
+
+    def _best_cores(self, cores: Sequence[int]) -> list[int]:
+        """There can be hundreds. The best of them by what decides between single cores, in the order of the cost."""
+        parents = self._tree.levels[-1].parents
+        around = self._sizes[-2::-1]
+
+        def rough(core: int) -> tuple[bool, bool, int]:
+            free, size = self._cores[core]
+            return free != size or free != self._count, free == size, free
+
+        best = min((rough(core) for core in cores), default=None)
+        cores = [core for core in cores if rough(core) == best]
+        return sorted(cores, key=lambda core: [size[at] for size, at in zip(around, parents[core], strict=True)])[
+            :MOST_CANDIDATES
         ]
 
     # -- step 2
@@ -185,7 +200,7 @@ class _Search:
         options = sorted((self._option(number, places) for places in sets), key=lambda option: option.cost)
         self._pool = options[0].mask
         if len(self.candidates) < 2:
-            self.candidates = list(self._explained(level, number, options[:MOST_CANDIDATES]))
+            self.candidates = list(self._explained(level, number, options))
 
     def _option(self, number: int, places: tuple[int, ...]) -> _Option:
         level = self._tree.levels[number]
@@ -194,7 +209,9 @@ class _Search:
         free = mask.bit_count()
         inside = self._tree.inside[number]
         split, broken = split_cores((self._cores[at] for place in places for at in inside[place][-1]), self._count)
-        around = zip(level.parents[places[0]], reversed(self._sizes[:number]), strict=True)
+        # What is around several groups is the same for all sets of them.
+        parents = level.parents[places[0]] if len(places) == 1 else ()
+        around = zip(parents, reversed(self._sizes[:number]), strict=False)
         nodes = {node for place in places for node in level.nodes[place]}
         classes = [(mask & kind).bit_count() for kind in self._classes]
         return _Option(
@@ -229,12 +246,12 @@ class _Search:
     def _explained(self, level: Level, number: int, options: Sequence[_Option]) -> Iterable[Candidate]:
         names = tuple(self._tree.levels[inner].many for inner in self._inner(number))
         best = options[0]
-        for option in options:
+        for option in options[:MOST_CANDIDATES]:
             chosen = option is best
             yield Candidate(
                 name=level.name(option.cost.places),
                 cpus=CpuSet(option.mask),
                 score=option.cost.text(names),
                 chosen=chosen,
-                why="the least cost" if chosen else option.cost.why_not(best.cost, names),
+                why=f"the best of {len(options)}" if chosen else option.cost.why_not(best.cost, names),
             )

@@ -10,7 +10,7 @@ nodes, which is all that kubelets support, this many are never needed.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 MOST_TRIES = 2048
@@ -35,6 +35,7 @@ class Balance:
     group: int = 1  # CPUs are given in groups of so many; `count` is a multiple of it
     sockets: Sequence[int] | None = None  # of each node: sets within a socket are better than others; None: no matter
     tries: int = 0
+    _scores: dict[int, int] = field(default_factory=dict)
 
     def search(self, fewest: int, most: int) -> Shares | None:
         """The best way with the least number of nodes in this range; None if there is none."""
@@ -120,10 +121,13 @@ class Balance:
 
     def _score(self, squares: int) -> int:
         """The standard deviation in thousandths. The sum is the same for all, so the sum of squares says it all."""
-        size = len(self.free)
-        total = sum(self.free) - self.count
-        mean = _thousandths(total / size) / 1000
-        return _thousandths(math.sqrt(max(0.0, squares - 2 * mean * total + size * mean * mean) / size))
+        if squares not in self._scores:
+            size = len(self.free)
+            total = sum(self.free) - self.count
+            mean = _thousandths(total / size) / 1000
+            variance = max(0.0, squares - 2 * mean * total + size * mean * mean) / size
+            self._scores[squares] = _thousandths(math.sqrt(variance))
+        return self._scores[squares]
 
 
 def _thousandths(number: float) -> int:

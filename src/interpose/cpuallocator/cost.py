@@ -17,10 +17,10 @@ class Cost(NamedTuple):
 
     def text(self, levels: tuple[str, ...]) -> str:
         """For people; `levels` are the names for `spans`."""
-        parts = [f"{size} {name}" for size, name in zip(self.spans, levels, strict=True)]
+        parts = [f"{name} {size}" for size, name in zip(self.spans, levels, strict=True)]
         if self.distance:
             parts.append(f"distance {self.distance / 100:g}")
-        parts += [f"{self.split} split cores", f"{'/'.join(map(str, self.left))} CPUs left"]
+        parts += [f"split cores {self.split}", f"CPUs left {'/'.join(map(str, self.left))}"]
         return ", ".join(parts)
 
     def why_not(self, best: "Cost", levels: tuple[str, ...]) -> str:

@@ -35,8 +35,7 @@ class Shape:
     packages: tuple[Group, ...]
     nodes: tuple[Group, ...]
     caches: tuple[Group, ...]  # last level; packages where the kernel does not tell
-    cores: tuple[Group, ...]
-    cores_of: Mapping[int, tuple[Group, ...]]  # the cores of a package or node (whichever is narrower) by its mask
+    cores_of: Mapping[int, tuple[Group, ...]]  # the cores of packages, nodes and caches, by their masks
     nodes_first: bool  # nodes are wider than packages, or the same
     threads: int  # CPUs of a core, on average
     cache_size: int  # CPUs of a cache, on average
@@ -53,10 +52,9 @@ class Shape:
             packages=packages,
             nodes=nodes,
             caches=caches,
-            cores=cores,
             cores_of={
                 outer.mask: tuple(core for core in cores if core.mask & outer.mask)
-                for outer in (packages if nodes_first else nodes)
+                for outer in (*packages, *nodes, *caches)
             },
             nodes_first=nodes_first,
             threads=len(topology.cpus) // len(cores),
@@ -169,7 +167,7 @@ class _Packing(Free):
 
     def _part(self, cache: Group) -> int:
         """The free CPUs of as many of its lowest cores as are needed, without the last one if that is one too many."""
-        free = [core.mask & self.mask for core in self.shape.cores if core.mask & cache.mask & self.mask]
+        free = [core.mask & self.mask for core in self.shape.cores_of[cache.mask] if core.mask & cache.mask & self.mask]
         part = sum(free[: _up(self.need, self.shape.threads)])
         if self.need % 2 and self.shape.threads > 1 and part.bit_count() > self.need:
             part &= ~(1 << part.bit_length() - 1)

@@ -7,6 +7,7 @@ here; see `host.cgroup`.
 
 from collections.abc import Mapping
 from enum import Enum, StrEnum
+from itertools import pairwise
 from math import ceil
 from types import MappingProxyType
 from typing import Final
@@ -67,11 +68,31 @@ class KubeQos(StrEnum):
     BEST_EFFORT = "BestEffort"
 
 
+_PODS: Final = "kubepods"
+_SLICE: Final = ".slice"
+_CLASSES: Final[Mapping[str, KubeQos]] = MappingProxyType(
+    {"besteffort": KubeQos.BEST_EFFORT, "burstable": KubeQos.BURSTABLE}
+)
+
+
+def kube_place_of(cgroup_parent: str) -> KubeQos | None:
+    """The class whose directory a pod is in, by either cgroup driver; None if the path is not one of a kubelet's pods.
+
+    Nothing but the directory below kubepods counts, so no name above or below it can be taken for a class.
+    """
+    words: list[str] = []
+    for part in cgroup_parent.split("/"):
+        # The name of a slice is its path: a-b-c.slice is c in b in a.
+        words = part.removesuffix(_SLICE).split("-") if part.endswith(_SLICE) else [*words, part]
+    for above, below in pairwise(words):
+        if above == _PODS and (below in _CLASSES or below.startswith("pod")):
+            return _CLASSES.get(below, KubeQos.GUARANTEED)
+    return None
+
+
 def kube_qos_of(cgroup_parent: str) -> KubeQos:
     """The class whose directory a pod is in; one that is in neither of the two is Guaranteed."""
-    if "besteffort" in cgroup_parent:
-        return KubeQos.BEST_EFFORT
-    return KubeQos.BURSTABLE if "burstable" in cgroup_parent else KubeQos.GUARANTEED
+    return kube_place_of(cgroup_parent) or KubeQos.GUARANTEED
 
 
 # -- formulas; thousandths of a CPU in, what the kernel counts in out

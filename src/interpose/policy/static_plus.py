@@ -21,8 +21,8 @@ from interpose.policy.policy import Setup
 from interpose.policy.preferences import prefers_isolated
 from interpose.policy.request import Key, Request
 from interpose.policy.static_options import StaticPlusOptions
-from interpose.policy.static_start import divide
-from interpose.topology.topology import MemoryKind, Topology
+from interpose.policy.static_start import all_memory, divide
+from interpose.topology.topology import Topology
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 RESERVED: Final = "reserved"
@@ -197,7 +197,7 @@ class StaticPlusPolicy:
             mems = self._topology.memory_near(exclusive) or None
         if mems is None and before.mems is not None:
             # It was bound to some nodes, and stays so until others are written.
-            mems = _all_memory(self._topology) or None
+            mems = all_memory(self._topology) or None
         return Grant(exclusive=exclusive, pools=pools, mems=mems, shares=shares, milli=milli)
 
     # -- pools
@@ -228,11 +228,6 @@ def _first_or_near(topology: Topology, cpus: CpuSet, count: int) -> CpuSet:
     if count == 1 and 0 in cpus:
         return CpuSet.of((0,))
     return take(topology, cpus, count).cpus
-
-
-def _all_memory(topology: Topology) -> CpuSet:
-    """Every node with memory, of whatever kind: what a container may use that is bound to none."""
-    return CpuSet.of(node.id for node in topology.nodes if node.memory is not MemoryKind.NONE and node.memory_bytes)
 
 
 def _cpus(count: int) -> str:

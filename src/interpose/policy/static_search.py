@@ -60,7 +60,7 @@ class Search:
         if count % self._chooser.group:
             return _refused(
                 Why.INVALID,
-                f"{count} CPUs of its own are no whole cores, which full-pcpus-only gives: "
+                f"CPUs of its own: {count} wanted, and full-pcpus-only gives whole cores: "
                 f"ask for a multiple of {self._chooser.group}",
             )
         if len(stock.own) == count and not self._takes_last(stock.own, stock):
@@ -147,7 +147,7 @@ class Search:
 
     def _too_few(self, count: int, free: CpuSet) -> str:
         usable = self._chooser.usable(free)
-        text = f"{count} CPUs of its own are wanted, and {len(usable)} are free"
+        text = f"CPUs of its own: {count} wanted, {len(usable)} free"
         if self._options.full_pcpus_only:
             text += " in whole cores"
         if self._options.strict_cpu_reservation:

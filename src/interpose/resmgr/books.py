@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from interpose.errors import ConfigError
 from interpose.model.cpuset import CpuSet
@@ -75,6 +75,7 @@ class Books:
         self._taking: asyncio.Task[None] | None = None
         self._entries: Mapping[Key, tuple[str, Entry]] = {}
         self._expected: tuple[Request, ...] = ()
+        self._retired = False
 
     # -- what containers should have
 
@@ -90,7 +91,8 @@ class Books:
             return assignment
         container = self.store.containers.get(held.id)
         asked = actual(container.requested) if container is not None else Assignment()
-        return replace(assignment, **{name: getattr(asked, name) or self._everything(name) for name in gone})
+        lifted: dict[str, Any] = {name: getattr(asked, name) or self._everything(name) for name in gone}
+        return replace(assignment, **lifted)
 
     def _everything(self, name: str) -> CpuSet | None:
         if name == "cpus":
@@ -119,7 +121,7 @@ class Books:
 
     def tick(self) -> None:
         """A second has passed: creates that the store has settled are settled here."""
-        if not self._doubtful:
+        if not self._doubtful or self._retired:
             return
         waiting = {key_of(one.container) for one in self.store.pending if isinstance(one, PendingContainer)}
         there = {key_of(one): one for one in self.store.containers.values()}
@@ -159,8 +161,8 @@ class Books:
 
     def seen(self, old: Container | None, new: Container | None) -> None:
         """The store has learned something about a container."""
-        if not self.ready.is_set():
-            return  # everything is looked at when the books are first made
+        if not self.ready.is_set() or self._retired:
+            return  # everything is looked at when the books are first made, here or by a successor
         try:
             if new is None or not concerns_us(new, self.store.pods.get(new.pod_id)):
                 self._seen_gone(new or old)
@@ -342,6 +344,11 @@ class Books:
         if error.code is Code.NOT_FOUND:
             self.carry_out_soon(self.release((key,)))
         self.sync.refresh_soon(container_id)
+
+    def retire(self) -> None:
+        """Somebody else keeps the books from now on. Calls that are on their way end here; nothing new is begun."""
+        self._retired = True
+        self.writers.retire()
 
     async def close(self) -> None:
         """Leave nothing behind."""

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +23,7 @@ from interpose.relay.interceptor import CLIENT, Call, Proceed, Reply, Unreadable
 from interpose.resmgr.books import Books
 from interpose.resmgr.edits import Override, write_create, write_fallback, write_update
 from interpose.resmgr.grants import ANNOTATION, grant_note
+from interpose.resmgr.ledger import Held
 from interpose.resmgr.requests import make_request, resized
 from interpose.resmgr.writers import DOUBTFUL, Writer
 from interpose.rpc.status import Code, RpcError
@@ -30,9 +32,10 @@ from interpose.store.requested import NOT_REQUESTED
 
 _log = logging.getLogger(__name__)
 
-# Seconds a call may wait: for the books to be made at the start, for others to shrink, for others to grow. Never more
-# than half of what its caller has left.
+# Seconds a call may wait: for the books to be made at the start, for a look at others, for others to shrink, for others
+# to grow. Never more than half of what its caller has left.
 _BEGINNING: Final = 5.0
+_LOOKING: Final = 1.0
 _SHRINKING: Final = 2.0
 _GROWING: Final = 0.5
 _REFUSALS: Final = 50
@@ -69,6 +72,7 @@ class Manager:
         self._clock = clock
         self._now = now
         self._remarks = RateLimited(_log)
+        self._looked = -_LOOKING
         self._acts: Mapping[str, Callable[[Call, Proceed], Awaitable[Reply]]] = {
             "CreateContainer": self._create,
             "UpdateContainerResources": self._update,
@@ -143,12 +147,12 @@ class Manager:
             text = "What a container asks for was estimated"
             self._remarks.log(logging.WARNING, text, key=made.request.title, container=made.request.title, err=problem)
         request = made.request
-        await self._look_again(held.id for held in self._holders() if held.request.key.pod_id == pod.id)
+        await self._look_again(call, [one.id for one in self._holders() if one.request.key.pod_id == pod.id])
         before = request.key in self.books.ledger.held
         decision = self.books.ledger.allocate(request)
         if decision.refusal is not None and decision.refusal.why is Why.EXHAUSTED:
             # Somebody who holds CPUs may have ended without anybody having told us yet.
-            await self._look_again(held.id for held in self._holders())
+            await self._look_at_all(call)
             before = request.key in self.books.ledger.held
             decision = self.books.ledger.allocate(request)
         if decision.refusal is not None:
@@ -162,16 +166,23 @@ class Manager:
             except TimeoutError:
                 raise RpcError(Code.UNAVAILABLE, "the runtime has not told what runs") from None
 
-    def _holders(self) -> list[Any]:
+    def _holders(self) -> list[Held]:
         """Containers that hold CPUs of their own."""
         ledger = self.books.ledger
         grants = ledger.policy.book.grants
         return [held for key, held in ledger.held.items() if held.id and (own := grants.get(key)) and own.exclusive]
 
-    async def _look_again(self, ids: Any) -> None:
-        wanted = tuple(ids)
-        if wanted:
-            await self.books.sync.refresh(*wanted)
+    async def _look_again(self, call: Call, ids: list[str]) -> None:
+        if ids:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._budget(call, _LOOKING)):
+                    await self.books.sync.refresh(*ids)
+
+    async def _look_at_all(self, call: Call) -> None:
+        """Once in a while: a pod that does not fit is tried again and again."""
+        if self._clock() - self._looked >= _LOOKING:
+            self._looked = self._clock()
+            await self._look_again(call, [one.id for one in self._holders()])
 
     def _refuse(self, request: Request, why: Refusal) -> Reply:
         self.refused.append(Refused(self._now(), request.title, why))

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 
 from interpose.instrumentation.metrics import Family, Sample
+from interpose.resmgr.checkpoint import Checkpoint
+from interpose.resmgr.configserver import ConfigServer, Outcome
 from interpose.resmgr.manager import Manager
 
 
@@ -63,5 +65,28 @@ def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
             ("ready", int(books.ready.is_set()), "1 if everything that ran at the start was taken over."),
         ):
             yield Family(f"interpose_policy_{name}", "gauge", text, [Sample(value)])
+
+    return collect
+
+
+def state_collector(checkpoint: Checkpoint, server: ConfigServer | None) -> Callable[[], Iterable[Family]]:
+    """The state file, and what agents sent."""
+
+    def collect() -> Iterable[Family]:
+        yield Family(
+            "interpose_policy_state_writes_total",
+            "counter",
+            "Writes of the state file by result.",
+            [Sample(checkpoint.saved, {"result": "ok"}), Sample(checkpoint.failed, {"result": "failed"})],
+        )
+        text = "1 if the state file is not up to date."
+        yield Family("interpose_policy_state_dirty", "gauge", text, [Sample(int(checkpoint.dirty))])
+        outcomes = {} if server is None else server.outcomes
+        yield Family(
+            "interpose_policy_configurations_total",
+            "counter",
+            "Configurations that agents sent, by what became of them.",
+            [Sample(outcomes.get(one, 0), {"outcome": one.value}) for one in Outcome],
+        )
 
     return collect

@@ -73,6 +73,7 @@ class Writers:
         self._gate = asyncio.Semaphore(_PARALLEL)
         self._tasks = TaskBag()
         self._remarks = RateLimited(_log)
+        self._retired = False
 
     def add(self, key: Key, container_id: str, written: Assignment | None) -> None:
         """A container is there, and has this."""
@@ -97,8 +98,8 @@ class Writers:
 
     def want(self, keys: Iterable[Key]) -> list["asyncio.Task[None]"]:
         """Bring containers to what is wanted of them, in the background."""
-        tasks = []
-        for key in keys:
+        tasks: list[asyncio.Task[None]] = []
+        for key in () if self._retired else keys:
             writer = self.all.get(key)
             if writer is None or (patch_of(self._wanted(key), writer.written)) is None:
                 continue
@@ -119,6 +120,10 @@ class Writers:
             if (writer := self.all.get(key)) is not None and reduced(self._wanted(key), writer.written) is not None
         ]
         return await _within(tasks, timeout)
+
+    def retire(self) -> None:
+        """Begin nothing any more: somebody else writes."""
+        self._retired = True
 
     async def close(self) -> None:
         """Leave nothing behind."""

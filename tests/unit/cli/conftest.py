@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -23,12 +23,14 @@ class FakeProcess(ModuleType):
     def __init__(self) -> None:
         super().__init__("interpose.cli.relay_process")
         self.runs: list[RelaySettings] = []
+        self.origins: Mapping[str, str] = {}
         self.exit_code = 0
         self.error: Exception | None = None
 
-    def run(self, settings: RelaySettings) -> int:
+    def run(self, settings: RelaySettings, origins: Mapping[str, str]) -> int:
         """Remember, and end as told."""
         self.runs.append(settings)
+        self.origins = origins
         if self.error:
             raise self.error
         return self.exit_code

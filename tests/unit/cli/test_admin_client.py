@@ -9,7 +9,7 @@ import click
 import pytest
 
 from interpose.admin.routes import Request, Response, RouteTable, error_response, json_response, text_response
-from interpose.cli.admin_client import ask
+from interpose.cli.admin_client import Refused, ask, ask_if_there
 from interpose.errors import ConfigError
 
 Serve = Callable[[RouteTable], str]
@@ -97,3 +97,13 @@ def test_something_that_is_not_http_is_recognised(tmp_path: Path) -> None:
         with pytest.raises(click.ClickException, match="is it the admin socket"):
             ask(path, "GET", "/echo")
         thread.join()
+
+
+def test_what_is_not_there_may_be_none(serve: Serve) -> None:
+    """For commands that can go on without; any other refusal is one, and carries its answer."""
+    address = serve(ROUTES)
+    assert ask_if_there(address, "/echo") == {"body": None}
+    assert ask_if_there(address, "/x") is None
+    with pytest.raises(Refused) as caught:
+        ask_if_there(address, "/refuse")
+    assert (caught.value.status, caught.value.answer) == (400, {"error": "no such level"})

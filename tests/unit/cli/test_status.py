@@ -63,3 +63,23 @@ def test_without_a_daemon_the_code_is_1() -> None:
     result = CliRunner().invoke(cli, ["status", "--admin", "/nonexistent/admin.sock"])
     assert result.exit_code == 1
     assert "/nonexistent/admin.sock" in result.stderr
+
+
+def test_the_policy_has_a_block_of_its_own(serve: Callable[[RouteTable], str]) -> None:
+    """In place of the short one; as JSON it is the answer and nothing else."""
+
+    async def status(request: Request) -> Response:
+        return json_response({"version": "1", "policy": {"name": "static"}})
+
+    async def policy(request: Request) -> Response:
+        return json_response({"policy": "static", "containers": 2, "exclusive": 1})
+
+    address = serve({("GET", "/v1/status"): status, ("GET", "/v1/policy"): policy})
+    assert CliRunner().invoke(cli, ["status", "--admin", address]).output.splitlines() == [
+        "version  1",
+        "policy: static",
+        "  set by      -",
+        "  containers  2, 1 with CPUs of their own",
+    ]
+    as_json = CliRunner().invoke(cli, ["status", "--json", "--admin", address])
+    assert json.loads(as_json.output)["policy"] == {"name": "static"}

@@ -110,7 +110,7 @@ def test_refusals_say_how_many_there_are() -> None:
     case = next(case for case in ORACLE["cases"]["static_add"] if "requested=10, available=8" in case["err"])
     decision = kubelet_state(case).allocate(wants("a", 10000))
     assert decision.refusal is not None
-    assert decision.refusal.message == "10 CPUs of its own are wanted, and 8 are free"
+    assert decision.refusal.message == "CPUs of its own: 10 wanted, 8 free"
 
 
 # -- who gets what
@@ -179,7 +179,7 @@ def test_a_refusal_changes_nothing() -> None:
     before = (dict(policy.book.pools), dict(policy.book.grants))
     decision = policy.allocate(wants("b", 16000))
     assert (decision.grant, decision.changed) == (None, ())
-    assert decision.reason == "16 CPUs of its own are wanted, and 15 are free"
+    assert decision.reason == "CPUs of its own: 16 wanted, 15 free"
     assert (dict(policy.book.pools), dict(policy.book.grants)) == before
 
 
@@ -345,11 +345,11 @@ def test_with_full_pcpus_only_nobody_shares_a_core() -> None:
     assert odd.refusal is not None
     assert odd.refusal.why is Why.INVALID
     assert odd.refusal.message == (
-        "3 CPUs of its own are no whole cores, which full-pcpus-only gives: ask for a multiple of 2"
+        "CPUs of its own: 3 wanted, and full-pcpus-only gives whole cores: ask for a multiple of 2"
     )
     too_many = policy.allocate(wants("a", 16000))
     assert too_many.refusal is not None
-    assert too_many.refusal.message == "16 CPUs of its own are wanted, and 14 are free in whole cores"
+    assert too_many.refusal.message == "CPUs of its own: 16 wanted, 14 free in whole cores"
     assert granted(policy.allocate(wants("a", 14000))) == "2-15"
 
 
@@ -367,7 +367,7 @@ def test_with_a_strict_reservation_the_others_do_not_run_on_reserved_cpus() -> N
     refused = policy.allocate(wants("b", 15000))
     assert refused.refusal is not None
     assert refused.refusal.message == (
-        "15 CPUs of its own are wanted, and 15 are free, "
+        "CPUs of its own: 15 wanted, 15 free, "
         "one of which stays for containers that share CPUs (strict-cpu-reservation)"
     )
     assert granted(policy.allocate(wants("b", 14000))) == "2-15"

@@ -85,7 +85,7 @@ def test_isolated_cpus_can_be_declined() -> None:
     assert why_not_isolated(found) == "its pod does not want them"
     refused = find(3, "1-2", "12-15", annotations=declined)
     assert refused.refusal is not None
-    assert refused.refusal.message == "3 CPUs of its own are wanted, and 2 are free"
+    assert refused.refusal.message == "CPUs of its own: 3 wanted, 2 free"
     assert why_not_isolated(refused) == "its pod does not want them"
 
 

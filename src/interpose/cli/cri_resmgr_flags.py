@@ -1,0 +1,284 @@
+"""The flags of all releases of cri-resmgr, and how its command lines are read.
+
+Each flag stands for a setting of ours, asks for something to be printed or done, or is accepted and does nothing, which
+is said when it is given. Flags are Go's: one or two dashes, a switch takes its value only behind an equals sign.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from interpose.cli.option_file import Option
+from interpose.errors import ConfigError
+from interpose.model.text import quoted
+
+CONFIG: Final = "config"
+_BOOLEANS: Final[Mapping[str, str]] = MappingProxyType(
+    dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), "true")
+    | dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), "false")
+)
+_LEVELS: Final[Mapping[str, str]] = MappingProxyType({"warn": "warning"})
+_OFF: Final = ("", "disabled")
+
+NO_DUMP: Final = "the message dump is not available yet"
+_NO_TRACE: Final = "tracing is not available; the admin socket has metrics"
+_NO_TOPOLOGY: Final = "the policy topology-aware is not available yet"
+_ONE_LOG: Final = "has no effect; the log has one form for all sources"
+
+
+def _same(text: str) -> str | None:
+    return text or None
+
+
+def _absolute(text: str) -> str | None:
+    return str(Path(text).absolute()) if text else None
+
+
+def _not(text: str) -> str | None:
+    return "false" if text == "true" else "true"
+
+
+def _level(text: str) -> str | None:
+    return _LEVELS.get(text, text) or None
+
+
+def _image_socket(text: str) -> str | None:
+    return None if text in ("", "-", "default") else text
+
+
+def _config_socket(text: str) -> str | None:
+    return "none" if text in _OFF else text
+
+
+def _always(_text: str) -> bool:
+    return True
+
+
+class Flag(NamedTuple):
+    """One flag: what it is for, the default it has there, the setting it stands for, what is said about it."""
+
+    help: str
+    default: str = ""
+    key: str = ""  # of our settings
+    switch: bool = False
+    read: Callable[[str], str | None] = _same  # the value for the setting; None: as if it was not given
+    note: str = ""  # said when it is given
+    noted: Callable[[str], bool] = _always  # with which values
+
+
+def _ignored(note: str, *names: str, switch: bool = False) -> dict[str, Flag]:
+    return {name: Flag("accepted", switch=switch, note=note) for name in names}
+
+
+FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
+    {
+        # What it stands between.
+        "relay-socket": Flag("socket the kubelet connects to", "/var/run/cri-relay.sock", "listen"),
+        "runtime-socket": Flag(
+            "socket of the container runtime; without the flag, and if there is none at the default: the first "
+            "well-known socket that exists",
+            "/var/run/dockershim.sock",
+            "runtime_endpoint",
+        ),
+        "image-socket": Flag(
+            'socket of the image service; "-" and "default": that of the runtime',
+            "-",
+            "image_endpoint",
+            read=_image_socket,
+            note='"-" does not refuse image calls here, they pass to the runtime',
+            noted=lambda text: text == "-",
+        ),
+        "allow-untested-runtimes": Flag("accepted: every runtime is allowed", switch=True),
+        # Policies.
+        "policy": Flag("policy that is active", "null", "policy.name"),
+        "reserved-resources": Flag("CPUs for the system and for Kubernetes: cpu=1000m, cpu=0,2", key="policy.reserved"),
+        "available-resources": Flag("CPUs that may be given out: cpu=1-7", key="policy.available"),
+        "static-policy-relaxed-isolation": Flag(
+            "isolated CPUs first, whoever asks", key="policy.static_relaxed_isolation", switch=True
+        ),
+        "static-pools-conf-file": Flag(
+            "YAML file with the pools of static-pools", key="policy.pools_file", read=_absolute
+        ),
+        "static-pools-conf-dir": Flag(
+            "directory with the pools, as CMK makes it (there is a default: /etc/cmk)",
+            key="policy.pools_dir",
+            read=_absolute,
+        ),
+        "static-pools-create-cmk-node-label": Flag(
+            "label the node for CMK", key="policy.pools_label_node", switch=True
+        ),
+        "static-pools-create-cmk-node-taint": Flag(
+            "taint the node for CMK", key="policy.pools_taint_node", switch=True
+        ),
+        "disable-policy-switch": Flag(
+            "refuse to go on with the containers of another policy", key="policy.switch", switch=True, read=_not
+        ),
+        # Configuration and state.
+        CONFIG: Flag("file with options, one per line without dashes; it takes its place on the command line"),
+        "force-config": Flag(
+            "policy document in YAML that is in force whatever the agent sends; it is watched",
+            key="policy.config",
+            read=_absolute,
+        ),
+        "fallback-config": Flag(
+            "policy document in YAML that is in force until the agent has sent one",
+            key="policy.fallback",
+            read=_absolute,
+        ),
+        "force-config-signal": Flag(
+            "accepted", "SIGHUP", note="has no effect; the file is watched, and no signal is needed"
+        ),
+        "relay-dir": Flag("directory for the state", "/var/lib/cri-relay", "policy.state_dir", read=_absolute),
+        "config-socket": Flag(
+            'socket on which the agent sends configuration; "disabled" turns it off',
+            "/var/run/cri-resmgr-config.sock",
+            "policy.config_socket",
+            read=_config_socket,
+        ),
+        "agent-socket": Flag(
+            "socket of the agent",
+            "/var/run/cri-resmgr-agent.sock",
+            note="has no effect yet; nothing is published through the agent",
+            noted=lambda text: text not in _OFF,
+        ),
+        "host-root": Flag("where the file system of the host is", key="policy.host_root", read=_absolute),
+        "pid-file": Flag(
+            "accepted", note="has no effect; the lock on the relay socket keeps a second one from starting"
+        ),
+        # The log.
+        "logger-level": Flag("debug, info, warn or error", "info", "logging.level", read=_level),
+        "logger-debug": Flag("sources to debug, * or all; any of them turns debugging on for everything"),
+        **_ignored(_ONE_LOG, "logger", "logger-prefix", "logger-source"),
+        **_ignored(
+            "has no effect; see --logger-level and --logger-debug",
+            "v",
+            "vmodule",
+            "stderrthreshold",
+            "log_backtrace_at",
+            "log_dir",
+            "log_file",
+            "log_file_max_size",
+        ),
+        **_ignored(
+            "has no effect; the log goes to standard error",
+            "logtostderr",
+            "alsologtostderr",
+            "skip_headers",
+            "skip_log_headers",
+            "add_dir_header",
+            "one_output",
+            "cpu-allocator-debug",
+            switch=True,
+        ),
+        # What is not there.
+        **_ignored(NO_DUMP, "dump", "dump-file", "count-period"),
+        **_ignored(_NO_TRACE, "trace", "trace-jaeger-collector", "trace-jaeger-agent", "trace-prometheus-metrics"),
+        **_ignored(
+            _NO_TOPOLOGY,
+            "topology-aware-pin-cpu",
+            "topology-aware-pin-memory",
+            "topology-aware-prefer-isolated-cpus",
+            "topology-aware-prefer-shared-cpus",
+            switch=True,
+        ),
+        **_ignored(_NO_TOPOLOGY, "topology-aware-fake-hint"),
+        **_ignored("has no effect; metrics are made when they are asked for", "metrics-interval"),
+        **_ignored("has no effect; containers are looked after when something changes", "rebalance-interval"),
+        "disable-ui": Flag("accepted: there is none", switch=True),
+        # What is printed or done instead of running.
+        "list-policies": Flag("print the policies and exit", switch=True),
+        "list-loggers": Flag("print the sources of the log and exit", switch=True),
+        "print-config": Flag("print every setting with its value and origin and exit", switch=True),
+        "reset-policy": Flag("forget who has which CPUs and exit; not while the relay runs", switch=True),
+        "reset-config": Flag("forget what the agent has sent and exit; not while the relay runs", switch=True),
+        "help": Flag("print this text and exit", switch=True),
+        "h": Flag("the same", switch=True),
+        "version": Flag("print the version and exit", switch=True),
+    }
+)
+
+
+class Said(NamedTuple):
+    """A flag with its value, and where it stood. Two dashes are newer style, in which some output differs."""
+
+    name: str
+    value: str
+    origin: str
+    dashes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a command line says, in its order; what follows the flags; what is wrong with it."""
+
+    said: list[Said] = field(default_factory=list)
+    rest: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def last(self, name: str) -> Said | None:
+        """A flag as it was given last: that one counts."""
+        return next((one for one in reversed(self.said) if one.name == name), None)
+
+
+def read_line(arguments: Sequence[str], options_of: Callable[[str], Sequence[Option]]) -> Line:
+    """A command line, with the options of files in the place of `-config FILE`. ConfigError if a file is wrong."""
+    line = Line()
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        name, equals, value = argument.removeprefix("-").removeprefix("-").partition("=")
+        if argument == "--" or not argument.startswith("-") or argument == "-":
+            line.rest.extend(rest if argument == "--" else [argument, *rest])
+            break
+        flag = FLAGS.get(name)
+        dashes = 2 if argument.startswith("--") else 1
+        shown = "-" * dashes + name
+        if flag is None:
+            line.problems.append(f"unknown flag {shown}")
+            if not equals and rest and not rest[0].startswith("-"):
+                rest.pop(0)  # what was meant as its value
+        elif flag.switch:
+            _switch(line, name, value if equals else "true", f"flag {shown}", dashes)
+        elif not equals and not rest:
+            line.problems.append(f"flag {shown} needs a value")
+        else:
+            value = value if equals else rest.pop(0)
+            if name == CONFIG:
+                line.said.extend(_of_file(value, options_of(value)))
+            else:
+                line.said.append(Said(name, value, f"flag {shown}", dashes))
+    return line
+
+
+def _switch(line: Line, name: str, text: str, origin: str, dashes: int) -> None:
+    value = _BOOLEANS.get(text)
+    if value is None:
+        line.problems.append(f"{origin}: {quoted(text)} is neither true nor false")
+    else:
+        line.said.append(Said(name, value, origin, dashes))
+
+
+def _of_file(path: str, options: Sequence[Option]) -> list[Said]:
+    line = Line()
+    for option in options:
+        flag = FLAGS.get(option.name)
+        where = f"file {path} line {option.line}"
+        if option.name == CONFIG:
+            line.problems.append(f"{where}: {CONFIG}: a file cannot name another one")
+        elif flag is None:
+            # `static-pools` with options below it is no flag of its own, only the beginning of their names.
+            if not option.heading or option.value is not None:
+                line.problems.append(f"{where}: {quoted(option.name)} is not a known option")
+        elif flag.switch:
+            value = "true" if option.value is None else option.value
+            _switch(line, option.name, value, f"{where}: {option.name}", 2)
+        elif option.value is None:
+            if not option.heading:
+                line.problems.append(f"{where}: {option.name}: needs a value")
+        else:
+            line.said.append(Said(option.name, option.value, f"{where}: {option.name}", 2))
+    if line.problems:
+        raise ConfigError(line.problems)
+    return line.said

@@ -1,0 +1,85 @@
+"""What cri-resmgr prints instead of running: its flags, the policies, the keys of policy documents. Pure."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from interpose.cli.cri_resmgr_flags import FLAGS
+from interpose.policy.names import POLICIES
+
+PROGRAM: Final = "cri-resmgr"
+
+# Keys of policy documents by module.
+MODULES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "policy": {
+            "Active": "the policy: " + ", ".join(one.name for one in POLICIES),
+            "ReservedResources": "CPU: CPUs for the system and for Kubernetes (1, 750m, cpuset:0-1, cgroup:DIR)",
+            "AvailableResources": "CPU: CPUs that may be given out (cpuset:1-7, cgroup:DIR)",
+        },
+        "policy.none": {},
+        "policy.static": {
+            "RelaxedIsolation": "isolated CPUs first, whoever asks (false)",
+            "PinMemory": "memory nodes next to CPUs of one's own (false)",
+            "CPUManagerPolicyOptions": "options of the kubelet's CPU manager, such as full-pcpus-only: true",
+            "Rdt": "has no effect",
+        },
+        "policy.static-plus": {"PinMemory": "memory nodes next to CPUs of one's own (false)"},
+        "policy.static-pools": {
+            "pools": "NAME: {exclusive: true, cpuLists: [{Cpuset: 8-9, Socket: 1}]}",
+            "ConfFilePath": "file with pools, if there are none here",
+            "ConfDirPath": "directory with pools as CMK makes it, if there is no file either (/etc/cmk)",
+            "LabelNode": "label the node for CMK (false)",
+            "TaintNode": "taint the node for CMK (false)",
+        },
+    }
+)
+
+
+def help_text() -> str:
+    """What --help prints."""
+    lines = [
+        f"Usage: {PROGRAM} [flags]",
+        f"       {PROGRAM} [flags] help | config-help [module ...]",
+        "",
+        "Stands between the kubelet and the container runtime and gives CPUs to containers. This is `interpose relay`",
+        "with other flags, and without hook servers. Flags are written -flag value, -flag=value, --flag value or",
+        "--flag=value. Everything else can be set by INTERPOSE_* environment variables, which `interpose relay --help`",
+        "lists. `config-help` explains policy documents.",
+        "",
+        "Flags:",
+    ]
+    for name, flag in FLAGS.items():
+        about = flag.note if flag.help == "accepted" else flag.help
+        lines += [
+            f"  --{name}" + ("" if flag.switch else " string"),
+            f"        {about}" + (f" (default {flag.default!r})" if flag.default else ""),
+        ]
+    return "\n".join(lines)
+
+
+def policies_text(dashes: int) -> str:
+    """The policies, in the form of the first releases (one dash) or of later ones (two)."""
+    head, bullet = ("The available policies are:", "") if dashes == 1 else ("Available policies:", "* ")
+    rows = [f"  {bullet}{one.name}: {_described(one.description, one.aliases)}" for one in POLICIES]
+    return "\n".join([head, *rows])
+
+
+def loggers_text() -> str:
+    """The sources of the log."""
+    return "The available loggers are:\n  interpose: everything (--logger-level, --logger-debug)"
+
+
+def modules_text(names: Sequence[str]) -> str:
+    """The keys of these modules of policy documents, all without a name; ValueError names one that is not known."""
+    if strange := [name for name in names if name not in MODULES]:
+        raise ValueError(f"{strange[0]!r} is not a module of the configuration: {', '.join(MODULES)}")
+    lines = []
+    for module in names or MODULES:
+        lines.append(f"{module}:")
+        lines += [f"  {key}: {about}" for key, about in MODULES[module].items()] or ["  (no keys)"]
+    return "\n".join(lines)
+
+
+def _described(description: str, aliases: Sequence[str]) -> str:
+    return f"{description} (also called {', '.join(aliases)})" if aliases else description

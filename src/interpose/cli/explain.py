@@ -1,0 +1,54 @@
+"""`interpose explain`: why a container has the CPUs it has, or what all of them have."""
+
+import json
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from interpose.cli.admin_client import Refused, admin_option, ask, ask_if_there
+from interpose.views.assignments import assignments_text
+from interpose.views.explain import explain_text
+from interpose.views.text import group, groups, plain, words
+
+
+@click.command("explain")
+@click.argument("container", required=False)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@admin_option
+def explain(container: str | None, output: str, admin: str) -> None:
+    """Show why a container has the CPUs it has; without CONTAINER, what all of them have.
+
+    CONTAINER is the beginning of an id, or NAMESPACE/POD/CONTAINER, or as much of its end as is needed.
+    """
+    answer = _all(admin) if container is None else _one(admin, container)
+    if output == "json":
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        click.echo(assignments_text(groups(answer)) if container is None else explain_text(answer))
+
+
+def _all(admin: str) -> list[Any]:
+    answer = ask_if_there(admin, "/v1/policy")
+    if answer is None:
+        raise _no_policy(admin)
+    return groups(group(answer).get("assignments"))
+
+
+def _one(admin: str, container: str) -> Any:
+    try:
+        # The slashes of a name are those of the path.
+        return ask(admin, "GET", f"/v1/policy/containers/{quote(container, safe='/')}")
+    except Refused as refused:
+        if refused.status != HTTPStatus.NOT_FOUND:
+            raise
+        answer = group(refused.answer)
+        if "matches" not in answer:
+            raise _no_policy(admin) from None
+        lines = [plain(answer.get("error")), *(f"  {match}" for match in words(answer["matches"]))]
+        raise click.ClickException("\n".join(lines)) from None
+
+
+def _no_policy(admin: str) -> click.ClickException:
+    return click.ClickException(f"the relay at {admin} has no policy, so no container was assigned anything")

@@ -1,0 +1,75 @@
+"""`interpose policies`: which policies there are, what each can be told, and which one a relay here uses."""
+
+import json
+from typing import Any, Final, NamedTuple
+
+import click
+
+from interpose.cli.admin_client import admin_option, ask_if_there
+from interpose.policy.names import POLICIES
+from interpose.policy.static_pools.options import PoolsOptions
+from interpose.views.policy_status import policies_text
+from interpose.views.text import group
+
+_KUBELET: Final = "CPUManagerPolicyOptions."
+
+
+class Option(NamedTuple):
+    """A key of a policy in a policy document."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+_PIN_MEMORY: Final = Option("PinMemory", "false", "memory nodes next to CPUs of one's own")
+OPTIONS: Final[dict[str, tuple[Option, ...]]] = {
+    "none": (),
+    "static": (
+        Option("RelaxedIsolation", "false", "isolated CPUs first, whoever asks"),
+        _PIN_MEMORY,
+        Option(f"{_KUBELET}full-pcpus-only", "false", "whole cores only"),
+        Option(f"{_KUBELET}strict-cpu-reservation", "false", "reserved CPUs are not shared"),
+        Option(f"{_KUBELET}prefer-align-cpus-by-uncorecache", "false", "few caches"),
+        Option(f"{_KUBELET}distribute-cpus-across-numa", "false", "evenly over NUMA nodes"),
+        Option(f"{_KUBELET}align-by-socket", "false", "hints are about packages"),
+        Option(f"{_KUBELET}distribute-cpus-across-cores", "false", "one CPU per core"),
+    ),
+    "static-plus": (_PIN_MEMORY,),
+    "static-pools": (
+        Option("pools", "", "pools with their lists of CPUs"),
+        Option("ConfFilePath", "", "file with the pools, if none are given here"),
+        Option("ConfDirPath", PoolsOptions().conf_dir, "directory tree of CMK, if there is no file either"),
+        Option("LabelNode", "false", "label the node"),
+        Option("TaintNode", "false", "taint the node"),
+    ),
+}
+
+
+@click.command("policies")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@admin_option
+def policies(output: str, admin: str) -> None:
+    """List the resource policies and their options; mark the one that is active, if a relay runs here."""
+    active = _active(admin)
+    listed = [
+        {
+            "name": one.name,
+            "aliases": list(one.aliases),
+            "description": one.description,
+            "options": [option._asdict() for option in OPTIONS[one.name]],
+            "active": None if active is None else active == one.name,
+        }
+        for one in POLICIES
+    ]
+    click.echo(json.dumps(listed, indent=2) if output == "json" else policies_text(listed, active))
+
+
+def _active(admin: str) -> str | None:
+    """The policy of the relay; None if nobody can be asked: the list is good without."""
+    try:
+        answer: Any = ask_if_there(admin, "/v1/policy")
+    except click.ClickException:
+        return None
+    name = group(answer).get("policy")
+    return name if isinstance(name, str) else None

@@ -1,0 +1,97 @@
+"""`interpose topology`: the machine as a policy sees it, this one or another, as tree, picture, drawing or document."""
+
+import json
+import os
+import platform
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from interpose.cli.admin_client import admin_option, ask
+from interpose.config.document import parse_document
+from interpose.config.topology_document import read_topology_document
+from interpose.host.machines import load_topology
+from interpose.topology.document import topology_document
+from interpose.topology.topology import Topology
+from interpose.views.owners import Owners, owners_of
+from interpose.views.text import WIDTH, group, groups
+from interpose.views.topology_picture import picture
+from interpose.views.topology_svg import svg_text
+from interpose.views.topology_tree import tree_text
+
+SYSFS = "/sys"
+
+
+@click.command("topology")
+@click.option(
+    "--from",
+    "source",
+    metavar="DIR|FILE|TEXT",
+    help="Another machine: a copy of its /sys, a .json or .yaml file, or a description such as "
+    '"2 sockets x 2 numa x 8 cores x 2 threads". [default: this one]',
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "tree", "picture", "json"]),
+    default="text",
+    show_default=True,
+    help="text is tree and picture; what json prints, --from reads.",
+)
+@click.option("--svg", metavar="FILE", help="Write a drawing to this file instead; - is standard output.")
+@click.option("--show-assignments", is_flag=True, help="Mark CPUs with who has them, as a running relay says.")
+@admin_option
+def topology(source: str | None, output: str, svg: str | None, show_assignments: bool, admin: str) -> None:
+    """Show the CPUs and NUMA nodes of a machine."""
+    owners = _owners(admin) if show_assignments else None
+    machine = _of_relay(admin) if show_assignments and not source else machine_of(source)
+    if svg is not None:
+        _write(svg, svg_text(machine, owners))
+    elif output == "json":
+        click.echo(json.dumps(topology_document(machine), indent=2))
+    else:
+        click.echo(_text(machine, output, owners))
+
+
+def machine_of(source: str | None) -> Topology:
+    """The machine somebody means; this one if nobody says."""
+    return load_topology(source) if source else replace(load_topology(SYSFS), name=platform.node())
+
+
+def _of_relay(admin: str) -> Topology:
+    """The machine as the policy of a relay sees it: the one the assignments are about."""
+    where = f"the topology of {admin}"
+    answer = ask(admin, "GET", "/v1/topology")
+    return read_topology_document(parse_document(json.dumps(answer), where, json_only=True), where)
+
+
+def _owners(admin: str) -> Owners:
+    return owners_of(groups(group(ask(admin, "GET", "/v1/policy")).get("assignments")))
+
+
+def _text(machine: Topology, output: str, owners: Owners | None) -> str:
+    on_terminal = _on_terminal()
+    width = shutil.get_terminal_size().columns if on_terminal else WIDTH
+    colour = on_terminal and not os.environ.get("NO_COLOR")
+    shown = [tree_text(machine, width)] if output in ("text", "tree") else []
+    if output in ("text", "picture"):
+        shown.append(picture(machine, width, colour=colour, owners=owners, titled=output == "picture"))
+    return "\n\n".join(shown)
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def _write(path: str, text: str) -> None:
+    if path == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"--svg {path}: cannot be written: {error.strerror}") from None
+    click.echo(f"Drawing is in {path}")

@@ -1,0 +1,156 @@
+"""Why a container has the CPUs it has, as a short report: asked for, choices, got, written, and what is there now.
+
+The answer comes from a relay that may be of another version: a key that is missing is a dash, never an error.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from interpose.host.cgroup.table import weight_of
+from interpose.model.cpuset import CpuSet
+from interpose.views.assignments import candidates_lines
+from interpose.views.text import WIDTH, amount, cpu_amount, flat, group, groups, plain, sentence, size, table, words
+
+_LABEL: Final = 14
+_INDENT: Final = " " * _LABEL
+_HISTORY: Final = 5  # older decisions that are shown
+
+_SOURCES: Final[Mapping[str, str]] = {
+    "annotation": "as the pod's annotation says",
+    "estimate": "estimated from CPU shares, quota and OOM score",
+    "resize": "as it was last resized",
+    "manifest": "as its manifest says",
+}
+
+
+class _Value(NamedTuple):
+    """A value that is written: its title, its key in what is wanted and written, and the cgroup's name for it."""
+
+    title: str
+    key: str
+    file: str
+
+
+_VALUES: Final = (
+    _Value("CPUs", "cpus", "cpuset.cpus"),
+    _Value("memory nodes", "mems", "cpuset.mems"),
+    _Value("CPU shares", "shares", "cpu.shares"),
+)
+
+
+def explain_text(answer: object, width: int = WIDTH) -> str:
+    """The report."""
+    about = group(answer)
+    decision = group(about.get("decision"))
+    lines = [f"{plain(about.get('container'))}  ({', '.join(_identity(about))})", ""]
+    lines += _labelled("Asked for", _asked(group(decision.get("request"))), width)
+    candidates = groups(decision.get("candidates"))
+    if candidates:
+        lines += ["Choices", *candidates_lines(candidates, "  ", width)]
+    lines += _labelled("Got", _got(decision), width)
+    refusal = group(decision.get("refusal"))
+    lines += _labelled("Why", plain(refusal.get("message") or decision.get("reason")), width)
+    changed = words(decision.get("changed"))
+    if changed:
+        lines += _labelled("Others", f"changed for {amount(len(changed), 'container')}: {', '.join(changed)}", width)
+    lines += ["", *_values(about, width), "", *_writer(about, width), *_history(about, width)]
+    return "\n".join(lines)
+
+
+def _identity(about: Mapping[str, Any]) -> Iterator[str]:
+    yield f"id {plain(about.get('id'))[:13]}"
+    if about.get("state"):
+        yield plain(about["state"])
+
+
+def _labelled(label: str, text: str, width: int) -> list[str]:
+    first, *rest = sentence(text, _INDENT, width)
+    return [f"{label:<{_LABEL}}{first[_LABEL:]}", *rest]
+
+
+def _asked(request: Mapping[str, Any]) -> str:
+    if not request:
+        return "-"
+    limit = request.get("cpu_limit_milli")
+    parts = [
+        plain(request.get("qos")),
+        f"CPU {cpu_amount(request.get('cpu_milli'))}" + (f" (limit {cpu_amount(limit)})" if limit else ""),
+    ]
+    memory, most = request.get("memory"), request.get("memory_limit")
+    if isinstance(memory, int) or isinstance(most, int):
+        text = size(memory) if isinstance(memory, int) else "not known"
+        parts.append(f"memory {text}" + (f" (limit {size(most)})" if isinstance(most, int) else ""))
+    parts += [f"{plain(name)} {plain(count)}" for name, count in group(request.get("extended")).items()]
+    source = str(request.get("source"))
+    return f"{', '.join(parts)}; {_SOURCES.get(source, plain(source))}"
+
+
+def _got(decision: Mapping[str, Any]) -> str:
+    grant = group(decision.get("grant"))
+    if decision.get("refusal"):
+        return f"nothing: refused ({plain(group(decision['refusal']).get('why'))})"
+    if not grant:
+        return "nothing"
+    if grant.get("pinned") is False:
+        parts = ["no CPUs are assigned"]
+    else:
+        own, pools = grant.get("exclusive"), words(grant.get("pools"))
+        parts = [f"CPUs {plain(own)} of its own"] if own else []
+        parts += [f"shares pool {' and '.join(pools)}"] if pools else []
+    parts += [f"memory nodes {plain(grant['mems'])}"] if grant.get("mems") is not None else []
+    parts += [f"CPU shares {plain(grant['shares'])}"] if grant.get("shares") is not None else []
+    parts += [f"{plain(name)} {plain(value)}" for name, value in group(grant.get("details")).items()]
+    return "; ".join(parts)
+
+
+def _values(about: Mapping[str, Any], width: int) -> list[str]:
+    """What should be, what was written, what is: side by side, differences marked."""
+    wanted, written, found = (group(about.get(key)) for key in ("wanted", "written", "cgroup"))
+    rows = [["VALUE", "WANTED", "WRITTEN", "IN THE CGROUP", ""]]
+    for value in _VALUES:
+        want, is_there = wanted.get(value.key), found.get(value.file)
+        cells = [value.title, *(plain(one) for one in (want, written.get(value.key), is_there))]
+        rows.append([*cells, "" if _same(value, want, is_there) else "<- differs"])
+    lines = flat(table(rows, width=width))
+    if found.get("path"):
+        lines += _labelled("cgroup", plain(found["path"]), width)
+    if found.get("error"):
+        lines += _labelled("cgroup", f"cannot be read: {plain(found['error'])}", width)
+    return lines
+
+
+def _same(value: _Value, want: object, is_there: object) -> bool:
+    """Whether the cgroup has what is wanted; nothing wanted or nothing known is no difference."""
+    if want is None or is_there is None:
+        return True
+    try:
+        if value.key == "shares":
+            # The kernel keeps a weight on cgroup v2, which many numbers of shares have in common.
+            return weight_of(int(str(want))) == weight_of(int(str(is_there)))
+        return CpuSet.parse(str(want)) == CpuSet.parse(str(is_there))
+    except ValueError:
+        return False
+
+
+def _writer(about: Mapping[str, Any], width: int) -> list[str]:
+    writer = group(about.get("writer"))
+    if not writer:
+        return []
+    text = plain(writer.get("state"))
+    if writer.get("error"):
+        text += f" after {plain(writer.get('attempts'))} attempts: {plain(writer['error'])}"
+    return _labelled("Writing", text, width)
+
+
+def _history(about: Mapping[str, Any], width: int) -> list[str]:
+    """Decisions before the last one, newest first."""
+    older = groups(about.get("history"))[:-1]
+    shown = [*reversed(older)][:_HISTORY]
+    lines = []
+    for index, record in enumerate(shown):
+        reason = group(record.get("refusal")).get("message") or record.get("reason")
+        cpus = plain(group(record.get("assignment")).get("cpus"))
+        when = f"{plain(record['at'])} " if record.get("at") else ""
+        text = f"{when}{plain(record.get('action'))}, CPUs {cpus}: {plain(reason)}"
+        lines += _labelled("" if index else "Before", text, width)
+    return [*lines, *([_INDENT + f"and {len(older) - len(shown)} more"] if len(older) > len(shown) else [])]

@@ -1,0 +1,136 @@
+"""A machine as parts inside of parts: what the tree, the picture and the drawing have in common.
+
+Packages, dies, NUMA nodes and last level caches are nested as they really are: a cache may span two nodes, a node two
+packages. Parts with the very same CPUs are one part with several titles. A part that would overlap another halfway is
+left out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.topology.topology import CoreKind, MemoryKind, NumaNode, Topology
+from interpose.views.text import amount, size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a machine. Its `parts` have all of its CPUs, if there are any."""
+
+    titles: tuple[str, ...]  # "package 0", "NUMA node 1"
+    facts: tuple[str, ...] = ()  # "64 GiB"
+    cpus: CpuSet = EMPTY
+    parts: "tuple[Part, ...]" = ()
+
+    @property
+    def title(self) -> str:
+        """All titles."""
+        return ", ".join(self.titles)
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A part that others are still put into."""
+
+    titles: list[str]
+    facts: list[str]
+    cpus: CpuSet
+    parts: "list[_Growing]" = field(default_factory=list)
+
+
+def parts_of(topology: Topology) -> tuple[Part, ...]:
+    """The outermost parts in order of their first CPU, then nodes that are memory only."""
+    found = list(_groups(topology))
+    found.sort(key=lambda one: -len(one.cpus))  # stable: packages before dies before nodes before caches
+    outermost: list[_Growing] = []
+    for one in found:
+        _put(outermost, one)
+    memory = (node for node in topology.nodes if not node.cpus)
+    return (
+        *(_settled(topology, part) for part in outermost),
+        *(Part(titles=(f"NUMA node {node.id}",), facts=(_memory(node), "no CPUs")) for node in memory),
+    )
+
+
+def summary(topology: Topology) -> str:
+    """What there is, in one line."""
+    memory = sum(node.memory_bytes for node in topology.nodes)
+    counts = [
+        amount(len(topology.packages), "package"),
+        *([amount(len(topology.dies), "die")] if _has_dies(topology) else []),
+        amount(len(topology.nodes), "NUMA node"),
+        amount(len(topology.cores), "core"),
+        amount(len(topology.cpus), "CPU"),
+        *([size(memory)] if memory else []),
+    ]
+    return ", ".join(counts)
+
+
+def cores_in(topology: Topology, cpus: CpuSet) -> list[CpuSet]:
+    """The threads of each core that has some of these CPUs, in order of cores."""
+    return [threads & cpus for threads in topology.cores.values() if threads & cpus]
+
+
+def remarks(topology: Topology) -> Iterator[tuple[str, CpuSet]]:
+    """What is special about some CPUs."""
+    if topology.isolated:
+        yield "isolated", topology.isolated
+    if topology.offline:
+        yield "offline", topology.offline
+
+
+def _settled(topology: Topology, growing: _Growing) -> Part:
+    """The part as a value; CPUs in no part of it get parts by the kind of their cores, if that tells them apart."""
+    parts = [_settled(topology, one) for one in growing.parts]
+    loose = growing.cpus - CpuSet.union(part.cpus for part in parts)
+    small = CpuSet.of(cpu for cpu in loose if topology.by_id[cpu].kind is CoreKind.EFFICIENCY)
+    kinds = [(kind, cpus) for kind, cpus in (("performance", loose - small), ("efficiency", small)) if cpus]
+    facts = list(growing.facts)
+    if parts or len(kinds) > 1:
+        parts += [Part(titles=(f"{kind} cores" if small else "other cores",), cpus=cpus) for kind, cpus in kinds]
+    elif small:
+        facts.append("efficiency cores")
+    return Part(titles=tuple(growing.titles), facts=tuple(facts), cpus=growing.cpus, parts=tuple(parts))
+
+
+def _put(siblings: list[_Growing], new: _Growing) -> None:
+    """Put a part where it belongs; those before it are at least as large."""
+    for one in siblings:
+        if one.cpus == new.cpus:
+            one.titles += new.titles
+            one.facts += new.facts
+            return
+        if new.cpus <= one.cpus:
+            _put(one.parts, new)
+            return
+        if new.cpus & one.cpus:
+            return
+    siblings.append(new)
+    siblings.sort(key=lambda one: next(iter(one.cpus)))
+
+
+def _groups(topology: Topology) -> Iterator[_Growing]:
+    for package, cpus in topology.packages.items():
+        yield _Growing([f"package {package}"], [], cpus)
+    if _has_dies(topology):
+        for (_, die), cpus in topology.dies.items():
+            yield _Growing([f"die {die}"], [], cpus)
+    by_id = {node.id: node for node in topology.nodes}
+    for number, cpus in topology.numa.items():
+        yield _Growing([f"NUMA node {number}"], [_memory(by_id[number])], cpus)
+    sizes = {next(iter(cache.cpus)): cache.size_bytes for cache in topology.caches if cache.level == 3 and cache.cpus}
+    whole = {cpus.mask for groups in (topology.packages, topology.dies, topology.numa) for cpus in groups.values()}
+    for first, cpus in topology.l3_groups.items():
+        known = [f"L3 {size(sizes[first])}"] if sizes.get(first) else []
+        # A part of its own only if it is less or more than the part whose it is.
+        yield _Growing([], known, cpus) if cpus.mask in whole else _Growing(known or ["L3"], [], cpus)
+
+
+def _has_dies(topology: Topology) -> bool:
+    return len(topology.dies) > len(topology.packages)
+
+
+def _memory(node: NumaNode) -> str:
+    if not node.memory_bytes:
+        return "no memory"
+    return size(node.memory_bytes) + ("" if node.memory is MemoryKind.DRAM else f" {node.memory.value.upper()}")

@@ -1,0 +1,78 @@
+"""The policy of a running relay in a few lines, for `interpose status`, and the list of policies."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from interpose.views.assignments import pools_lines
+from interpose.views.text import WIDTH, amount, flat, group, groups, plain, sentence, table, words
+
+_LABEL: Final = 12
+_REFUSED: Final = 5  # refusals that are shown, newest first
+
+
+def policy_status_text(answer: object, width: int = WIDTH) -> str:
+    """What is in force, on what, and what is wrong."""
+    about = group(answer)
+    machine = group(about.get("topology"))
+    lines = [f"policy: {plain(about.get('policy'))}"]
+    lines += _line("set by", plain(about.get("origin")), width)
+    if machine:
+        counts = [f"{plain(machine[key])} {key}" for key in ("packages", "nodes", "cpus") if key in machine]
+        special = [f"{key} {plain(machine[key])}" for key in ("isolated",) if machine.get(key)]
+        lines += _line("machine", ", ".join(counts + special), width)
+    for key in ("available", "reserved"):
+        if about.get(key):
+            lines += _line(key, plain(about[key]), width)
+    lines += _line(
+        "containers", f"{plain(about.get('containers'))}, {plain(about.get('exclusive'))} with CPUs of their own", width
+    )
+    state = group(about.get("state_file"))
+    if state.get("path"):
+        trouble = f", not written: {plain(state['error'])}" if state.get("error") else ""
+        lines += _line("state file", plain(state["path"]) + trouble, width)
+    lines += ["  " + line for line in pools_lines(group(about.get("pools")), width - 2)]
+    failing = [
+        f"{plain(one.get('container'))}: {plain(one.get('error'))} ({amount(_count(one), 'attempt')})"
+        for one in groups(about.get("failing"))
+    ]
+    refused = [f"{plain(one.get('container'))}: {plain(one.get('message'))}" for one in groups(about.get("refused"))]
+    for title, listed in (
+        ("not written", failing),
+        ("refused", refused[:_REFUSED]),
+        ("problems", words(about.get("problems"))),
+    ):
+        lines += [f"  {title}:"] if listed else []
+        lines += [line for one in listed for line in sentence(one, "    ", width)]
+    return "\n".join(lines)
+
+
+def policies_text(policies: Sequence[Mapping[str, Any]], active: str | None = None, width: int = WIDTH) -> str:
+    """Every policy with its names, what it does and its options; a star at the one that is active."""
+    return "\n\n".join("\n".join(_policy(policy, active, width)) for policy in policies)
+
+
+def _policy(policy: Mapping[str, Any], active: str | None, width: int) -> Iterator[str]:
+    aliases = words(policy.get("aliases"))
+    name = plain(policy.get("name")) + (f" (also {', '.join(aliases)})" if aliases else "")
+    yield name + ("  * active" if active is not None and active == policy.get("name") else "")
+    yield from sentence(plain(policy.get("description")), "    ", width)
+    options = policy.get("options") or ()
+    rows = [("OPTION", "DEFAULT", "MEANING")]
+    for one in options:
+        group_name, _, name = plain(one["name"]).rpartition(".")
+        if group_name and not any(row[0] == f"{group_name}:" for row in rows):
+            rows.append((f"{group_name}:", "", ""))
+        rows.append(("  " * bool(group_name) + name, plain(one["default"]), plain(one["meaning"])))
+    if options:
+        yield ""
+        yield from flat(table(rows, width=width, indent="    "))
+
+
+def _count(failing: Mapping[str, Any]) -> int:
+    attempts = failing.get("attempts")
+    return attempts if isinstance(attempts, int) else 0
+
+
+def _line(label: str, text: str, width: int) -> list[str]:
+    first, *rest = sentence(text, " " * (_LABEL + 2), width)
+    return [f"  {label:<{_LABEL}}{first[_LABEL + 2 :]}", *rest]

@@ -1,0 +1,131 @@
+"""What all views share: amounts in words, columns that fit the line, and text of others made harmless.
+
+A line is never wider than asked for unless a single value is. Widths count what is seen: colours do not.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, Final
+
+WIDTH: Final = 100  # of tables, where nobody says how wide the terminal is
+_COLOUR: Final = re.compile("\x1b\\[[0-9;]*m")
+_UNITS: Final = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+_LEAST_CUT: Final = 16  # columns a name keeps at least when lines are too long
+_LEAST_WRAPPED: Final = 12
+
+
+def plain(value: object) -> str:
+    """A value on one line that cannot move a cursor; a dash for nothing."""
+    if value is None or value == "":
+        return "-"
+    return "".join(char if char.isprintable() else "?" for char in str(value))
+
+
+def amount(count: int, thing: str, things: str = "") -> str:
+    """A number and its noun: 1 core, 2 cores."""
+    return f"{count} {thing if count == 1 else things or thing + 's'}"
+
+
+def size(count: int) -> str:
+    """Bytes in the largest unit up to GiB, with one digit behind the point if it is not whole."""
+    unit, factor = next(((unit, factor) for unit, factor in _UNITS if count >= factor), ("B", 1))
+    return f"{count / factor:.1f}".removesuffix(".0") + f" {unit}"
+
+
+def cpu_amount(milli: object) -> str:
+    """Thousandths of a CPU as Kubernetes writes them: 2, 500m, and a dash for none."""
+    if not isinstance(milli, int) or milli == 0:
+        return "-"
+    return str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"
+
+
+def seen(text: str) -> int:
+    """How wide a text is."""
+    return len(_COLOUR.sub("", text))
+
+
+def padded(text: str, width: int) -> str:
+    """A text with blanks behind it."""
+    return text + " " * (width - seen(text))
+
+
+def cut(text: str, width: int) -> str:
+    """A text with something left out in its middle, where names differ least."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) * 2 // 3
+    return f"{text[: width - 1 - tail]}…{text[-tail:]}"
+
+
+def wrapped(text: str, width: int, mark: str = ",") -> list[str]:
+    """A text in lines, broken behind marks only."""
+    lines = [""]
+    pieces = text.split(mark)
+    for index, piece in enumerate(pieces):
+        part = piece + mark * (index < len(pieces) - 1)
+        if lines[-1] and len((lines[-1] + part).rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return [line.rstrip() for line in lines]
+
+
+def sentence(text: str, indent: str, width: int = WIDTH) -> list[str]:
+    """Prose, indented and broken between words."""
+    return [indent + line for line in wrapped(text, width - len(indent), " ")]
+
+
+def table(
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int = WIDTH,
+    indent: str = "",
+    name: int = 0,
+    lists: int | None = None,
+) -> list[list[str]]:
+    """Aligned columns; each row is the lines it needs. The first row is the header.
+
+    If a line would be too long, lists of numbers in the column `lists` go on in the next line, then the column `name`
+    is cut.
+    """
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
+    too_long = len(indent) + sum(widths) + 2 * (len(widths) - 1) - width
+    for column, least in ((lists, _LEAST_WRAPPED), (name, _LEAST_CUT)):
+        if column is not None and too_long > 0:
+            shorter = max(min(widths[column], least), widths[column] - too_long)
+            too_long -= widths[column] - shorter
+            widths[column] = shorter
+    return [_row(row, widths, indent, name, lists) for row in rows]
+
+
+def _row(row: Sequence[str], widths: Sequence[int], indent: str, name: int, lists: int | None) -> list[str]:
+    cells = [[cut(cell, widths[index]) if index == name else cell] for index, cell in enumerate(row)]
+    if lists is not None:
+        cells[lists] = wrapped(row[lists], widths[lists])
+    return [
+        (indent + "  ".join(padded(cell, width) for cell, width in zip(line, widths, strict=True))).rstrip()
+        for line in zip_longest(*cells, fillvalue="")
+    ]
+
+
+def flat(rows: Iterable[Iterable[str]]) -> list[str]:
+    """All lines of a table."""
+    return [line for row in rows for line in row]
+
+
+# -- answers of a relay, which may be of another version
+
+
+def group(value: object) -> Mapping[str, Any]:
+    """A group of keys; an empty one if it is something else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def groups(value: object) -> list[Mapping[str, Any]]:
+    """A list of groups; what is none is left out."""
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def words(value: object) -> list[str]:
+    """A list of texts."""
+    return [plain(item) for item in value] if isinstance(value, list) else []

@@ -1,0 +1,76 @@
+"""`interpose explain` asks the relay why."""
+
+import json
+from collections.abc import Callable
+
+from click.testing import CliRunner, Result
+
+from interpose.admin.routes import Request, Response, RouteTable, error_response, json_response
+from interpose.cli.main import cli
+from interpose.views.assignments import assignments_text
+from interpose.views.explain import explain_text
+
+ANSWER = {"container": "ns/p/c", "id": "abc", "decision": {"reason": "there was room"}}
+ASSIGNED = [{"container": "ns/p/c", "qos": "Guaranteed", "cpu_milli": 2000, "cpus": "2-3"}]
+
+
+async def container(request: Request) -> Response:
+    """What a relay with two containers says."""
+    if request.rest in ("ns/p/c", "ns/p d/c"):
+        return json_response(ANSWER)
+    if request.rest == "broken":
+        return error_response(500, "a bug")
+    matches = ["ns/p/c (abc)", "ns/q/c (abd)"] if request.rest == "c" else []
+    return json_response({"error": f"not one container is called {request.rest}", "matches": matches}, status=404)
+
+
+async def policy(request: Request) -> Response:
+    """All of them."""
+    return json_response({"policy": "static", "assignments": ASSIGNED})
+
+
+ROUTES = {("GET", "/v1/policy"): policy, ("GET", "/v1/policy/containers/*"): container}
+
+
+def run(address: str, *arguments: str) -> Result:
+    """The command."""
+    return CliRunner().invoke(cli, ["explain", *arguments, "--admin", address])
+
+
+def test_a_container_is_explained(serve: Callable[[RouteTable], str]) -> None:
+    """As text, or as it came; names may have any letters."""
+    address = serve(ROUTES)
+    assert run(address, "ns/p/c").output == explain_text(ANSWER) + "\n"
+    assert json.loads(run(address, "ns/p/c", "-o", "json").output) == ANSWER
+    assert run(address, "ns/p d/c").exit_code == 0
+
+
+def test_without_a_container_all_are_listed(serve: Callable[[RouteTable], str]) -> None:
+    """As text, or as they came."""
+    address = serve(ROUTES)
+    assert run(address).output == assignments_text(ASSIGNED) + "\n"
+    assert json.loads(run(address, "-o", "json").output) == ASSIGNED
+
+
+def test_a_name_of_several_is_answered_with_their_names(serve: Callable[[RouteTable], str]) -> None:
+    """So that the next try is right."""
+    result = run(serve(ROUTES), "c")
+    assert result.exit_code == 1
+    assert result.stderr == "Error: not one container is called c\n  ns/p/c (abc)\n  ns/q/c (abd)\n"
+
+
+def test_a_name_of_nobody_is_an_error(serve: Callable[[RouteTable], str]) -> None:
+    """Exit code 1, as for any other trouble of the relay's."""
+    address = serve(ROUTES)
+    result = run(address, "nobody")
+    assert (result.exit_code, result.stderr) == (1, "Error: not one container is called nobody\n")
+    assert "a bug (500)" in run(address, "broken").stderr
+
+
+def test_a_relay_without_a_policy_is_said_to_have_none(serve: Callable[[RouteTable], str]) -> None:
+    """With and without a container."""
+    address = serve({})
+    for arguments in ((), ("x",)):
+        result = run(address, *arguments)
+        assert result.exit_code == 1
+        assert "has no policy" in result.stderr

@@ -1,0 +1,130 @@
+"""`interpose simulate` needs no node."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from interpose.cli.main import cli
+
+SAMPLE = Path(__file__).parents[3] / "samples/pods.yaml"
+POD = """\
+kind: Pod
+metadata: {name: NAME}
+spec: {containers: [{name: c, resources: {limits: {cpu: CPU, memory: 1Gi}}}]}
+"""
+STATIC = ("--topology", "2p1d2n4c2t", "--policy", "static", "--reserved-resources", "cpu=1")
+
+
+def run(*arguments: object, stdin: str = "") -> Result:
+    """The command."""
+    return CliRunner().invoke(cli, ["simulate", *map(str, arguments)], input=stdin)
+
+
+def pod(name: str, cpu: int = 2) -> str:
+    """A Guaranteed pod of one container."""
+    return POD.replace("NAME", name).replace("CPU", str(cpu))
+
+
+def outcome(*arguments: object, stdin: str = "") -> dict[str, Any]:
+    """What it says as JSON."""
+    found: dict[str, Any] = json.loads(run(*arguments, "-o", "json", stdin=stdin).stdout)
+    return found
+
+
+def test_the_sample_gets_its_cpus() -> None:
+    """Guaranteed containers with whole CPUs have some of their own, the others share the rest."""
+    result = run(*STATIC, "-f", SAMPLE)
+    assert result.exit_code == 0
+    found = outcome(*STATIC, "-f", SAMPLE)
+    by_name = {one["container"]: one for one in found["assignments"]}
+    assert by_name["prod/database/postgres"]["exclusive"] == "2-5"
+    assert by_name["prod/dpdk/forwarder"]["exclusive"] == "8-9"
+    assert by_name["batch/backup/rsync"]["cpus"] == found["pools"]["shared"] == "0-1,6-7,10-31"
+    assert [record["action"] for record in found["records"]][:3] == ["allocate", "release", "allocate"]
+    assert max(map(len, result.output.splitlines())) <= 100
+
+
+def test_pods_come_from_files_and_standard_input(tmp_path: Path) -> None:
+    """In the order in which they are given."""
+    path = tmp_path / "a.yaml"
+    path.write_text(pod("a"))
+    found = outcome(*STATIC, "-f", "-", "-f", path, stdin=pod("b"))
+    assert [one["container"] for one in found["assignments"]] == ["default/b/c", "default/a/c"]
+
+
+def test_a_refusal_is_the_exit_code() -> None:
+    """Unless somebody expects one."""
+    result = run(*STATIC, "-f", "-", stdin=pod("big", 99))
+    assert result.exit_code == 1
+    assert result.output.endswith("1 container refused\n")
+    assert run(*STATIC, "-f", "-", "--allow-refusals", stdin=pod("big", 99)).exit_code == 0
+
+
+def test_pods_can_be_removed_again() -> None:
+    """Their CPUs go back."""
+    found = outcome(*STATIC, "-f", "-", "--remove", "default/a", stdin=f"{pod('a')}---\n{pod('b')}")
+    assert [one["container"] for one in found["assignments"]] == ["default/b/c"]
+    result = run(*STATIC, "-f", "-", "--remove", "a", stdin=pod("a"))
+    assert result.exit_code == 78
+    assert "'a' is none of the pods, which are default/a" in result.stderr
+
+
+def test_the_policy_may_come_from_a_document(tmp_path: Path) -> None:
+    """As a relay reads it; flags count more."""
+    document = tmp_path / "policy.cfg"
+    document.write_text(
+        "policy: {Active: static, ReservedResources: {CPU: 2}, AvailableResources: {CPU: 'cpuset:0-7'}}"
+    )
+    by_document = outcome("--topology", "2p1d2n4c2t", "--policy-config", document, "-f", "-", stdin=pod("a"))
+    assert by_document["policy"] == "static"
+    assert by_document["pools"]["reserved"] == "0-1"
+    assert by_document["assignments"][0]["exclusive"] == "2-3"
+    by_flag = outcome(
+        "--topology", "2p1d2n4c2t", "--policy-config", document, "--policy", "null", "-f", "-", stdin=pod("a")
+    )
+    assert by_flag["policy"] == "none"
+
+
+def test_what_a_document_says_in_vain_is_a_warning(tmp_path: Path) -> None:
+    """On the other stream, so that JSON stays JSON."""
+    document = tmp_path / "policy.yaml"
+    document.write_text("policy: {Active: none}\nlogger: {}\n")
+    result = run("--topology", "2p1d2n4c2t", "--policy-config", document, "-f", "-", "-o", "json", stdin=pod("a"))
+    assert "warning: file" in result.stderr
+    assert json.loads(result.stdout)["policy"] == "none"
+
+
+def test_pools_may_be_in_the_document(tmp_path: Path) -> None:
+    """As for the relay."""
+    document = tmp_path / "policy.yaml"
+    document.write_text(
+        "policy:\n  Active: static-pools\n  static-pools:\n    pools:\n"
+        "      shared: {exclusive: false, cpuLists: [{Cpuset: '4-7', Socket: 0}]}\n"
+    )
+    found = outcome("--topology", "2p1d2n4c2t", "--policy-config", document, "-f", "-", stdin=pod("a"))
+    assert [one["cpus"] for one in found["assignments"]] == ["4-7"]
+
+
+def test_without_a_topology_it_is_this_machine() -> None:
+    """The policy none works everywhere."""
+    assert outcome("-f", "-", stdin=pod("a"))["policy"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "problem"),
+    [
+        (("--topology", "2p1d2n4c2t", "--policy", "static"), pod("a"), "reserved"),
+        ((*STATIC[:4], "--reserved-resources", "cpu=x"), pod("a"), "flag --reserved-resources"),
+        (STATIC, "kind: Job\n", "standard input line 1: kind: expected Pod or List, found 'Job'"),
+        ((*STATIC, "-f", "/nonexistent.yaml"), pod("a"), "file /nonexistent.yaml: cannot be read"),
+        ((*STATIC, "-f", str(SAMPLE), "-f", str(SAMPLE)), pod("a"), "pod prod/database is given twice"),
+    ],
+)
+def test_mistakes_are_named(arguments: tuple[str, ...], stdin: str, problem: str) -> None:
+    """With the code for settings that cannot be used."""
+    result = run(*arguments, "-f", "-", stdin=stdin)
+    assert result.exit_code == 78
+    assert problem in result.stderr

@@ -1,0 +1,97 @@
+"""Pods that do not exist get what they would get."""
+
+from typing import Any
+
+from interpose.model.cgroup import KubeQos
+from interpose.policy.decision import Action
+from interpose.policy.policy import Policy, Setup
+from interpose.policy.registry import make
+from interpose.policy.request import Amounts, Key, Request
+from interpose.policy.simulation import Member, PlannedPod, Role, Step, holdings, removing, simulate, starting
+from interpose.testing.machines import machine
+
+
+def static() -> Policy:
+    """A policy on a small machine."""
+    return make("static", Setup(topology=machine("n4c16"), reserved=1000))
+
+
+def request(pod: str, name: str = "c", milli: int = 2000) -> Request:
+    """A Guaranteed container."""
+    return Request(key=Key(pod, name), namespace="ns", pod=pod, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=milli))
+
+
+def pod(*members: Member) -> PlannedPod:
+    """A pod of them."""
+    return PlannedPod(namespace="ns", name="p", members=members)
+
+
+def shape(records: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What happened to whom."""
+    return [(record["action"], record["container"]) for record in records]
+
+
+INIT = Member(request=request("p", "init"), role=Role.INIT)
+SIDECAR = Member(request=request("p", "sidecar"), role=Role.SIDECAR)
+MAIN = Member(request=request("p", "main"))
+
+
+def test_init_containers_end_before_the_others_start() -> None:
+    """Sidecars stay."""
+    steps = list(starting(pod(INIT, SIDECAR, MAIN)))
+    assert [(step.action.value, step.request.key.name) for step in steps] == [
+        ("allocate", "init"),
+        ("release", "init"),
+        ("allocate", "sidecar"),
+        ("allocate", "main"),
+    ]
+
+
+def test_removing_a_pod_releases_what_still_runs() -> None:
+    """Init containers are gone already."""
+    assert [step.request.key.name for step in removing(pod(INIT, SIDECAR, MAIN))] == ["sidecar", "main"]
+    assert pod().title == "ns/p"
+
+
+def test_each_step_has_its_record() -> None:
+    """CPUs that came back are given again."""
+    policy = static()
+    records = simulate(policy, starting(pod(INIT, MAIN)))
+    assert shape(records) == [("allocate", "ns/p/init"), ("release", "ns/p/init"), ("allocate", "ns/p/main")]
+    assert records[0]["assignment"]["cpus"] == records[2]["assignment"]["cpus"] != ""
+
+
+def test_others_are_called_by_their_names() -> None:
+    """Those whose CPUs became fewer."""
+    shared = Request(key=Key("s", "c"), namespace="ns", pod="s")
+    steps = [Step(action=Action.ALLOCATE, request=one) for one in (shared, request("a"))]
+    assert simulate(static(), steps)[1]["changed"] == ["ns/s/c"]
+
+
+def test_who_was_refused_is_not_released() -> None:
+    """There is nothing to give back."""
+    policy = static()
+    huge = request("big", milli=99_000)
+    steps = [Step(action=action, request=huge) for action in (Action.ALLOCATE, Action.RELEASE)]
+    records = simulate(policy, steps)
+    assert shape(records) == [("allocate", "ns/big/c")]
+    assert records[0]["refusal"]["why"] in ("exhausted", "invalid")
+    assert holdings(policy, [huge]) == []
+
+
+def test_containers_can_be_resized() -> None:
+    """They keep what they have and get more."""
+    policy = static()
+    small, large = request("a"), request("a", milli=4000)
+    steps = [Step(action=Action.ALLOCATE, request=small), Step(action=Action.RESIZE, request=large)]
+    simulate(policy, steps)
+    [held] = holdings(policy, [large])
+    assert len(policy.book.grants[large.key].exclusive) == 4
+    assert (held["container"], held["cpu_milli"], held["exclusive"]) == ("ns/a/c", 4000, held["cpus"])
+
+
+def test_holdings_are_of_those_asked_about() -> None:
+    """In order of their coming."""
+    policy = static()
+    simulate(policy, [Step(action=Action.ALLOCATE, request=request(name)) for name in ("b", "a", "x")])
+    assert [one["container"] for one in holdings(policy, [request("a"), request("b")])] == ["ns/b/c", "ns/a/c"]

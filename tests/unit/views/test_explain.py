@@ -1,0 +1,135 @@
+"""The report about one container."""
+
+from typing import Any
+
+import pytest
+
+from interpose.views.explain import explain_text
+
+DECISION: dict[str, Any] = {
+    "container": "default/web/nginx",
+    "action": "allocate",
+    "reason": "2 CPUs of its own: a whole core",
+    "request": {
+        "qos": "Guaranteed",
+        "cpu_milli": 2000,
+        "cpu_limit_milli": 2000,
+        "memory": 1 << 30,
+        "memory_limit": 1 << 30,
+        "extended": {"example.com/card": 1},
+        "source": "annotation",
+    },
+    "candidates": [
+        {"name": "NUMA node 1", "cpus": "4-7", "score": "4 free", "chosen": True, "why": "least left over"},
+        {"name": "NUMA node 0", "cpus": "0-3", "score": "4 free", "chosen": False, "why": "comes later"},
+    ],
+    "grant": {
+        "exclusive": "4-5",
+        "pools": ["shared"],
+        "pinned": True,
+        "mems": "1",
+        "shares": 2048,
+        "details": {"a": 1},
+    },
+    "refusal": None,
+    "assignment": {"cpus": "4-5", "mems": "1", "shares": 2048},
+    "changed": ["a/b/c", "d/e/f"],
+}
+ANSWER: dict[str, Any] = {
+    "container": "default/web/nginx",
+    "id": "0123456789abcdef",
+    "state": "in step",
+    "decision": DECISION,
+    "history": [{**DECISION, "at": "10:00"}, {**DECISION, "reason": "", "refusal": {"message": "no room"}}, DECISION],
+    "wanted": {"cpus": "4-5", "mems": "1", "shares": 2048},
+    "written": {"cpus": "4-5", "mems": "1", "shares": 2048},
+    "writer": {"state": "in step", "error": "", "attempts": 0},
+    "cgroup": {"path": "/kubepods/pod1/x", "cpuset.cpus": "4,5", "cpuset.mems": "0-1", "cpu.shares": "2047"},
+}
+
+
+def test_the_report_tells_the_story() -> None:
+    """Asked, choices, got, why, written, there; a difference is marked."""
+    assert explain_text(ANSWER).splitlines() == [
+        "default/web/nginx  (id 0123456789abc, in step)",
+        "",
+        "Asked for     Guaranteed, CPU 2 (limit 2), memory 1 GiB (limit 1 GiB), example.com/card 1; as the",
+        "              pod's annotation says",
+        "Choices",
+        "     CANDIDATE    CPUS  SCORE   WHY",
+        "  -> NUMA node 1  4-7   4 free  least left over",
+        "     NUMA node 0  0-3   4 free  comes later",
+        "Got           CPUs 4-5 of its own; shares pool shared; memory nodes 1; CPU shares 2048; a 1",
+        "Why           2 CPUs of its own: a whole core",
+        "Others        changed for 2 containers: a/b/c, d/e/f",
+        "",
+        "VALUE         WANTED  WRITTEN  IN THE CGROUP",
+        "CPUs          4-5     4-5      4,5",
+        "memory nodes  1       1        0-1            <- differs",
+        "CPU shares    2048    2048     2047",
+        "cgroup        /kubepods/pod1/x",
+        "",
+        "Writing       in step",
+        "Before        allocate, CPUs 4-5: no room",
+        "              10:00 allocate, CPUs 4-5: 2 CPUs of its own: a whole core",
+    ]
+
+
+def test_trouble_is_in_words() -> None:
+    """A refusal, a writer that fails, a cgroup that cannot be read."""
+    refusal = {"why": "exhausted", "message": "2 CPUs wanted, 1 free"}
+    lines = explain_text(
+        {
+            **ANSWER,
+            "decision": {**DECISION, "refusal": refusal, "grant": None, "candidates": [], "changed": []},
+            "writer": {"state": "failing", "error": "no\nanswer", "attempts": 3},
+            "cgroup": {"error": "no such file"},
+            "history": [{**DECISION, "reason": str(number)} for number in range(9)],
+        }
+    ).splitlines()
+    assert "Got           nothing: refused (exhausted)" in lines
+    assert "Why           2 CPUs wanted, 1 free" in lines
+    assert "Writing       failing after 3 attempts: no?answer" in lines
+    assert "cgroup        cannot be read: no such file" in lines
+    assert lines[-1] == "              and 3 more"
+
+
+@pytest.mark.parametrize(
+    ("grant", "text"),
+    [
+        (None, "nothing"),
+        ({"pinned": False}, "no CPUs are assigned"),
+        ({"pools": ["a", "b"], "pinned": True}, "shares pool a and b"),
+        ({"exclusive": "1", "pools": []}, "CPUs 1 of its own"),
+    ],
+)
+def test_what_it_got(grant: object, text: str) -> None:
+    """For every kind of grant."""
+    assert f"Got           {text}" in explain_text({"decision": {"grant": grant}}).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        ({}, "-"),
+        ({"qos": "BestEffort", "source": "guess"}, "BestEffort, CPU -; guess"),
+        ({"qos": "Burstable", "memory_limit": 1024, "source": "estimate"}, "memory not known (limit 1 KiB)"),
+        ({"qos": "Burstable", "memory": 1024, "source": "resize"}, "memory 1 KiB; as it was last resized"),
+    ],
+)
+def test_what_was_asked(request_: object, text: str) -> None:
+    """As far as it is known."""
+    assert text in explain_text({"decision": {"request": request_}})
+
+
+@pytest.mark.parametrize(("found", "differs"), [("4-5", False), ("clear", True), (None, False)])
+def test_differences_are_of_sets_not_of_text(found: object, differs: bool) -> None:
+    """What is unknown is no difference, what is no set is one."""
+    text = explain_text({"wanted": {"cpus": "4-5"}, "cgroup": {"cpuset.cpus": found}})
+    assert ("differs" in text) is differs
+
+
+@pytest.mark.parametrize("answer", [None, "x", {}, {"decision": 1, "history": 2, "wanted": 3, "writer": 4}])
+def test_strange_answers_are_still_shown(answer: object) -> None:
+    """A relay of another version may answer anything."""
+    assert explain_text(answer).startswith("-  (id -)")

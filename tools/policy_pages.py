@@ -1,0 +1,45 @@
+"""What the reference says of policies: every metric, with one of everything that is counted."""
+
+from collections.abc import Iterable
+
+from interpose.cli.relay_policy import make_policy
+from interpose.instrumentation.metrics import Family
+from interpose.policy.static_options import StaticOptions
+from interpose.resmgr.books import Books
+from interpose.resmgr.checkpoint import Checkpoint
+from interpose.resmgr.configuration import Configuration
+from interpose.resmgr.manager import Manager
+from interpose.resmgr.metrics import policy_collector, state_collector
+from interpose.store.store import Store
+from interpose.store.sync import Synchronizer
+from interpose.topology.text import parse_text
+
+
+async def _send(_method: str, _message: bytes) -> bytes:
+    return b""
+
+
+def _zero() -> float:
+    return 0.0
+
+
+def policy_families(store: Store, sync: Synchronizer) -> Iterable[Family]:
+    """The families of a resource manager that has done one of everything."""
+    books = Books(
+        configuration=Configuration(policy="static", reserved=1000, options=StaticOptions()),
+        topology=parse_text("1 socket x 2 cores"),
+        make=make_policy,
+        store=store,
+        sync=sync,
+        send=_send,
+        capacity=0,
+        clock=_zero,
+        now=_zero,
+    )
+    manager = Manager(books, clock=_zero, now=_zero)
+    books.ledger.outcomes["allocate", "granted"] += 1
+    books.writers.results["ok"] += 1
+    manager.failures["CreateContainer"] += 1
+    manager.overrides["cpuset_cpus", "the caller"] += 1
+    yield from policy_collector(manager)()
+    yield from state_collector(Checkpoint("policy-state.json", now=_zero), None)()
