@@ -32,10 +32,12 @@ bench: $(STAMP) ## the relay against no proxy, socat, HAProxy and grpc.aio, what
 	@$(BIN)/python bench/run.py $(ARGS)
 	@$(BIN)/python bench/hookserver_reconcile.py
 
-fuzz: $(STAMP) ## broken bytes for the HTTP/2 parser, broken registration files and node documents, for FUZZ_SECONDS each
+fuzz: $(STAMP) ## broken bytes for the HTTP/2 parser, broken registration files, node documents, machines and policy texts
 	@$(BIN)/python tests/fuzz/fuzz_h2.py --seconds $(FUZZ_SECONDS) $(ARGS)
 	@$(BIN)/python tests/fuzz/fuzz_registration.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_nodeslo.py --seconds $(FUZZ_SECONDS)
+	@$(BIN)/python tests/fuzz/fuzz_topology.py --seconds $(FUZZ_SECONDS)
+	@$(BIN)/python tests/fuzz/fuzz_policy_texts.py --seconds $(FUZZ_SECONDS)
 
 soak: $(STAMP) ## calls, then 100 000 pods with a hook server, for SOAK_MINUTES each; our hook server killed at every moment
 	@$(BIN)/python tools/soak.py --minutes $(SOAK_MINUTES) $(ARGS)

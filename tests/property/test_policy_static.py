@@ -49,7 +49,7 @@ def setups(draw: st.DrawFn) -> tuple[Setup, StaticOptions]:
     ordinary = topology.online - topology.isolated
     if len(ordinary) == 1:
         options["strict_cpu_reservation"] = False
-    reserved = draw(st.sampled_from([1000, CpuSet.of((0,))]))
+    reserved: CpuSet | int = draw(st.just(1000) | st.just(CpuSet.of((0,))))
     return Setup(topology=topology, reserved=reserved), StaticOptions(**options)
 
 
@@ -142,7 +142,7 @@ def test_a_restart_moves_nobody(made: tuple[Setup, StaticOptions], steps: list[S
         if take_step(policy, step).grant is not None:
             known[step[1].key] = step[1]
     again = StaticPolicy(*made)
-    for key in reversed(policy.book.grants):
+    for key in reversed(list(policy.book.grants)):
         decision = again.allocate(known[key], policy.book.grants[key])
         assert decision.action is Action.KEEP
     assert dict(again.book.pools) == dict(policy.book.pools)

@@ -7,7 +7,7 @@ policy gives to those it cannot decide about, and shows as a problem.
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from interpose.policy.decision import Action, Assignment, Decision, Grant
@@ -128,7 +128,15 @@ class Ledger:
         decision = self.policy.release(key)
         if entry is not None:
             self.outcomes[Action.RELEASE.value, "granted"] += 1
+        placed = [one for other in tuple(self._without_place) for one in self._place(other)]
+        if placed:
+            decision = replace(decision, changed=tuple(dict.fromkeys((*decision.changed, *placed))))
         return self._with_others(decision)
+
+    def _place(self, key: Key) -> tuple[Key, ...]:
+        """Something became free: perhaps it is what a container without a place was waiting for."""
+        decision = self.allocate(self.held[key].request)
+        return () if decision.refusal is not None else (key, *decision.changed)
 
     def confirm(self, key: Key, container_id: str) -> None:
         """The runtime has made the container."""
@@ -157,15 +165,7 @@ class Ledger:
             return decision
         self._fallback = fallback
         others = tuple(key for key in self._without_place if key != decision.key)
-        return Decision(
-            action=decision.action,
-            key=decision.key,
-            grant=decision.grant,
-            refusal=decision.refusal,
-            reason=decision.reason,
-            candidates=decision.candidates,
-            changed=(*decision.changed, *others),
-        )
+        return replace(decision, changed=tuple(dict.fromkeys((*decision.changed, *others))))
 
 
 def rebuilt(policy: Policy, coming: Iterable[Coming], now: Callable[[], float]) -> Ledger:

@@ -5,12 +5,15 @@ A line is never wider than asked for unless a single value is. Widths count what
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any, Final
+
+from interpose.model.cpuset import CpuSet
 
 WIDTH: Final = 100  # of tables, where nobody says how wide the terminal is
 _COLOUR: Final = re.compile("\x1b\\[[0-9;]*m")
 _UNITS: Final = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+_LONG_LIST: Final = 24
 _LEAST_CUT: Final = 16  # columns a name keeps at least when lines are too long
 _LEAST_WRAPPED: Final = 12
 
@@ -38,6 +41,22 @@ def cpu_amount(milli: object) -> str:
     if not isinstance(milli, int) or milli == 0:
         return "-"
     return str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"
+
+
+def strided(cpus: CpuSet) -> str:
+    """CPUs in the kernel's form, with strides if that is much shorter: 0-108:1/4 is every 4th from 0 to 108."""
+    text, numbers = str(cpus), list(cpus)
+    if len(text) <= _LONG_LIST:
+        return text
+    step = numbers[1] - numbers[0]
+    runs = [[numbers[0]]]
+    for last, number in pairwise(numbers):
+        if number - last == step:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    short = ",".join(f"{run[0]}-{run[-1]}:1/{step}" if len(run) > 1 else str(run[0]) for run in runs)
+    return short if step > 1 and len(short) < len(text) else text
 
 
 def seen(text: str) -> int:

@@ -9,10 +9,11 @@ from typing import Final
 from interpose.model.cpuset import CpuSet
 from interpose.topology.topology import NumaNode, Topology
 from interpose.views.machine import Part, cores_in, parts_of, remarks, summary
-from interpose.views.text import WIDTH, flat, plain, sentence, table
+from interpose.views.text import WIDTH, flat, plain, sentence, strided, table
 
 _SPELLED_OUT: Final = 4  # cores of a part that are listed one by one
 _HEADER: Final = ("PART", "HAS", "CORES", "CPUS", "THREADS OF CORES")
+_STRIDES: Final = "0-108:1/4 is every 4th CPU from 0 to 108."
 _LISTS: Final = _HEADER.index("CPUS")
 
 
@@ -26,6 +27,8 @@ def tree_text(topology: Topology, width: int = WIDTH) -> str:
     distances = list(_distances(topology.nodes))
     if distances:
         lines += ["", "Distances of NUMA nodes (to itself: 10)", *flat(table(distances, width=width, indent="  "))]
+    if any("/" in row[_LISTS] for row in rows):
+        lines += ["", _STRIDES]
     special = [line for what, cpus in remarks(topology) for line in sentence(f"CPUs {what}: {cpus}", "", width)]
     return "\n".join([*lines, *([""] if special else []), *special])
 
@@ -38,7 +41,7 @@ def _rows(topology: Topology, parts: Sequence[Part], prefix: str) -> Iterator[tu
             f"{prefix}{'└─' if last else '├─'} {part.title}",
             ", ".join(part.facts),
             str(len(cores)),
-            str(part.cpus),
+            strided(part.cpus),
             "" if part.parts else _threads(cores),
         )
         yield from _rows(topology, part.parts, prefix + ("   " if last else "│  "))

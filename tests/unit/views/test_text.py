@@ -1,7 +1,10 @@
 """Amounts, columns and text of others."""
 
+from collections.abc import Iterable
+
 import pytest
 
+from interpose.model.cpuset import CpuSet
 from interpose.views.text import (
     amount,
     cpu_amount,
@@ -14,6 +17,7 @@ from interpose.views.text import (
     seen,
     sentence,
     size,
+    strided,
     table,
     words,
     wrapped,
@@ -85,6 +89,22 @@ def test_a_table_that_is_too_wide_breaks_lists_then_cuts_names() -> None:
     assert narrow[1][0] == "a-very-…f-a-container  0-3,8-11,     end"
     assert max(map(len, flat(narrow))) <= 40
     assert table(rows, width=45)[1] == ["a-very…a-container  0-3,8-11,16-19,24-27  end"]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "text"),
+    [
+        (range(0, 112, 4), "0-108:1/4"),
+        ([*range(0, 40, 2), *range(60, 80, 2), 99], "0-38:1/2,60-78:1/2,99"),
+        (range(0, 8, 2), "0,2,4,6"),
+        ([*range(4), *range(8, 12), *range(16, 20), *range(24, 28), *range(32, 36)], "0-3,8-11,16-19,24-27,32-35"),
+        ([0, 5, 6, 20, 22, 40, 41, 60, 62, 80, 82], "0,5-6,20,22,40-41,60,62,80,82"),
+    ],
+)
+def test_long_lists_are_written_with_strides(cpus: Iterable[int], text: str) -> None:
+    """If that is shorter; a kernel reads it back."""
+    assert strided(CpuSet.of(cpus)) == text
+    assert CpuSet.parse(text) == CpuSet.of(cpus)
 
 
 def test_answers_of_another_shape_are_empty() -> None:

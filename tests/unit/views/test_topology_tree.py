@@ -47,7 +47,14 @@ def test_many_cores_are_not_spelled_out() -> None:
     assert len(text.splitlines()) < 40
 
 
-@pytest.mark.parametrize("name", ["tiny", "n4c16", "chiplets", "hybrid", "big"])
+def test_numbers_that_alternate_are_written_with_strides() -> None:
+    """As on servers that number their packages in turn; what that means is said."""
+    lines = tree_text(machine("server")).splitlines()
+    assert any(line.endswith("14     0-108:1/4  0+56 4+60 … 52+108") for line in lines)
+    assert "0-108:1/4 is every 4th CPU from 0 to 108." in lines
+
+
+@pytest.mark.parametrize("name", ["tiny", "n4c16", "chiplets", "hybrid", "big", "server"])
 def test_no_line_is_too_long(name: str) -> None:
     """Also on large machines."""
     assert max(map(len, tree_text(machine(name)).splitlines())) <= 100
