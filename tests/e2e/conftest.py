@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from interpose.host.sysfs import read_topology
 from interpose.testing.lab.containerd import Containerd
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.hookplugin import HookPlugin
@@ -119,3 +120,10 @@ def kubepods() -> Iterator[Kubepods]:
         pytest.skip(f"no cgroups for pods: {reason}")
     with Kubepods() as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def two_cpus() -> None:
+    """Tests of policies count on CPUs 0 and 1 and no other: each value they expect is exact."""
+    if (online := str(read_topology().online)) != "0-1":
+        pytest.skip(f"needs a machine with CPUs 0-1, this one has {online}")

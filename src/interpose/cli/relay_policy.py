@@ -332,9 +332,8 @@ class PolicyPart:
             return json({"error": f"{what} {request.rest!r:.80}", "matches": matches}, 404)
         report = container_report(books, found[0])
         container = books.store.containers.get(found[0].id)
-        return json({**report, "cgroup": await asyncio.to_thread(cgroup_report, container, _cgroups)})
+        return json({**report, "cgroup": await asyncio.to_thread(cgroup_report, container, self._cgroups)})
 
-
-def _cgroups() -> CgroupTree:
-    files = KernelFiles()
-    return CgroupTree(files, version=detect_version(files))
+    def _cgroups(self) -> CgroupTree:
+        files, root = KernelFiles(), f"{self._sys}/fs/cgroup"
+        return CgroupTree(files, root, version=detect_version(files, root))

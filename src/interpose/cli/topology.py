@@ -13,7 +13,7 @@ import click
 from interpose.cli.admin_client import admin_option, ask
 from interpose.config.document import parse_document
 from interpose.config.topology_document import read_topology_document
-from interpose.host.machines import load_topology
+from interpose.cli.machines import load_topology
 from interpose.topology.document import topology_document
 from interpose.topology.topology import Topology
 from interpose.views.owners import Owners, owners_of

@@ -144,7 +144,7 @@ POLICY_SETTINGS: Final = (
         key="policy.host_root",
         flag="--host-root",
         kind=directory(),
-        help="Where the file system of the host is, for reading the topology below its sys.",
+        help="Where the file system of the host is, for reading the topology and cgroups below its sys.",
         why="The relay runs on the host.",
     ),
 )

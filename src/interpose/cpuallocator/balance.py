@@ -35,7 +35,7 @@ class Balance:
     group: int = 1  # CPUs are given in groups of so many; `count` is a multiple of it
     sockets: Sequence[int] | None = None  # of each node: sets within a socket are better than others; None: no matter
     tries: int = 0
-    _scores: dict[int, int] = field(default_factory=dict)
+    _scores: dict[int, int] = field(default_factory=dict, init=False)
 
     def search(self, fewest: int, most: int) -> Shares | None:
         """The best way with the least number of nodes in this range; None if there is none."""

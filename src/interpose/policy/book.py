@@ -47,10 +47,7 @@ class Book:
     def assignment(self, key: Key) -> Assignment:
         """What a container has according to the book; nothing if it holds no grant."""
         grant = self._grants.get(key)
-        if grant is None:
-            return _NOTHING
-        cpus = CpuSet.union((grant.exclusive, *(self.pool(name) for name in grant.pools))) if grant.pinned else None
-        return Assignment(cpus=cpus, mems=grant.mems, shares=grant.shares)
+        return _NOTHING if grant is None else self._derived(grant)
 
     def set_pool(self, name: str, cpus: CpuSet) -> None:
         """A pool has these CPUs from now on."""
@@ -84,13 +81,25 @@ class Book:
     def changes(self) -> tuple[Key, ...]:
         """Containers whose assignment is another one than at the last call, in order of their coming."""
         changed = []
+        # Of those that only share there are many, and most of them share the same: worked out once.
+        alike: dict[tuple[object, ...], Assignment] = {}
         for key in sorted(self._dirty, key=self._order.__getitem__):
-            now = self.assignment(key)
+            grant = self._grants[key]
+            if grant.exclusive:
+                now = self._derived(grant)
+            else:
+                shape = grant.pools, grant.pinned, grant.mems, grant.shares
+                found = alike.get(shape)
+                now = alike[shape] = self._derived(grant) if found is None else found
             if self._told.get(key) != now:
                 self._told[key] = now
                 changed.append(key)
         self._dirty.clear()
         return tuple(changed)
+
+    def _derived(self, grant: Grant) -> Assignment:
+        cpus = CpuSet.union((grant.exclusive, *(self.pool(name) for name in grant.pools))) if grant.pinned else None
+        return Assignment(cpus=cpus, mems=grant.mems, shares=grant.shares)
 
     def _leave(self, key: Key, grant: Grant) -> None:
         for name in grant.pools:

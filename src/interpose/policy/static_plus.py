@@ -29,6 +29,8 @@ RESERVED: Final = "reserved"
 ISOLATED: Final = "isolated"
 SHARED: Final = "shared"
 _TITLES: Final[Mapping[str, str]] = {ISOLATED: "isolated CPUs", SHARED: "pool shared"}
+_FITTING: Final = (SHARED,)
+_SPILLED: Final = (SHARED, RESERVED)
 _NOTHING: Final = Grant()
 
 
@@ -105,9 +107,9 @@ class StaticPlusPolicy:
             grant = self._grant(
                 before,
                 exclusive=choice.cpus,
-                pools=(SHARED,) if part or not full else (),
+                pools=_FITTING if part or not full else (),
                 milli=part,
-                shares=shares_of(part if part or not full else request.milli),
+                shares=shares_of(part or request.milli),
             )
         if choice.refusal is not None:
             return Decision(
@@ -214,11 +216,11 @@ class StaticPlusPolicy:
         """Write down what is free, and who must use the reserved CPUs because of it."""
         for name, cpus in free.items():
             self._book.set_pool(name, cpus)
-        room = 1000 * len(self._book.pool(SHARED))
+        shared = self._book.pool(SHARED)
+        room = 1000 * len(shared) if shared else -1
         for key, grant in list(self._sharers()):
             room -= grant.milli
-            fits = room >= 0 and self._book.pool(SHARED)
-            pools = (SHARED,) if fits else (SHARED, RESERVED)
+            pools = _FITTING if room >= 0 else _SPILLED
             if grant.pools != pools:
                 self._book.put(key, replace(grant, pools=pools))
 

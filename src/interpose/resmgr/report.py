@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from interpose.errors import ConfigError
 from interpose.host.cgroup.paths import find_child, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.model.cgroup import Parameter
@@ -142,7 +143,7 @@ def cgroup_report(container: Container | None, tree: Callable[[], CgroupTree]) -
             return {"error": f"no cgroup of this container is below {parent}"}
         directory = f"{parent}/{child}"
         values = {one.value: str(cgroups.read(directory, one)) for one in _LOOKED_AT}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ConfigError) as error:
         return {"error": str(error)}
     return {"path": directory, **values}
 

@@ -1,4 +1,4 @@
-"""`python -m interpose.testing.demo`: pods of three classes on a node with relay and hook server, before your eyes.
+"""`python -m interpose.testing.demo`: three pods on a node with a relay, its policy and a hook server, before your eyes.
 
 Both programs are the real ones, as processes; only the runtime is a fake, with cgroups in files of a scratch folder, so
 that neither root nor containers are needed. Everything shown was read from these files and is held against a table of
@@ -26,11 +26,27 @@ from interpose.relay.methods import METHODS
 from interpose.rpc.client import Client
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
-from interpose.testing.demoparts import AFTER, BEFORE, CPUS, PODS, DemoPod, Places, edit, forget_settings
+from interpose.testing.demoparts import (
+    AFTER,
+    BEFORE,
+    CONTAINER,
+    CPUS,
+    GUEST,
+    MACHINE,
+    NAMESPACE,
+    RESIDENTS,
+    DemoPod,
+    Places,
+    edit,
+    forget_settings,
+)
 from interpose.testing.demoreport import (
+    ARRIVED,
     ASKED,
     EDITED,
-    GIVEN,
+    LEFT,
+    RESTORED,
+    STARTED,
     Reasons,
     Running,
     Values,
@@ -38,7 +54,9 @@ from interpose.testing.demoreport import (
     explained,
     listed,
     measured,
+    policy_reason,
     reasons,
+    without_guest,
     wrong_calls,
     wrong_leftovers,
     wrong_request,
@@ -51,19 +69,28 @@ from interpose.testing.lab.processes import Child, LabError, accepts
 from interpose.testing.lab.relay import program
 from interpose.testing.pods import create_request, run_request
 from interpose.testing.serve import serve_runtime
+from interpose.topology.text import parse_text
+from interpose.views.explain import explain_text
+from interpose.views.owners import owners_of
+from interpose.views.topology_picture import picture
 
+_POLICY = "static"
 _PICTURE = """\
-interpose {version}: three pods share a node of 8 CPUs
+interpose {version}: three pods share a node of 16 CPUs
 
-  kubelet --> interpose relay --> runtime (a fake, with cgroups in plain files)
-                     |
-                     '--> interpose hookserver --mode both <-- nodeslo.yaml
+  kubelet --> interpose relay --policy static --> runtime (a fake, cgroups in
+                     |                            plain files)
+                     '--> interpose hookserver <-- nodeslo.yaml
+
+The hook server sets CPU priorities and the limits of batch jobs, by the classes
+of pods; which CPUs a container may use is up to the policy.
 """
 _GOOD = """\
-All values were checked in their files; after the end every cgroup is as on a
-node without a hook server. The kubelet saw what it asked for all the time."""
+All values were checked in their files; in the end every cgroup is as on a node
+that has neither. The kubelet saw what it asked for all the time."""
 _BAD = "Something is wrong, see above."
 _START = 20.0  # seconds a program has to come up on a busy machine
+_WIDEST = 100
 
 
 class Kubelet:
@@ -96,9 +123,13 @@ class Kubelet:
         status: cri.ContainerStatus = reply.status
         return status
 
+    async def stop_container(self, one: Running) -> None:
+        """Stop what runs in a pod."""
+        await self.call("StopContainer", cri.StopContainerRequest(container_id=one.container, timeout=1))
+
     async def end_pod(self, one: Running) -> None:
         """Stop and remove it."""
-        await self.call("StopContainer", cri.StopContainerRequest(container_id=one.container, timeout=1))
+        await self.stop_container(one)
         await self.call("RemoveContainer", cri.RemoveContainerRequest(container_id=one.container))
         await self.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=one.sandbox))
         await self.call("RemovePodSandbox", cri.RemovePodSandboxRequest(pod_sandbox_id=one.sandbox))
@@ -142,18 +173,28 @@ class Story:
 
     async def begins(self) -> None:
         """Pods start, and have their values from the start."""
-        print("1. Pods start. Asked for -> in the cgroup, who wants it, and why:\n")
+        print("1. Two pods start. Asked for -> in the cgroup, who wants it, and why:\n")
         await self._kubelet.call("Version", cri.VersionRequest())
-        for pod in PODS:
-            self._pods.append(await self._kubelet.run_pod(pod))
-            self.problems += wrong_request(pod, self._node.runtime.requests_of("CreateContainer")[-1])
-            why = await self._reasons()  # the hook server looks at everything for it: CPUs of this pod are known now
-        await self._shows("started", ASKED, GIVEN, why)
+        for pod in RESIDENTS:
+            await self._start(pod)
+        await self._shows("started", RESTORED, STARTED, await self._reasons())
         print("\n   What containers have was in CreateContainer, before a process ran.")
+
+    async def has_a_guest(self) -> None:
+        """A pod comes that gets CPUs of its own, and the others make room."""
+        print("\n2. A pod comes that is due CPUs of its own. The others make room before it runs:\n")
+        await self._start(GUEST)
+        await self._shows("arrived", {**ASKED, **STARTED}, ARRIVED, await self._reasons())
+        name = f"{NAMESPACE}/{GUEST.name}/{CONTAINER}"
+        print(f"\n   $ interpose explain {name}\n")
+        self._print_indented(explain_text(await self._asked_relay(f"/v1/policy/containers/{name}"), self._width - 3))
+        print("\n   $ interpose topology --show-assignments -o picture\n")
+        owners = owners_of((await self._asked_relay("/v1/policy"))["assignments"])
+        self._print_indented(picture(parse_text(MACHINE), self._width - 3, owners=owners))
 
     async def goes_on(self) -> None:
         """The node's policy is edited, and running pods follow."""
-        print("\n2. nodeslo.yaml is edited while they run:\n")
+        print("\n3. nodeslo.yaml is edited while they run:\n")
         print("\n".join(edited(BEFORE, AFTER)))
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -161,19 +202,29 @@ class Story:
         with suppress(AssertionError):  # what is missing is named below
             await eventually(lambda: self._measured() == EDITED, "the edited values")
         print(f"\n   {(loop.time() - began) * 1000:.0f} ms later:\n")
-        await self._shows("edited", GIVEN, EDITED, await self._reasons())
+        await self._shows("edited", ARRIVED, EDITED, await self._reasons())
+
+    async def loses_the_guest(self) -> None:
+        """Its CPUs go back to the others before the kubelet has its answer."""
+        print(f"\n4. {NAMESPACE}/{GUEST.name} ends. When StopContainer is answered, the others have its CPUs:\n")
+        guest = self._pods.pop()
+        await self._kubelet.stop_container(guest)
+        with suppress(AssertionError):  # a busy machine may need longer than the relay waits
+            await eventually(lambda: self._measured() == LEFT, "the others to have the CPUs")
+        await self._shows("left", without_guest(EDITED), LEFT, {})
+        await self._kubelet.end_pod(guest)
 
     async def ends(self, server: Child) -> None:
         """The hook server goes, and everything is as if it had never been there."""
-        print("\n3. The hook server stops; `interpose hookserver --restore` puts it all back:\n")
+        print("\n5. The hook server stops; `interpose hookserver --restore` puts it all back:\n")
         await asyncio.to_thread(server.stop)
         log = self._places.folder / "restore.log"
         with Child([str(program()), "hookserver", "--restore"], log=log, env=self._places.environment()) as restore:
             if (code := await asyncio.to_thread(restore.wait, _START)) != 0:
                 self.problems.append(f"--restore ended with {code}: {restore.log_tail()}")
-        await self._shows("restored", EDITED, ASKED, {})
+        await self._shows("restored", LEFT, RESTORED, {})
         untouched = FakeNode(cgroups(self._places.folder / "untouched"))
-        for pod in PODS:
+        for pod in RESIDENTS:
             config, container = pod.configs()
             untouched.add(config, [container])
         self.problems += wrong_leftovers(self._node, untouched)
@@ -184,12 +235,22 @@ class Story:
             await self._kubelet.end_pod(one)
         left = (await self._kubelet.call("ListPodSandbox", cri.ListPodSandboxRequest())).items
         self.problems += [f"pod {item.metadata.name} was not removed" for item in left]
-        counted = await asyncio.to_thread(ask, str(self._places.relay_admin), "GET", "/v1/methods")
-        self.problems += wrong_calls(counted, self._kubelet.calls)
+        self.problems += wrong_calls(await self._asked_relay("/v1/methods"), self._kubelet.calls)
+
+    async def _start(self, pod: DemoPod) -> None:
+        self._pods.append(await self._kubelet.run_pod(pod))
+        self.problems += wrong_request(pod, self._node.runtime.requests_of("CreateContainer")[-1])
 
     async def _reasons(self) -> Reasons:
-        # In a thread: the hook server asks the runtime, which is here.
-        return reasons(await asyncio.to_thread(ask, str(self._places.admin), "GET", "/v1/values"))
+        # In a thread: both ask the runtime, which is here.
+        found = reasons(await asyncio.to_thread(ask, str(self._places.admin), "GET", "/v1/values"))
+        for one in self._pods:
+            report = await self._asked_relay(f"/v1/policy/containers/{NAMESPACE}/{one.pod.name}/{CONTAINER}")
+            found |= policy_reason(one.pod, _POLICY, report)
+        return found
+
+    async def _asked_relay(self, path: str) -> Any:
+        return await asyncio.to_thread(ask, str(self._places.relay_admin), "GET", path)
 
     def _measured(self) -> Values:
         return measured(self._node, self._pods)
@@ -200,6 +261,9 @@ class Story:
         for one in self._pods:
             self.problems += wrong_status(when, one.pod, await self._kubelet.status(one.container))
         _print(explained(before, found, why, self._width) if why else listed(before, found))
+
+    def _print_indented(self, text: str) -> None:
+        _print(f"   {line}".rstrip() for line in text.splitlines())
 
 
 def cgroups(root: Path) -> PlainCgroups:
@@ -224,14 +288,16 @@ async def tell(folder: Path, width: int) -> list[str]:
     print(_PICTURE.format(version=__version__))
     async with (
         serve_runtime(places.runtime, node.runtime),
-        running(places, places.relay_admin, "relay"),
-        running(places, places.admin, "hookserver", "--mode", "both") as server,
+        running(places, places.relay_admin, "relay", "--policy", _POLICY, "--reserved-resources", "cpu=1"),
+        running(places, places.admin, "hookserver", "--mode", "both", "--no-cpuset") as server,
         connected(places.cri, node) as kubelet,
     ):
         await eventually(lambda: _hooked(places), "the relay to know the hook server", within=_START)
         story = Story(places, node, kubelet, width)
         await story.begins()
+        await story.has_a_guest()
         await story.goes_on()
+        await story.loses_the_guest()
         await story.ends(server)
         await story.is_over()
     return story.problems
@@ -240,7 +306,7 @@ async def tell(folder: Path, width: int) -> list[str]:
 def main() -> int:
     """Run in a scratch folder of its own."""
     forget_settings()
-    width = min(max(shutil.get_terminal_size().columns, 60), 160)
+    width = min(max(shutil.get_terminal_size().columns, 60), _WIDEST)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="interpose-") as folder,

@@ -1,4 +1,4 @@
-"""The demo's node: three pods and what must become of them, two versions of a NodeSLO, and the programs to run.
+"""The demo's node: a machine, three pods and what must become of them, two versions of a NodeSLO, and where it all is.
 
 Tables and files only; nothing here prints or decides. Every value that the demo shows has its line in `POD_VALUES`.
 """
@@ -13,11 +13,15 @@ from typing import Final, NamedTuple
 from interpose.api import cri_pb2 as cri
 from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
 from interpose.model.qos import QOS_LABEL, QosClass
-from interpose.runtimehooks.podspec import EXTENDED_RESOURCES, RESOURCE_STATUS
+from interpose.runtimehooks.podspec import EXTENDED_RESOURCES
 from interpose.testing import pods
+from interpose.testing.sysfstree import write_sysfs
+from interpose.topology.text import parse_text
 
 NAMESPACE: Final = "shop"
-CPUS: Final = "0-7"
+CONTAINER: Final = "main"
+MACHINE: Final = "2 sockets x 4 cores x 2 threads"
+CPUS: Final = "0-15"
 _GIB: Final = 1 << 30
 _BOTH: Final = (Level.POD, Level.CONTAINER)
 _POD: Final = (Level.POD,)
@@ -39,20 +43,11 @@ class DemoPod(NamedTuple):
         labels = {QOS_LABEL: str(self.qos)}
         pod = pods.pod_config(self.name, NAMESPACE, labels=labels, annotations=self.annotations, qos=self.kube_qos)
         pod.linux.resources.CopyFrom(self.resources)
-        return pod, pods.container_config(pod, "main", resources=self.resources)
+        return pod, pods.container_config(pod, CONTAINER, resources=self.resources)
 
 
 _BATCH: Final = {"kubernetes.io/batch-cpu": "1500", "kubernetes.io/batch-memory": "2Gi"}
-# Pods that run, in this order: the CPUs of the first are not in the pool of the second.
-PODS: Final = (
-    DemoPod(
-        name="orders",
-        qos=QosClass.LSR,
-        kube_qos="guaranteed",
-        asks="2 CPUs of its own; the scheduler chose 2 and 3",
-        resources=pods.linux_resources(cpu_request=2000, cpu_limit=2000, memory_limit=4 * _GIB, oom_score_adj=-997),
-        annotations={RESOURCE_STATUS: json.dumps({"cpuset": "2-3"})},
-    ),
+RESIDENTS: Final = (
     DemoPod(
         name="web",
         qos=QosClass.LS,
@@ -67,43 +62,71 @@ PODS: Final = (
         kube_qos="besteffort",
         asks="1500m batch CPU and 2Gi batch memory, unknown to CRI",
         resources=cri.LinuxContainerResources(cpu_period=100_000, cpu_shares=2, oom_score_adj=1000),
-        annotations={EXTENDED_RESOURCES: json.dumps({"containers": {"main": {"requests": _BATCH, "limits": _BATCH}}})},
+        annotations={
+            EXTENDED_RESOURCES: json.dumps({"containers": {CONTAINER: {"requests": _BATCH, "limits": _BATCH}}})
+        },
     ),
 )
+GUEST: Final = DemoPod(
+    name="orders",
+    qos=QosClass.LSR,
+    kube_qos="guaranteed",
+    asks="4 CPUs, Guaranteed",
+    resources=pods.linux_resources(cpu_request=4000, cpu_limit=4000, memory_limit=4 * _GIB, oom_score_adj=-997),
+    annotations={},
+)
+PODS: Final = (*RESIDENTS, GUEST)
 
 
 class Due(NamedTuple):
-    """A value that must be there: as found without a hook server, with it, and after the NodeSLO was edited."""
+    """A value that must be there, chapter by chapter.
+
+    As asked for; when its pod has started; with the guest there; after the NodeSLO was edited; without the guest.
+    """
 
     parameter: Parameter
     levels: tuple[Level, ...]
     asked: Value
-    given: Value
+    started: Value
+    arrived: Value
     edited: Value
+    left: Value
 
 
 def _due(
-    parameter: Parameter, levels: tuple[Level, ...], asked: Value, given: Value, edited: Value | None = None
+    parameter: Parameter,
+    levels: tuple[Level, ...],
+    asked: Value,
+    started: Value,
+    *,
+    arrived: Value | None = None,
+    edited: Value | None = None,
+    left: Value | None = None,
 ) -> Due:
-    return Due(parameter, levels, asked, given, given if edited is None else edited)
+    """What is not said is as it was before."""
+    with_guest = started if arrived is None else arrived
+    after_edit = with_guest if edited is None else edited
+    return Due(parameter, levels, asked, started, with_guest, after_edit, after_edit if left is None else left)
 
 
+# All CPUs are no restriction, and count as none.
+_SHARES: Final = _due(Parameter.CPUSET_CPUS, _CONTAINER, CLEAR, CLEAR, arrived="0-1,6-15", left=CLEAR)
 POD_VALUES: Final[Mapping[str, tuple[Due, ...]]] = MappingProxyType(
     {
-        "orders": (
-            _due(Parameter.CPU_QUOTA, _BOTH, 200_000, UNLIMITED),
-            _due(Parameter.CPUSET_CPUS, _CONTAINER, CLEAR, "2-3"),
-            _due(Parameter.CPU_BVT, _POD, 0, 2),
-        ),
         "web": (
-            _due(Parameter.CPUSET_CPUS, _CONTAINER, CLEAR, "0-1,4-7"),
-            _due(Parameter.CPU_BVT, _POD, 0, 2, 1),
+            _SHARES,
+            _due(Parameter.CPU_BVT, _POD, 0, 2, edited=1),
         ),
         "reports": (
+            _SHARES,
             _due(Parameter.CPU_SHARES, _BOTH, 2, 1536),
-            _due(Parameter.CPU_QUOTA, _BOTH, UNLIMITED, 150_000, UNLIMITED),
+            _due(Parameter.CPU_QUOTA, _BOTH, UNLIMITED, 150_000, edited=UNLIMITED),
             _due(Parameter.MEMORY_LIMIT, _BOTH, UNLIMITED, 2 * _GIB),
             _due(Parameter.CPU_BVT, _POD, 0, -1),
+        ),
+        "orders": (
+            _due(Parameter.CPUSET_CPUS, _CONTAINER, CLEAR, "2-5"),
+            _due(Parameter.CPU_BVT, _POD, 0, 2),
         ),
     }
 )
@@ -166,19 +189,22 @@ class Places(NamedTuple):
         return self.folder / "nodeslo.yaml"
 
     @property
+    def host(self) -> Path:
+        """What stands for the root of the host."""
+        return self.folder / "host"
+
+    @property
     def cgroups(self) -> Path:
         """What stands for /sys/fs/cgroup."""
-        return self.folder / "cgroup"
+        return self.host / "sys/fs/cgroup"
 
     def prepare(self) -> None:
         """Directories and files that a node has."""
         (self.folder / "hookserver.d").mkdir(mode=0o755)
-        boot = self.folder / "proc/sys/kernel/random/boot_id"
+        boot = self.host / "proc/sys/kernel/random/boot_id"
         boot.parent.mkdir(parents=True)
         boot.write_text("0d3a8ae1-6f3c-4e5c-9d2b-3a7c1d9f0b42\n")
-        system = self.folder / "sys/devices/system/cpu"
-        system.mkdir(parents=True)
-        (system / "online").write_text(f"{CPUS}\n")
+        write_sysfs(parse_text(MACHINE), self.host)
         edit(self.nodeslo, BEFORE)
 
     def environment(self) -> dict[str, str]:
@@ -189,6 +215,8 @@ class Places(NamedTuple):
             "INTERPOSE_RUNTIME_ENDPOINT": str(self.runtime),
             "INTERPOSE_ADMIN_LISTEN": str(self.relay_admin),
             "INTERPOSE_HOOKS_DIR": str(folder / "hookserver.d"),
+            "INTERPOSE_HOST_ROOT": str(self.host),
+            "INTERPOSE_STATE_DIR": str(folder / "state"),
             "INTERPOSE_HOOKSERVER_LISTEN": str(folder / "hooks.sock"),
             "INTERPOSE_HOOKSERVER_NODESLO": str(self.nodeslo),
             "INTERPOSE_HOOKSERVER_RUNTIME_ENDPOINT": str(self.cri),
@@ -197,8 +225,8 @@ class Places(NamedTuple):
             "INTERPOSE_HOOKSERVER_STATE_DIR": str(folder / "state"),
             "INTERPOSE_HOOKSERVER_KUBELET_STATE_DIR": str(folder / "kubelet"),
             "INTERPOSE_HOOKSERVER_CGROUP_ROOT": str(self.cgroups),
-            "INTERPOSE_HOOKSERVER_PROC_ROOT": str(folder / "proc"),
-            "INTERPOSE_HOOKSERVER_SYS_ROOT": str(folder / "sys"),
+            "INTERPOSE_HOOKSERVER_PROC_ROOT": str(self.host / "proc"),
+            "INTERPOSE_HOOKSERVER_SYS_ROOT": str(self.host / "sys"),
         }
 
 

@@ -14,7 +14,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.model.cgroup import CLEAR, CRI_FIELDS, UNLIMITED, Level, Parameter, Value, cri_value
 from interpose.runtimehooks.report import value_text
 from interpose.store.convert import to_resources
-from interpose.testing.demoparts import CPUS, NAMESPACE, POD_VALUES, PODS, DemoPod, Due
+from interpose.testing.demoparts import CPUS, GUEST, NAMESPACE, POD_VALUES, PODS, DemoPod, Due
 from interpose.testing.fakenode import FakeNode
 
 _WORDS: Final[Mapping[Level, str]] = {Level.POD: "pod", Level.CONTAINER: "container"}
@@ -49,9 +49,18 @@ def dues() -> Iterator[tuple[Spot, Due]]:
             yield from ((Spot(pod.name, level, due.parameter), due) for level in due.levels)
 
 
+def without_guest(values: Values) -> dict[Spot, Value]:
+    """The values of those that are there all the time."""
+    return {spot: value for spot, value in values.items() if spot.pod != GUEST.name}
+
+
 ASKED: Final[Values] = {spot: due.asked for spot, due in dues()}
-GIVEN: Final[Values] = {spot: due.given for spot, due in dues()}
+FROM_THE_START: Final[Values] = {spot: due.started for spot, due in dues()}
+STARTED: Final[Values] = without_guest(FROM_THE_START)
+ARRIVED: Final[Values] = {spot: due.arrived for spot, due in dues()}
 EDITED: Final[Values] = {spot: due.edited for spot, due in dues()}
+LEFT: Final[Values] = without_guest({spot: due.left for spot, due in dues()})
+RESTORED: Final[Values] = without_guest(ASKED)
 
 _PARAMETERS: Final = tuple(dict.fromkeys(spot.parameter for spot in ASKED))
 
@@ -67,9 +76,12 @@ def measured(node: FakeNode, running: Iterable[Running]) -> dict[Spot, Value]:
         for spot in (spot for spot in ASKED if spot.pod == pod.name):
             # A kernel's file never is, but ours is empty for a moment while the hook server writes it.
             with suppress(ValueError):
-                value = node.tree.read(directories[spot.level], spot.parameter)
-                found[spot] = CLEAR if value == CPUS else value
+                found[spot] = _in_one_form(node.tree.read(directories[spot.level], spot.parameter))
     return found
+
+
+def _in_one_form(value: Value) -> Value:
+    return CLEAR if value == CPUS else value
 
 
 def everything(node: FakeNode, directory: str = "kubepods") -> dict[tuple[str, Parameter], Value]:
@@ -91,6 +103,12 @@ def reasons(records: Sequence[Mapping[str, Any]]) -> dict[Spot, str]:
     return found
 
 
+def policy_reason(pod: DemoPod, policy: str, report: Mapping[str, Any]) -> dict[Spot, str]:
+    """The reason of a container's CPUs, from what the relay's admin socket tells of it."""
+    spot = Spot(pod.name, Level.CONTAINER, Parameter.CPUSET_CPUS)
+    return {spot: f"policy {policy}: {report['decision']['reason']}"}
+
+
 # -- checking
 
 
@@ -105,7 +123,7 @@ def wrong_values(when: str, found: Values, promised: Values) -> list[str]:
 
 
 def wrong_leftovers(node: FakeNode, untouched: FakeNode) -> list[str]:
-    """Where a node differs from one that has the same pods and never had a hook server."""
+    """Where a node differs from one that has the same pods and never had relay or hook server."""
     found, promised = everything(node), everything(untouched)
     return [
         f"restored: {parameter} of {directory} is {found.get((directory, parameter))}, not {value}"
@@ -117,11 +135,14 @@ def wrong_leftovers(node: FakeNode, untouched: FakeNode) -> list[str]:
 def wrong_request(pod: DemoPod, request: cri.CreateContainerRequest) -> list[str]:
     """Where the runtime was told something else than promised: what CRI carries must be there from the start."""
     told = to_resources(request.config.linux.resources)
-    found = {spot: cri_value(told, spot.parameter) for spot in GIVEN if spot.parameter in CRI_FIELDS}
-    promised = {spot: GIVEN[spot] for spot in found if spot.pod == pod.name and spot.level is Level.CONTAINER}
-    return wrong_values(
-        "CreateContainer", {spot: value for spot, value in found.items() if value is not None}, promised
-    )
+    promised = {
+        spot: value
+        for spot, value in FROM_THE_START.items()
+        if spot.pod == pod.name and spot.level is Level.CONTAINER and spot.parameter in CRI_FIELDS
+    }
+    values = {spot: cri_value(told, spot.parameter) for spot in promised}
+    found = {spot: _in_one_form(value) for spot, value in values.items() if value is not None}
+    return wrong_values("CreateContainer", found, promised)
 
 
 def wrong_status(when: str, pod: DemoPod, status: cri.ContainerStatus) -> list[str]:

@@ -32,7 +32,7 @@ def assignments_text(assignments: Sequence[Mapping[str, Any]], width: int = WIDT
     states = any(one.get("state") for one in assignments)
     rows = [[*_COLUMNS, "STATE"] if states else [*_COLUMNS]]
     rows += [_row(one, one) + ([plain(one.get("state"))] if states else []) for one in assignments]
-    return "\n".join(flat(table(rows, width=width, lists=_CPUS)))
+    return "\n".join(flat(table(rows, width=width, lists=(_CPUS,))))
 
 
 def simulation_text(outcome: Mapping[str, Any], *, verbose: bool = False, width: int = WIDTH) -> str:
@@ -41,9 +41,10 @@ def simulation_text(outcome: Mapping[str, Any], *, verbose: bool = False, width:
     now = {one.get("container"): one for one in groups(outcome.get("assignments"))}
     shown = [record for record in records if record.get("action") != "release"]
     released = {record.get("container") for record in records if record.get("action") == "release"}
-    lines = [f"Policy {plain(outcome.get('policy'))} on {plain(outcome.get('machine'))}", ""]
+    title = f"Policy {plain(outcome.get('policy'))} on {plain(outcome.get('machine'))}"
+    lines = [*sentence(title, "", width), ""]
     rows = [list(_COLUMNS), *(_outcome_row(record, now, released) for record in shown)]
-    tabled = table(rows, width=width, lists=_CPUS)
+    tabled = table(rows, width=width, lists=(_CPUS,))
     lines += tabled[0]
     for record, row in zip(shown, tabled[1:], strict=True):
         lines += [*row, *_why(record, verbose, width)]
@@ -58,7 +59,7 @@ def simulation_text(outcome: Mapping[str, Any], *, verbose: bool = False, width:
 def pools_lines(pools: Mapping[str, Any], width: int = WIDTH) -> list[str]:
     """A table of pools."""
     rows = [("POOL", "SIZE", "CPUS"), *((plain(name), _size(cpus), plain(cpus)) for name, cpus in pools.items())]
-    return flat(table(rows, width=width, lists=2)) if pools else []
+    return flat(table(rows, width=width, lists=(2,))) if pools else []
 
 
 def candidates_lines(candidates: Sequence[Mapping[str, Any]], indent: str, width: int = WIDTH) -> list[str]:
@@ -70,7 +71,7 @@ def candidates_lines(candidates: Sequence[Mapping[str, Any]], indent: str, width
     wide = flat(table(rows, width=_UNBOUNDED, indent=indent))
     if max(map(len, wide)) <= width:
         return wide
-    tabled = table([row[:-1] for row in rows], width=width, indent=indent, lists=1)
+    tabled = table([row[:-1] for row in rows], width=width, indent=indent, lists=(1,))
     lines = tabled[0]
     for (*_, why), row in zip(rows[1:], tabled[1:], strict=True):
         lines += [*row, *(sentence(why, indent + " " * 7, width) if why != "-" else [])]

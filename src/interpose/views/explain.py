@@ -111,7 +111,7 @@ def _values(about: Mapping[str, Any], width: int) -> list[str]:
         want, is_there = wanted.get(value.key), found.get(value.file)
         cells = [value.title, *(plain(one) for one in (want, written.get(value.key), is_there))]
         rows.append([*cells, "" if _same(value, want, is_there) else "<- differs"])
-    lines = flat(table(rows, width=width))
+    lines = flat(table(rows, width=width, lists=(1, 2, 3)))
     if found.get("path"):
         lines += _labelled("cgroup", plain(found["path"]), width)
     if found.get("error"):

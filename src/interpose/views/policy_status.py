@@ -7,6 +7,7 @@ from interpose.views.assignments import pools_lines
 from interpose.views.text import WIDTH, amount, flat, group, groups, plain, sentence, table, words
 
 _LABEL: Final = 12
+_COUNTS: Final = (("packages", "packages"), ("nodes", "NUMA nodes"), ("cpus", "CPUs"))
 _REFUSED: Final = 5  # refusals that are shown, newest first
 
 
@@ -17,8 +18,8 @@ def policy_status_text(answer: object, width: int = WIDTH) -> str:
     lines = [f"policy: {plain(about.get('policy'))}"]
     lines += _line("set by", plain(about.get("origin")), width)
     if machine:
-        counts = [f"{plain(machine[key])} {key}" for key in ("packages", "nodes", "cpus") if key in machine]
-        special = [f"{key} {plain(machine[key])}" for key in ("isolated",) if machine.get(key)]
+        counts = [f"{plain(machine[key])} {title}" for key, title in _COUNTS if key in machine]
+        special = [f"{key} {plain(machine[key])}" for key in ("isolated", "offline") if machine.get(key)]
         lines += _line("machine", ", ".join(counts + special), width)
     for key in ("available", "reserved"):
         if about.get(key):

@@ -100,27 +100,28 @@ def table(
     width: int = WIDTH,
     indent: str = "",
     name: int = 0,
-    lists: int | None = None,
+    lists: Sequence[int] = (),
 ) -> list[list[str]]:
     """Aligned columns; each row is the lines it needs. The first row is the header.
 
-    If a line would be too long, lists of numbers in the column `lists` go on in the next line, then the column `name`
+    If a line would be too long, lists of numbers in the columns `lists` go on in the next line, then the column `name`
     is cut.
     """
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     too_long = len(indent) + sum(widths) + 2 * (len(widths) - 1) - width
-    for column, least in ((lists, _LEAST_WRAPPED), (name, _LEAST_CUT)):
-        if column is not None and too_long > 0:
-            shorter = max(min(widths[column], least), widths[column] - too_long)
-            too_long -= widths[column] - shorter
-            widths[column] = shorter
+    while too_long > 0 and any(widths[column] > _LEAST_WRAPPED for column in lists):
+        widths[max(lists, key=widths.__getitem__)] -= 1
+        too_long -= 1
+    if too_long > 0:
+        widths[name] = max(min(widths[name], _LEAST_CUT), widths[name] - too_long)
     return [_row(row, widths, indent, name, lists) for row in rows]
 
 
-def _row(row: Sequence[str], widths: Sequence[int], indent: str, name: int, lists: int | None) -> list[str]:
-    cells = [[cut(cell, widths[index]) if index == name else cell] for index, cell in enumerate(row)]
-    if lists is not None:
-        cells[lists] = wrapped(row[lists], widths[lists])
+def _row(row: Sequence[str], widths: Sequence[int], indent: str, name: int, lists: Sequence[int]) -> list[str]:
+    cells = [
+        wrapped(cell, widths[index]) if index in lists else [cut(cell, widths[index]) if index == name else cell]
+        for index, cell in enumerate(row)
+    ]
     return [
         (indent + "  ".join(padded(cell, width) for cell, width in zip(line, widths, strict=True))).rstrip()
         for line in zip_longest(*cells, fillvalue="")

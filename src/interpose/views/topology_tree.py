@@ -23,7 +23,7 @@ def tree_text(topology: Topology, width: int = WIDTH) -> str:
     if topology.threads_per_core == 1:
         rows = [row[:-1] for row in rows]
     title = f"{plain(topology.name)}: " if topology.name else ""
-    lines = [title + summary(topology), "", *flat(table(rows, width=width, lists=_LISTS))]
+    lines = [*sentence(title + summary(topology), "", width), "", *flat(table(rows, width=width, lists=(_LISTS,)))]
     distances = list(_distances(topology.nodes))
     if distances:
         lines += ["", "Distances of NUMA nodes (to itself: 10)", *flat(table(distances, width=width, indent="  "))]

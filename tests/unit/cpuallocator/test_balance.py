@@ -23,7 +23,7 @@ def shares(nodes: tuple[int, ...], even: int, rest: int = 0, extra: tuple[int, .
         ((3, 8), 9, 1, None),  # cannot be even
         ((8, 8), 12, 4, shares((0, 1), 4, 4, (0, 1))),
         ((7, 7), 12, 4, None),  # enough CPUs, but not in groups
-        ((4, 4, 9), 12, 4, shares((0, 1, 2), 4)),
+        ((4, 4, 9), 12, 4, shares((0, 2), 4, 4, (2,))),
         ((5, 5, 9), 16, 4, shares((0, 1, 2), 4, 4, (2,))),  # only one has another group
     ],
 )

@@ -401,3 +401,21 @@ def test_an_offline_cpu_is_given_to_nobody() -> None:
     assert 14 in decision.grant.exclusive
     assert 15 not in decision.grant.exclusive
     assert policy.book.pool("reserved") == cpus("0")
+
+
+def test_the_example_of_the_manual() -> None:
+    """docs/policy/static.md, step by step."""
+    policy = static(pin_memory=True)
+    web, db, cache = wants("web", 500, KubeQos.BURSTABLE), wants("db", 4000), "cache"
+    policy.allocate(web)
+    decision = policy.allocate(db)
+    assert decision.grant == Grant(exclusive=cpus("4-7"), mems=cpus("1"))
+    assert decision.reason == "4 CPUs of its own: 2 whole cores of package 0, NUMA node 1, where least is left over"
+    assert cpus_of(policy, web) == "0-3,8-15"
+    named = policy.allocate(wants(cache, 2000, annotations={"interpose/numa-nodes": "3"}))
+    assert named.grant == Grant(exclusive=cpus("12-13"), mems=cpus("3"))
+    assert policy.allocate(wants("huge", 10000)).reason == "CPUs of its own: 10 wanted, 9 free"
+    assert policy.resize(wants(cache, 3000)).grant == Grant(exclusive=cpus("12-14"), mems=cpus("3"))
+    assert cpus_of(policy, web) == "0-3,8-11,15"
+    assert policy.release(db.key).changed == (web.key,)
+    assert cpus_of(policy, web) == "0-11,15"

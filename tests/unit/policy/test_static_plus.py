@@ -362,6 +362,30 @@ def test_growing_takes_another_kind_if_it_must() -> None:
     assert CpuSet.parse("8-9") < grown.exclusive
 
 
+def test_growing_takes_the_same_kind_if_it_can() -> None:
+    """Isolated ones come first only for who has none."""
+    policy = policy_of(ISOLATED)
+    policy.allocate(ask("a", 4000))
+    assert not granted(policy.resize(ask("a", 5000))).exclusive & CpuSet.parse("8-10")
+
+
+def test_growing_by_isolated_cpus_takes_nothing_from_those_that_share() -> None:
+    """Even if they are crowded already."""
+    policy = policy_of("1p4c1t; isolated 3", reserved="0")
+    policy.allocate(ask("a", 2000, annotations=ALONE))
+    policy.allocate(ask("b", 900))
+    policy.allocate(ask("c", 900))
+    assert granted(policy.resize(ask("a", 3000))).exclusive == CpuSet.parse("1-3")
+
+
+def test_growing_counts_ones_own_share_once() -> None:
+    """As it will be, not as it was."""
+    policy = policy_of(available="0-4")
+    policy.allocate(ask("a", 500))
+    policy.allocate(ask("b", 500))
+    assert granted(policy.resize(ask("a", 4500))).exclusive == CpuSet.parse("1-4")
+
+
 def test_shrinking_keeps_some_of_its_cpus() -> None:
     """The others are shared again."""
     policy = policy_of()
@@ -443,3 +467,17 @@ def test_memory_is_free_again_when_it_is_not_pinned_any_more() -> None:
     """A container that runs already is bound from before."""
     held = granted(policy_of(pin_memory=True).allocate(ask("a", 4000)))
     assert granted(policy_of().allocate(ask("a", 4000), held)).mems == CpuSet.parse("0-3")
+
+
+def test_the_example_of_the_page() -> None:
+    """As docs/policy/static-plus.md has it."""
+    policy = policy_of("2p2n2c2t; isolated 8-9")
+    policy.allocate(ask("dns", 100, "kube-system"))
+    for name, milli in (("web", 500), ("db", 2000), ("cache", 1500), ("batch", 11000), ("job", 200)):
+        policy.allocate(ask(name, milli))
+    names = ("dns", "web", "db", "cache", "batch", "job")
+    assert [cpus_of(policy, name) for name in names] == ["0", "15", "8-9", "1,15", "2-7,10-14", "0,15"]
+    assert [has(policy, name).shares for name in names] == [102, 512, 2048, 512, 11264, 204]
+    assert refused(policy.allocate(ask("last", 1000)))[0] is Why.EXHAUSTED
+    policy.resize(ask("batch", 8000))
+    assert [cpus_of(policy, name) for name in names] == ["0", "12-15", "8-9", "1,12-15", "2-7,10-11", "12-15"]

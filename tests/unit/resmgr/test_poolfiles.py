@@ -29,6 +29,7 @@ def tree(tmp_path: Path) -> Path:
         (root / "pools" / path / "tasks").write_text("123")
     (root / "pools" / "shared" / "exclusive").write_text("0")
     (root / "pools" / "exclusive" / "exclusive").write_text("1")
+    (root / "pools" / "shared" / "note").write_text("of somebody else")
     (root / "lock").write_text("")
     return root
 

@@ -129,6 +129,14 @@ def test_differences_are_of_sets_not_of_text(found: object, differs: bool) -> No
     assert ("differs" in text) is differs
 
 
+def test_long_sets_stay_within_the_line() -> None:
+    """On large machines with holes."""
+    cpus = ",".join(f"{first}-{first + 1}" for first in range(0, 120, 4))
+    text = explain_text({"wanted": {"cpus": cpus}, "written": {"cpus": cpus}, "cgroup": {"cpuset.cpus": cpus}})
+    assert max(map(len, text.splitlines())) <= 100
+    assert "differs" not in text
+
+
 @pytest.mark.parametrize("answer", [None, "x", {}, {"decision": 1, "history": 2, "wanted": 3, "writer": 4}])
 def test_strange_answers_are_still_shown(answer: object) -> None:
     """A relay of another version may answer anything."""

@@ -25,7 +25,7 @@ def test_the_block_is_short_and_complete() -> None:
     assert policy_status_text(ANSWER).splitlines() == [
         "policy: static",
         "  set by      file /etc/policy.yaml",
-        "  machine     2 packages, 4 nodes, 16 cpus, isolated 3",
+        "  machine     2 packages, 4 NUMA nodes, 16 CPUs, isolated 3",
         "  available   0-15",
         "  reserved    0",
         "  containers  3, 1 with CPUs of their own",
@@ -56,7 +56,7 @@ def test_a_state_file_that_cannot_be_written_is_said() -> None:
     """Restarts would forget."""
     text = policy_status_text({**ANSWER, "state_file": {"path": "/x", "error": "disk full"}, "topology": {"cpus": 2}})
     assert "  state file  /x, not written: disk full" in text
-    assert "  machine     2 cpus" in text
+    assert "  machine     2 CPUs" in text
 
 
 def test_policies_have_names_options_and_a_mark() -> None:

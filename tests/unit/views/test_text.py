@@ -83,9 +83,9 @@ def test_columns_are_aligned() -> None:
 def test_a_table_that_is_too_wide_breaks_lists_then_cuts_names() -> None:
     """Each row tells its lines; other columns stay as they are."""
     rows = [("NAME", "CPUS", "X"), ("a-very-long-name-of-a-container", "0-3,8-11,16-19,24-27", "end")]
-    broken = table(rows, width=52, lists=1)
+    broken = table(rows, width=52, lists=[1])
     assert broken[1] == ["a-very-long-name-of-a-container  0-3,8-11,       end", " " * 33 + "16-19,24-27"]
-    narrow = table(rows, width=40, lists=1)
+    narrow = table(rows, width=40, lists=[1])
     assert narrow[1][0] == "a-very-…f-a-container  0-3,8-11,     end"
     assert max(map(len, flat(narrow))) <= 40
     assert table(rows, width=45)[1] == ["a-very…a-container  0-3,8-11,16-19,24-27  end"]

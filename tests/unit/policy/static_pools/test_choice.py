@@ -62,6 +62,7 @@ def test_lists_with_cpus_it_has_come_next() -> None:
     """So a container moves as little as it can when the lists were changed."""
     assert own("0-1 2-3 4-5 6-7", 1, cpus="5") == "4-5"
     assert own("0-1 2-3 4-5 6-7", 2, had="6-7", cpus="1,6-7") == "0-1 6-7"
+    assert own("0-1 2-3 4-5 6-7", 1, had="6-7", cpus="1,6-7") == "6-7"
 
 
 def test_a_choice_is_explained() -> None:

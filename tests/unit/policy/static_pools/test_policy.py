@@ -320,10 +320,14 @@ def test_offline_cpus_are_not_given(policy: StaticPoolsPolicy) -> None:
     assert granted(decision).envs["CMK_CPUS_ASSIGNED"] == "8"
     assert refused(smaller.allocate(ask("b", "infra"))) == (Why.EXHAUSTED, "all CPUs of pool infra are offline")
     assert len(smaller.notes) == 2
+    without = policy_of(topology="2p2n2c2t; offline 9").allocate(ask("a", "exclusive"), held)
+    assert granted(without).exclusive == CpuSet.parse("8")
 
 
 def test_a_resize_moves_nobody(policy: StaticPoolsPolicy) -> None:
     """Only the amounts in the book are others."""
+    own = granted(policy.allocate(ask("own", "exclusive", cores=4)))
+    assert granted(policy.resize(ask("own", "exclusive", cores=4, milli=900))) == own
     policy.allocate(ask("a", "shared", milli=100))
     policy.allocate(ask("b", "shared", milli=200))
     decision = policy.resize(ask("a", "shared", milli=900))
@@ -372,3 +376,17 @@ def test_an_amount_to_reserve_does_not_matter() -> None:
     """Pools are what is reserved for whom."""
     setup = Setup(topology=machine("n4c16"), reserved=1000)
     assert StaticPoolsPolicy(setup, options(POOLS)).capacity() == 4
+
+
+def test_the_example_of_the_page(policy: StaticPoolsPolicy) -> None:
+    """As docs/policy/static-pools.md has it."""
+    script = "/opt/bin/cmk isolate --pool=exclusive --socket-id=1 run --cpus $CMK_CPUS_ASSIGNED"
+    forward = policy.allocate(replace(ask("fwd", cores=1), command=("sh", "-c", script)))
+    assert granted(forward).command == ("sh", "-c", "run --cpus $CMK_CPUS_ASSIGNED")
+    policy.allocate(ask("pair", "exclusive", cores=2))
+    for name, milli in (("web", 500), ("api", 200), ("job", 100)):
+        policy.allocate(ask(name, milli=milli))
+    policy.allocate(replace(ask("agent"), command=("cmk", "isolate", "--pool=infra", "--", "collectd", "-f")))
+    names = ("fwd", "pair", "web", "api", "job", "agent")
+    assert [cpus_of(policy, name) for name in names] == ["8-9", "2-5", "6-7", "12-15", "12-15", "0-1"]
+    assert refused(policy.allocate(ask("more", "exclusive", cores=2)))[0] is Why.EXHAUSTED

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.host.machines import load_topology
+from interpose.cli.machines import load_topology
 from interpose.testing.machines import machine
 from interpose.topology.document import topology_document
 
