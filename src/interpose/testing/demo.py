@@ -1,4 +1,4 @@
-"""`python -m interpose.testing.demo`: three pods on a node with a relay, its policy and a hook server, before your eyes.
+"""`python -m interpose.testing.demo`: three pods on a node with relay, policy and hook server, before your eyes.
 
 Both programs are the real ones, as processes; only the runtime is a fake, with cgroups in files of a scratch folder, so
 that neither root nor containers are needed. Everything shown was read from these files and is held against a table of
@@ -59,6 +59,7 @@ from interpose.testing.demoreport import (
     without_guest,
     wrong_calls,
     wrong_leftovers,
+    wrong_order,
     wrong_request,
     wrong_status,
     wrong_values,
@@ -91,6 +92,7 @@ that has neither. The kubelet saw what it asked for all the time."""
 _BAD = "Something is wrong, see above."
 _START = 20.0  # seconds a program has to come up on a busy machine
 _WIDEST = 100
+_INDENT = 2  # of what commands print
 
 
 class Kubelet:
@@ -182,15 +184,17 @@ class Story:
 
     async def has_a_guest(self) -> None:
         """A pod comes that gets CPUs of its own, and the others make room."""
-        print("\n2. A pod comes that is due CPUs of its own. The others make room before it runs:\n")
+        print("\n2. A pod comes that is due CPUs of its own. The others make room before it is made:\n")
+        others = tuple(self._pods)
         await self._start(GUEST)
+        self.problems += wrong_order(self._node.runtime.requests, others)
         await self._shows("arrived", {**ASKED, **STARTED}, ARRIVED, await self._reasons())
         name = f"{NAMESPACE}/{GUEST.name}/{CONTAINER}"
-        print(f"\n   $ interpose explain {name}\n")
-        self._print_indented(explain_text(await self._asked_relay(f"/v1/policy/containers/{name}"), self._width - 3))
-        print("\n   $ interpose topology --show-assignments -o picture\n")
+        print(f"\n  $ interpose explain {name}\n")
+        _print_indented(explain_text(await self._asked_relay(f"/v1/policy/containers/{name}"), self._width - _INDENT))
+        print("\n  $ interpose topology --show-assignments -o picture\n")
         owners = owners_of((await self._asked_relay("/v1/policy"))["assignments"])
-        self._print_indented(picture(parse_text(MACHINE), self._width - 3, owners=owners))
+        _print_indented(picture(parse_text(MACHINE), self._width - _INDENT, owners=owners))
 
     async def goes_on(self) -> None:
         """The node's policy is edited, and running pods follow."""
@@ -262,9 +266,6 @@ class Story:
             self.problems += wrong_status(when, one.pod, await self._kubelet.status(one.container))
         _print(explained(before, found, why, self._width) if why else listed(before, found))
 
-    def _print_indented(self, text: str) -> None:
-        _print(f"   {line}".rstrip() for line in text.splitlines())
-
 
 def cgroups(root: Path) -> PlainCgroups:
     """Those of the demo: version 1, whose files are named as the values are, on a kernel that knows bvt."""
@@ -273,6 +274,10 @@ def cgroups(root: Path) -> PlainCgroups:
 
 def _print(lines: Iterable[str]) -> None:
     print("\n".join(lines))
+
+
+def _print_indented(text: str) -> None:
+    _print((" " * _INDENT + line).rstrip() for line in text.splitlines())
 
 
 def _hooked(places: Places) -> bool:

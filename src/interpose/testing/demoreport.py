@@ -145,6 +145,14 @@ def wrong_request(pod: DemoPod, request: cri.CreateContainerRequest) -> list[str
     return wrong_values("CreateContainer", found, promised)
 
 
+def wrong_order(requests: Iterable[tuple[str, Any]], others: Iterable[Running]) -> list[str]:
+    """Who had not made room yet when the runtime was asked for the last container."""
+    calls = list(requests)
+    last = max(place for place, (method, _) in enumerate(calls) if method == "CreateContainer")
+    updated = {message.container_id for method, message in calls[:last] if method == "UpdateContainerResources"}
+    return [f"CreateContainer: {one.pod.name} was not updated before" for one in others if one.container not in updated]
+
+
 def wrong_status(when: str, pod: DemoPod, status: cri.ContainerStatus) -> list[str]:
     """Where the kubelet sees something else than it asked for."""
     shown, asked = _seen(status.resources.linux), _seen(pod.resources)

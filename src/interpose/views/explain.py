@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from interpose.host.cgroup.table import weight_of
 from interpose.model.cpuset import CpuSet
 from interpose.views.assignments import candidates_lines
-from interpose.views.text import WIDTH, amount, cpu_amount, flat, group, groups, plain, sentence, size, table, words
+from interpose.views.text import WIDTH, amount, cpu_amount, flat, group, groups, plain, size, table, words, wrapped
 
 _LABEL: Final = 14
 _INDENT: Final = " " * _LABEL
@@ -63,9 +63,9 @@ def _identity(about: Mapping[str, Any]) -> Iterator[str]:
         yield plain(about["state"])
 
 
-def _labelled(label: str, text: str, width: int) -> list[str]:
-    first, *rest = sentence(text, _INDENT, width)
-    return [f"{label:<{_LABEL}}{first[_LABEL:]}", *rest]
+def _labelled(label: str, text: str, width: int, mark: str = " ") -> list[str]:
+    first, *rest = wrapped(text, width - _LABEL, mark)
+    return [f"{label:<{_LABEL}}{first}", *(_INDENT + line for line in rest)]
 
 
 def _asked(request: Mapping[str, Any]) -> str:
@@ -113,7 +113,7 @@ def _values(about: Mapping[str, Any], width: int) -> list[str]:
         rows.append([*cells, "" if _same(value, want, is_there) else "<- differs"])
     lines = flat(table(rows, width=width, lists=(1, 2, 3)))
     if found.get("path"):
-        lines += _labelled("cgroup", plain(found["path"]), width)
+        lines += _labelled("cgroup", plain(found["path"]), width, "/")
     if found.get("error"):
         lines += _labelled("cgroup", f"cannot be read: {plain(found['error'])}", width)
     return lines

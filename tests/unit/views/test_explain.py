@@ -141,3 +141,11 @@ def test_long_sets_stay_within_the_line() -> None:
 def test_strange_answers_are_still_shown(answer: object) -> None:
     """A relay of another version may answer anything."""
     assert explain_text(answer).startswith("-  (id -)")
+
+
+def test_a_long_path_goes_on_behind_a_slash() -> None:
+    """Ids of containers are long, and lines are not."""
+    pod, container = "pod" + 36 * "p", 64 * "c"
+    text = explain_text({"cgroup": {"path": f"kubepods/{pod}/{container}"}}, 80)
+
+    assert f"cgroup        kubepods/{pod}/\n              {container}" in text
