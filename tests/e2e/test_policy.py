@@ -59,7 +59,6 @@ def db(client: CriClient, kubepods: Kubepods, web: PolicyPod) -> Iterator[Policy
     with PolicyPod(client, kubepods, "db") as pod:
         assert (pod.cpus, web.cpus) == ("1", "0")
         yield pod
-        assert "without place" not in str(pod)
 
 
 def test_a_cpu_of_its_own_from_birth_to_removal(client: CriClient, kubepods: Kubepods, web: PolicyPod) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from interpose.model.cgroup import Level, Parameter
 from interpose.testing import demo
-from interpose.testing.demoreport import GIVEN, Spot
+from interpose.testing.demoreport import STARTED, Spot
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -28,12 +28,19 @@ def test_the_demo_shows_values_reasons_and_that_all_comes_back(columns: int) -> 
     assert done.stderr == ""
     assert max(map(len, done.stdout.splitlines())) <= columns
     text = " ".join(done.stdout.split())
-    started, _, rest = text.partition("2. nodeslo.yaml is edited")
-    changed, _, restored = rest.partition("3. The hook server stops")
+    started, _, rest = text.partition("2. A Guaranteed pod comes")
+    arrived, _, rest = rest.partition("3. nodeslo.yaml is edited")
+    changed, _, rest = rest.partition("4. shop/orders ends")
+    left, _, restored = rest.partition("5. The hook server stops")
     assert "cpu.shares pod, container 2 -> 1536 BatchResource: CPU request 1500m in annotation" in started
-    assert "cpuset.cpus container any -> 0-1,4-7 CPUSetAllocator: LS: all LS share pools" in started
+    assert "cpuset.cpus container any -> 2-5 policy static: 4 CPUs of its own" in arrived
+    assert "cpuset.cpus container any -> 0-1,6-15 policy static: shares CPUs" in arrived
+    assert "$ interpose explain shop/orders/main" in arrived
+    assert "CPUs 2-5 2-5 2-5" in arrived
+    assert "│ 2A 3A│ 4A 5A│" in arrived
     assert "cpu.bvt_warp_ns pod 2 -> 1 GroupIdentity: LS: lsClass.cpuQOS.groupIdentity 1" in changed
     assert "cpu.cfs_quota_us pod, container 150000 -> unlimited BatchResource: cpuSuppressPolicy cfsQuota" in changed
+    assert "web cpuset.cpus container 0-1,6-15 -> any" in left
     assert "reports cpu.shares pod, container 1536 -> 2" in restored
     assert "WRONG" not in text
 
@@ -42,7 +49,7 @@ def test_a_value_that_is_not_as_promised_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is named, and the exit code says so."""
-    monkeypatch.setattr(demo, "GIVEN", {**GIVEN, Spot("web", Level.POD, Parameter.CPU_BVT): 0})
+    monkeypatch.setattr(demo, "STARTED", {**STARTED, Spot("web", Level.POD, Parameter.CPU_BVT): 0})
 
     assert demo.main() == 1
     text = capsys.readouterr().out

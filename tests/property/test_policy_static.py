@@ -28,7 +28,7 @@ MACHINES = [
 ISOLATED = "cri-resource-manager.intel.com/prefer-isolated-cpus"
 FLAGS = ("relaxed_isolation", "pin_memory", "full_pcpus_only", "strict_cpu_reservation", "align_by_socket")
 WAYS = ("", "prefer_align_cpus_by_uncorecache", "distribute_cpus_across_numa")
-NAMES = "abcdefgh"
+NAMES = "abcde"
 
 
 @st.composite
@@ -61,7 +61,7 @@ def requests(name: str) -> st.SearchStrategy[Request]:
         lambda amount, qos, note, wish: Request(
             key=Key(f"pod-{name}", name), qos=qos, amounts=Amounts(milli=amount), pod_annotations=note | wish
         ),
-        st.sampled_from([0, 500, 1000, 2000, 3000, 4000, 6000, 8000, 12000]),
+        st.sampled_from([1000, 2000, 3000, 4000, 1000, 2000, 0, 500, 6000, 12000]),
         st.sampled_from([KubeQos.GUARANTEED, KubeQos.GUARANTEED, KubeQos.BURSTABLE]),
         notes,
         wishes,
@@ -75,6 +75,7 @@ steps = st.lists(
     st.sampled_from(NAMES).flatmap(
         lambda name: st.tuples(st.sampled_from(["allocate", "allocate", "resize", "release"]), requests(name), held)
     ),
+    min_size=3,
     max_size=14,
 )
 Step = tuple[str, Request, Grant | None]

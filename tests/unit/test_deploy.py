@@ -13,7 +13,7 @@ from interpose.config.hookserver import HOOKSERVER
 from interpose.config.hookserver_settings import HookServerSettings
 from interpose.config.load import load
 from interpose.config.schema import Schema
-from interpose.config.settings import ProcessSettings, RelaySettings
+from interpose.config.settings import PolicySettings, ProcessSettings, RelaySettings
 from interpose.config.table import RELAY
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -115,6 +115,16 @@ def test_the_hook_server_may_write_what_it_has_to() -> None:
     assert service["ProtectSystem"] == "yes"  # "full" is /etc too
     assert f"/var/lib/{service['StateDirectory']}" == settings.state_dir
     assert settings.listen.startswith(f"/var/run/{service['RuntimeDirectory']}/")
+
+
+def test_the_relay_has_a_place_for_its_state() -> None:
+    """Where its settings say, for nobody else to read; /var stays writable, and cgroups are the runtime's business."""
+    service = unit("interpose-relay.service")["Service"]
+
+    assert f"/var/lib/{service['StateDirectory']}" == PolicySettings().state_dir
+    assert service["StateDirectoryMode"] == "0700"
+    assert service["ProtectSystem"] == "full"
+    assert service["ProtectControlGroups"] == "yes"
 
 
 def test_the_services_can_share_their_directory() -> None:

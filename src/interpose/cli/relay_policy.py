@@ -69,6 +69,8 @@ class PolicyPart:
         self._tasks = TaskBag()
         self._retired = False
         self._ticks = 0
+        self._looking: asyncio.Task[None] | None = None
+        self._trouble = ""  # why the machine could not be looked at, or not be followed
         try:
             self._online = online_now(self._sys)
             self._topology = read_topology(self._sys)
@@ -86,6 +88,11 @@ class PolicyPart:
         self._sources = Sources(self._settings, origins, sent=sent)
         self._configuration = self._first_configuration()
         self._check_switch()
+        if self._configuration.policy == NONE and self._state == State(
+            policy=NONE, fingerprint=self._state.fingerprint
+        ):
+            # Nothing of an earlier policy is left: without the file, the next start need not load any of this.
+            Path(path).unlink(missing_ok=True)
         self.checkpoint = Checkpoint(path, now=time.time)
         self._manager: Manager | None = None
         self._relay: Relay | None = None
@@ -197,7 +204,8 @@ class PolicyPart:
             self._socket.tick()
         self._ticks += 1
         if self._ticks % _LOOK == 0 and not self._retired and manager.books.ready.is_set():
-            self._tasks.spawn(self._look_at_machine(), name="look at the CPUs")
+            if self._looking is None or self._looking.done():
+                self._looking = self._tasks.spawn(self._look_at_machine(), name="look at the CPUs")
 
     def runtime_up(self) -> None:
         """The runtime came (back), perhaps another one."""
@@ -210,12 +218,16 @@ class PolicyPart:
         try:
             online = await asyncio.to_thread(online_now, self._sys)
             if online == self._online:
+                self._trouble = ""
                 return
             topology = await asyncio.to_thread(read_topology, self._sys)
             await self.manager.books.change(self.manager.books.configuration, topology, forced=True)
         except (OSError, ValueError, ConfigError) as error:
-            _log.error("CPUs changed and the policy cannot follow", extra={"kv": {"err": str(error)}})
+            if str(error) != self._trouble:  # told once: the machine is looked at again and again
+                self._trouble = str(error)
+                _log.error("CPUs changed and the policy cannot follow", extra={"kv": {"err": self._trouble}})
             return
+        self._trouble = ""
         self._online, self._topology = online, topology
         _log.warning("CPUs changed", extra={"kv": {"online": str(topology.online), "offline": str(topology.offline)}})
 

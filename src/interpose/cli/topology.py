@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from interpose.cli.admin_client import admin_option, ask
+from interpose.cli.machines import load_topology
 from interpose.config.document import parse_document
 from interpose.config.topology_document import read_topology_document
-from interpose.cli.machines import load_topology
 from interpose.topology.document import topology_document
 from interpose.topology.topology import Topology
 from interpose.views.owners import Owners, owners_of

@@ -19,6 +19,7 @@ these levels, then CPUs of other classes are left out as far as there are enough
 what remains.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -95,6 +96,7 @@ class _Search:
         self._outer_only = False
         self._sizes: list[list[int]] = []  # [level][group]: CPUs in the pool, when the run began
         self._cores: list[tuple[int, int]] = []  # (free, all) of each core
+        self._counts: dict[tuple[int, int], Counter[tuple[int, int]]] = {}  # (level, group): the same, counted
         self.candidates: list[Candidate] = []
 
     def restrict(self, classes: Sequence[int], prefer: CpuPriority) -> None:
@@ -117,6 +119,7 @@ class _Search:
         levels = self._tree.levels
         self._sizes = [[(group & self._pool).bit_count() for group in level.groups] for level in levels]
         self._cores = [(free, mask.bit_count()) for free, mask in zip(self._sizes[-1], levels[-1].groups, strict=True)]
+        self._counts = {}
         number = self._home([at for at, level in enumerate(levels) if level.outer or not outer_only])
         for inner in range(number + 1, len(levels) - 1):
             if levels[inner].outer or not outer_only:
@@ -207,8 +210,7 @@ class _Search:
         whole = sum(level.groups[place] for place in places)
         mask = whole & self._pool
         free = mask.bit_count()
-        inside = self._tree.inside[number]
-        split, broken = split_cores((self._cores[at] for place in places for at in inside[place][-1]), self._count)
+        split, broken = split_cores(self._counted(number, places), self._count)
         # What is around several groups is the same for all sets of them.
         parents = level.parents[places[0]] if len(places) == 1 else ()
         around = zip(parents, reversed(self._sizes[:number]), strict=False)
@@ -227,6 +229,17 @@ class _Search:
             ),
             mask=mask,
         )
+
+    def _counted(self, number: int, places: Iterable[int]) -> dict[tuple[int, int], int]:
+        """How many cores of these groups have so many free CPUs of so many."""
+        counted: dict[tuple[int, int], int] = {}
+        for place in places:
+            if (number, place) not in self._counts:
+                inside = self._tree.inside[number][place][-1]
+                self._counts[number, place] = Counter([self._cores[core] for core in inside])
+            for kind, cores in self._counts[number, place].items():
+                counted[kind] = counted.get(kind, 0) + cores
+        return counted
 
     def _inner(self, number: int) -> range:
         """The levels that count for spans: narrower than this one and wider than cores."""

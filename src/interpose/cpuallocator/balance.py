@@ -76,17 +76,14 @@ class Balance:
             return bound, Shares(nodes=nodes, even=even, rest=0, extra=())
         best = worst
         chosen: tuple[int, ...] | None = None
-        for size in range(len(able), 0, -1):
-            for subset in combinations(able, size):
-                self.tries += 1
-                squares = self._after(left, subset, rest)
-                if squares is not None and (best is None or self._score(squares) < best):
-                    best, chosen = self._score(squares), subset
-                if chosen is not None and (best == bound or self.tries > MOST_TRIES):
-                    break
-            else:
-                continue
-            break
+        # The first way, from all of them, is always one.
+        for subset in (subset for size in range(len(able), 0, -1) for subset in combinations(able, size)):
+            self.tries += 1
+            squares = self._after(left, subset, rest)
+            if squares is not None and (best is None or self._score(squares) < best):
+                best, chosen = self._score(squares), subset
+            if best == bound or self.tries > MOST_TRIES:
+                break
         if best is None or chosen is None:
             return None
         return best, Shares(nodes=nodes, even=even, rest=rest, extra=chosen)

@@ -5,33 +5,38 @@ before is *broken*. In this order few of both are wanted. `split_cores` counts w
 `fill` takes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from interpose.cpuallocator.bits import lowest
 
 
-def split_cores(cores: Iterable[tuple[int, int]], count: int) -> tuple[int, int]:
-    """Cores split and broken when so many CPUs are taken here; `cores` are (free CPUs, all CPUs) of each."""
-    idle: dict[int, int] = {}
-    used: list[int] = []
-    for free, size in cores:
-        if free == size:
-            idle[size] = idle.get(size, 0) + 1
-        else:
-            used.append(free)
+def split_cores(cores: Mapping[tuple[int, int], int], count: int) -> tuple[int, int]:
+    """Cores split and broken when so many CPUs are taken here.
+
+    `cores`: how many there are with so many free CPUs of so many.
+    """
+    idle = {size: number for (free, size), number in cores.items() if free == size}
+    used = {free: 0 for free, size in cores if 0 < free < size}
+    for (free, size), number in cores.items():
+        if 0 < free < size:
+            used[free] += number
     for size in sorted(idle, reverse=True):
         whole = min(idle[size], count // size)
         idle[size] -= whole
         count -= whole * size
     if not count:
         return 0, 0
-    used.sort(reverse=True)
-    if used and used[0] >= count:
+    if max(used, default=0) >= count:
         return 1, 0
     if any(idle.values()):
         return 1, 1
-    return least(used, count), 0
+    split = 0
+    for free in sorted(used, reverse=True):
+        some = min(used[free], -(-count // free))
+        split += some
+        count = max(0, count - some * free)
+    return split, 0
 
 
 def least(sizes: Sequence[int], count: int) -> int:

@@ -72,8 +72,7 @@ class Chooser:
         taken = EMPTY
         for cpus in near:
             here = self.usable(cpus & free) - taken
-            wanted = min(len(here), count - len(taken))
-            taken |= self._some(here, wanted - wanted % self.group)
+            taken |= self._some(here, min(len(here), count - len(taken)))
         return taken | self._some(free - taken, count - len(taken))
 
     def _some(self, cpus: CpuSet, count: int) -> CpuSet:

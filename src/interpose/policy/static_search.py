@@ -109,10 +109,14 @@ class Search:
     def _near(self, own: CpuSet, nodes: CpuSet | None) -> Iterator[CpuSet]:
         """Where to take CPUs, best first."""
         yield from self._chooser.parts(own)
+        named = self._topology.online if nodes is None else self._chooser.around(nodes)
+        cores = self._topology.with_siblings(own)
+        around = self._chooser.around(self._topology.nodes_of(own))
+        # The rest of its own cores, which somebody else would share with it otherwise.
+        yield named & (around - cores if self._options.distribute_cpus_across_cores else cores)
         if nodes is not None:
-            yield self._chooser.around(nodes)
-        if own:
-            yield self._chooser.around(self._topology.nodes_of(own))
+            yield named
+        yield around
 
     def _take(self, free: CpuSet, count: int, near: tuple[CpuSet, ...], stock: Stock) -> CpuSet:
         """So many CPUs; none if there are not so many."""

@@ -8,20 +8,20 @@ then everybody gets what is theirs.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Final
 
 from interpose.errors import ConfigError
 from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container
-from interpose.policy.decision import Assignment, Grant
+from interpose.policy.decision import Assignment, Decision, Grant
 from interpose.policy.policy import Policy
 from interpose.policy.request import Key, Request
 from interpose.resmgr.checkpoint import Entry
 from interpose.resmgr.configuration import Configuration
 from interpose.resmgr.ledger import Coming, Ledger
-from interpose.resmgr.takeover import actual, coming, concerns_us, key_of
+from interpose.resmgr.takeover import FIELDS, actual, coming, concerns_us, key_of, written_by_us
 from interpose.resmgr.writers import Send, Writers
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
@@ -35,7 +35,6 @@ _log = logging.getLogger(__name__)
 _SLICE: Final = 0.002  # seconds that rebuilding may hold the loop
 _MOVING: Final = 10.0  # seconds that moving running containers may take before a change counts as carried out
 _PATIENCE: Final = 120  # ticks that a create of somebody else may take: the kubelet gives up after as long
-_FIELDS: Final = {"cpus": "cpuset_cpus", "mems": "cpuset_mems", "shares": "cpu_shares"}
 
 Make = Callable[[Configuration, Topology], Policy]
 
@@ -101,10 +100,28 @@ class Books:
             return CpuSet.of(node.id for node in self.topology.nodes if node.memory_bytes)
         return None
 
+    def in_the_way(self, key: Key) -> list[Key]:
+        """Others that may still have CPUs which this container gets: they lost them, but not all updates are through.
+
+        Nobody may have what is its own; what it shares, nobody may have alone.
+        """
+        grants = self.ledger.policy.book.grants
+        own, cpus = grants[key].exclusive, self.ledger.assignment(key).cpus
+        found = []
+        for other, writer in self.writers.all.items():
+            grant = grants.get(other)
+            wrong = cpus if grant is not None and grant.exclusive else own
+            if other != key and wrong and writer.may_have(wrong):
+                found.append(other)
+        return found
+
     # -- containers come and go
 
     def confirm(self, key: Key, container_id: str, written: Assignment) -> None:
         """The runtime made a container, with these values."""
+        if key not in self.ledger.held:
+            return  # released meanwhile, with its pod; if it is there all the same, the store will tell
+        self._doubtful.pop(key, None)
         self.ledger.confirm(key, container_id)
         self.writers.add(key, container_id, written)
         self.touch(key, written)
@@ -124,7 +141,7 @@ class Books:
         if not self._doubtful or self._retired:
             return
         waiting = {key_of(one.container) for one in self.store.pending if isinstance(one, PendingContainer)}
-        there = {key_of(one): one for one in self.store.containers.values()}
+        there = {key_of(one): one for one in self._alive()}
         for key, ticks in tuple(self._doubtful.items()):
             self._doubtful[key] = ticks + 1
             if key in waiting or ticks <= 0:  # the store may be about to hear of it
@@ -136,7 +153,7 @@ class Books:
 
     def touch(self, key: Key, written: Assignment) -> None:
         """We wrote these values."""
-        fields = frozenset(name for name in _FIELDS if getattr(written, name) is not None)
+        fields = frozenset(name for name in FIELDS if getattr(written, name) is not None)
         self._touched[key] = self._touched.get(key, frozenset()) | fields
 
     def release(self, keys: Iterable[Key]) -> list[Key]:
@@ -181,10 +198,10 @@ class Books:
         if held is None:
             self._adopt([container])
         elif held.id == container.id:
-            self.writers.found(key, actual(container.resources))
-            self.writers.want((key,))
-        elif key in self._doubtful or (held.id and held.id not in self.store.containers):
             self._doubtful.pop(key, None)
+            if self.writers.found(key, actual(container.resources)):
+                self.writers.want((key,))
+        elif key in self._doubtful or (held.id and held.id not in self.store.containers):
             self.confirm(key, container.id, actual(container.resources))
 
     def _adopt(self, containers: Iterable[Container]) -> None:
@@ -192,17 +209,34 @@ class Books:
         pairs = [(one, self.store.pods[one.pod_id]) for one in containers]
         changed: dict[Key, None] = {}
         for one in coming(pairs, self._entries, self.configuration.policy, self.capacity):
-            changed.update(dict.fromkeys(self._take(self.ledger, one)))
+            changed.update(dict.fromkeys(self._enter(one, self._taken(one))))
         self.carry_out_soon(changed)
         self.on_change()
 
-    def _take(self, ledger: Ledger, one: Coming) -> tuple[Key, ...]:
-        decision = ledger.take_over(one)
+    def _taken(self, one: Coming) -> Decision:
+        """It runs, so it is in the books whatever happens."""
+        try:
+            return self.ledger.take_over(one)
+        except Exception as error:
+            _log.exception("Policy failed", extra={"kv": {"container": one.request.title}})
+            return self.ledger.give_shelter(one, error)
+
+    def _kept(self, one: Coming) -> Decision | None:
+        try:
+            return self.ledger.keep(one)
+        except Exception:
+            return None  # `_taken` tells what is wrong
+
+    def _enter(self, one: Coming, decision: Decision) -> tuple[Key, ...]:
+        """It is in the books: know what it has. Returns whom to bring to what is wanted now."""
         key = one.request.key
-        container = self.store.containers[one.id]
+        container = self.store.containers.get(one.id)
+        if container is None:  # it may come, or has just gone
+            if not one.id:
+                self._doubtful[key] = -_PATIENCE
+            return decision.changed
         self.writers.add(key, one.id, actual(container.resources))
-        differing = container.resources.differing(container.requested)
-        self._touched[key] = frozenset(name for name, field in _FIELDS.items() if field in differing)
+        self._touched[key] = written_by_us(container, self._entries.get(key))
         if decision.refusal is not None:
             kv = {"container": one.request.title, "why": decision.refusal.message}
             _log.warning("Running container has no place under the policy", extra={"kv": kv})
@@ -226,29 +260,55 @@ class Books:
     async def _take_over(self) -> None:
         alive = self._alive()
         pairs = [(one, self.store.pods[one.pod_id]) for one in alive]
-        began = self._clock()
-        for one in coming(pairs, self._entries, self.configuration.policy, self.capacity):
-            if one.id in self.store.containers:
-                self._take(self.ledger, one)
-            began = await self._breathe(began)
-        self._await_expected()
+        found = coming(pairs, self._entries, self.configuration.policy, self.capacity)
+        await self._in_turn([*found, *self._awaited({one.request.key for one in found})], self._kept, self._taken)
         self.ready.set()
         self._entries = {}
         # What came or went while we were at it.
         self._adopt([one for one in self._alive() if key_of(one) not in self.ledger.held])
-        there = {one.id for one in self._alive()}
+        there = {one.id: one for one in self._alive()}
         self.release([key for key, held in self.ledger.held.items() if held.id and held.id not in there])
+        for container in there.values():
+            self.writers.found(key_of(container), actual(container.resources))
         counts = {"containers": len(self.ledger.held), "without_place": len(self.ledger.without_place)}
         _log.info("Running containers were taken over", extra={"kv": {"policy": self.configuration.policy, **counts}})
         self.carry_out_soon(tuple(self.ledger.held))
 
-    def _await_expected(self) -> None:
+    async def _in_turn(
+        self,
+        found: Sequence[Coming],
+        keep: Callable[[Coming], Decision | None],
+        take: Callable[[Coming], Decision],
+        *,
+        enter: bool = True,
+    ) -> None:
+        """Take containers into books, in slices: who can keep CPUs of its own, who has to leave them, who has none."""
+        began = self._clock()
+        holding = [one for one in found if one.held is not None and one.held.exclusive]
+        moving = []
+        for one in holding:
+            kept = keep(one)
+            if kept is None:
+                moving.append(one)
+            elif enter:
+                self._enter(one, kept)
+            began = await self._breathe(began)
+        for one in (*moving, *(one for one in found if one.held is None or not one.held.exclusive)):
+            decision = take(one)
+            if enter:
+                self._enter(one, decision)
+            began = await self._breathe(began)
+
+    def _awaited(self, known: Set[Key]) -> list[Coming]:
+        """Creates of somebody else that are in flight and not among the known containers yet."""
+        found = []
         for request in self._expected:
-            if request.key not in self.ledger.held and (known := self._entries.get(request.key)) is not None:
-                made = replace(request, amounts=known[1].amounts)
-                self.ledger.take_over(Coming(request=made, id="", held=known[1].grant))
-                self._doubtful[request.key] = -_PATIENCE
+            entry = self._entries.get(request.key)
+            if request.key not in known and entry is not None:
+                made = replace(request, amounts=entry[1].amounts)
+                found.append(Coming(request=made, id="", held=entry[1].grant))
         self._expected = ()
+        return found
 
     def _alive(self) -> list[Container]:
         pods = self.store.pods
@@ -271,24 +331,23 @@ class Books:
         """
         async with self._changing:
             before = (self.configuration, self.topology)
+            failing = {key for key, writer in self.writers.all.items() if writer.permanent}
             await self._become(configuration, topology or self.topology, forced=forced)
-            failed = await self._move()
+            failed = await self._move(failing)
             if failed and not forced:
                 _log.error(
                     "Configuration could not be carried out, back to the one before", extra={"kv": {"n": len(failed)}}
                 )
                 await self._become(*before, forced=True)
-                await self._move()
+                await self._move(failing)
+                self.on_change()
                 raise ConfigError(failed)
         self.on_change()
 
     async def _become(self, configuration: Configuration, topology: Topology, *, forced: bool) -> None:
         ledger = Ledger(self._make(configuration, topology), self._now)
         same = configuration.policy == self.configuration.policy
-        began = self._clock()
-        for one in self._in_order(self.ledger, same):
-            ledger.take_over(one)
-            began = await self._breathe(began)
+        await self._in_turn(self._in_order(self.ledger, same), ledger.keep, ledger.take_over, enter=False)
         # What happened meanwhile.
         for key in [key for key in ledger.held if key not in self.ledger.held]:
             ledger.release(key)
@@ -319,8 +378,8 @@ class Books:
             )
         return [one for _, one in sorted(found, key=lambda item: item[0])]
 
-    async def _move(self) -> list[str]:
-        """Bring everybody to the new books; returns what runtimes refused outright."""
+    async def _move(self, failing: Set[Key]) -> list[str]:
+        """Bring everybody to the new books; returns what the runtime refused outright, but to those it did before."""
         keys = tuple(self.ledger.held)
         await self.writers.shrink(keys, _MOVING)
         await self.writers.reach(keys, _MOVING)
@@ -330,7 +389,7 @@ class Books:
         return [
             f"container {titles[key]} could not be updated: {writer.error}"
             for key, writer in self.writers.all.items()
-            if writer.permanent and writer.error and key in titles and self._still_there(writer.id)
+            if writer.permanent and key in titles and key not in failing and self._still_there(writer.id)
         ]
 
     def _still_there(self, container_id: str) -> bool:
@@ -344,6 +403,11 @@ class Books:
         if error.code is Code.NOT_FOUND:
             self.carry_out_soon(self.release((key,)))
         self.sync.refresh_soon(container_id)
+
+    @property
+    def retired(self) -> bool:
+        """Whether somebody else keeps the books."""
+        return self._retired
 
     def retire(self) -> None:
         """Somebody else keeps the books from now on. Calls that are on their way end here; nothing new is begun."""

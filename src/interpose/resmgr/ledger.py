@@ -6,11 +6,12 @@ policy gives to those it cannot decide about, and shows as a problem.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from interpose.policy.decision import Action, Assignment, Decision, Grant
+from interpose.model.cpuset import EMPTY
+from interpose.policy.decision import Action, Assignment, Decision, Grant, Refusal, Why
 from interpose.policy.policy import Policy
 from interpose.policy.request import Key, Request
 
@@ -85,7 +86,10 @@ class Ledger:
 
     def allocate(self, request: Request, held: Grant | None = None) -> Decision:
         """Decide about a new container. Refused, it is not in the books."""
-        decision = self._decided(request, self.policy.allocate(request, held))
+        return self._booked(request, self.policy.allocate(request, held))
+
+    def _booked(self, request: Request, decision: Decision) -> Decision:
+        self._count(decision)
         if decision.refusal is None:
             entry = self.held.get(request.key)
             if entry is None:
@@ -100,12 +104,34 @@ class Ledger:
         """Decide about a container that runs. Refused, it is in the books without a place."""
         decision = self.allocate(coming.request, coming.held)
         if decision.refusal is not None:
-            entry = self.held[coming.request.key] = Held(coming.request)
-            entry.place = False
-            self._without_place[coming.request.key] = None
-            self._remember(entry, decision)
-        if coming.id:
-            self.confirm(coming.request.key, coming.id)
+            self._shelter(coming, decision)
+        self._identify(coming)
+        return decision
+
+    def keep(self, coming: Coming) -> Decision | None:
+        """Take over a container that keeps all CPUs it has alone; None if it cannot, and nothing has changed.
+
+        Asked of everybody first, so that nobody who has to move takes CPUs of one who need not.
+        """
+        own = coming.held.exclusive if coming.held is not None else EMPTY
+        decision = self.policy.allocate(coming.request, coming.held)
+        if decision.grant is None:
+            return None
+        if not own <= decision.grant.exclusive:
+            self.policy.release(coming.request.key)
+            return None
+        decision = self._booked(coming.request, decision)
+        self._identify(coming)
+        return decision
+
+    def give_shelter(self, coming: Coming, error: Exception) -> Decision:
+        """Deciding about a container that runs has failed: it is in the books without a place."""
+        self.outcomes[Action.ALLOCATE.value, "failed"] += 1
+        message = f"the policy failed: {type(error).__name__}: {error}"
+        refusal = Refusal(why=Why.INVALID, message=message)
+        decision = Decision(action=Action.ALLOCATE, key=coming.request.key, refusal=refusal, reason=message)
+        self._shelter(coming, decision)
+        self._identify(coming)
         return decision
 
     def resize(self, request: Request) -> Decision:
@@ -113,7 +139,8 @@ class Ledger:
         entry = self.held[request.key]
         if not entry.place:
             return self.allocate(request)
-        decision = self._decided(request, self.policy.resize(request))
+        decision = self.policy.resize(request)
+        self._count(decision)
         if decision.refusal is None:
             entry.request = request
         self._remember(entry, decision)
@@ -146,13 +173,18 @@ class Ledger:
             entry.id = container_id
             self.by_id[container_id] = key
 
-    def rename(self, request: Request) -> None:
-        """Other words for the same container: what is known of it besides its amounts."""
-        self.held[request.key].request = request
+    def _shelter(self, coming: Coming, decision: Decision) -> None:
+        entry = self.held[coming.request.key] = Held(coming.request)
+        entry.place = False
+        self._without_place[coming.request.key] = None
+        self._remember(entry, decision)
 
-    def _decided(self, request: Request, decision: Decision) -> Decision:
+    def _identify(self, coming: Coming) -> None:
+        if coming.id:
+            self.confirm(coming.request.key, coming.id)
+
+    def _count(self, decision: Decision) -> None:
         self.outcomes[decision.action.value, "granted" if decision.refusal is None else "refused"] += 1
-        return decision
 
     def _remember(self, entry: Held, decision: Decision) -> None:
         entry.events.append(Event(self._now(), decision, entry.request, self.assignment(decision.key)))
@@ -166,11 +198,3 @@ class Ledger:
         self._fallback = fallback
         others = tuple(key for key in self._without_place if key != decision.key)
         return replace(decision, changed=tuple(dict.fromkeys((*decision.changed, *others))))
-
-
-def rebuilt(policy: Policy, coming: Iterable[Coming], now: Callable[[], float]) -> Ledger:
-    """A ledger with everything that runs in it, in this order."""
-    ledger = Ledger(policy, now)
-    for one in coming:
-        ledger.take_over(one)
-    return ledger

@@ -134,6 +134,8 @@ class Manager:
 
     async def _book(self, call: Call) -> _Booked | Reply | None:
         """The decision; a refusal; None if the runtime knows no such pod and will say so itself."""
+        if self.books.retired:
+            raise RpcError(Code.UNAVAILABLE, "a successor keeps the books")
         await self._wait_for_books(call)
         message = call.request
         pod = await self.books.sync.pod(message.pod_sandbox_id)
@@ -192,9 +194,10 @@ class Manager:
 
     async def _write(self, call: Call, booked: _Booked) -> Any:
         """Others give up what this container gets; then the request says it. Returns what it says."""
-        if not await self.books.writers.shrink(booked.decision.changed, self._budget(call, _SHRINKING)):
-            self.late += 1
         books, key = self.books, booked.request.key
+        others = dict.fromkeys((*booked.decision.changed, *books.in_the_way(key)))
+        if not await books.writers.shrink(others, self._budget(call, _SHRINKING)):
+            self.late += 1
         grant = books.ledger.policy.book.grants[key]
         assignment = books.ledger.assignment(key)
         note = grant_note(books.configuration.policy, booked.request, grant)
@@ -218,8 +221,9 @@ class Manager:
             self._undo(booked)
 
     def _undo(self, booked: _Booked) -> None:
-        """The container was not made. What an earlier attempt booked under the same name is still in doubt."""
-        if not booked.before:
+        """The container was not made. What another attempt booked under the same name stays: it may have been."""
+        held = self.books.ledger.held.get(booked.request.key)
+        if not booked.before and held is not None and not held.id:
             self.books.carry_out_soon(self.books.release((booked.request.key,)))
 
     # -- a container gets other amounts
@@ -243,9 +247,20 @@ class Manager:
                 await self.books.writers.shrink(changed, self._budget(call, _SHRINKING))
         except Exception as error:
             self._note_failure(call, error)
-        reply = await self._constrained(call, proceed, writer)
+        except BaseException:
+            self.books.carry_out_soon((*changed, *self._resize_back(before)))
+            raise
+        try:
+            reply = await self._constrained(call, proceed, writer)
+        except BaseException:
+            self.books.carry_out_soon((writer.key, *changed))
+            raise
         if changed or before is not self._request(writer.key):
-            if reply.code not in (Code.OK, *DOUBTFUL):
+            if reply.code in DOUBTFUL:
+                # It may still have what it should give up: others get that when it certainly has not.
+                self.books.carry_out_soon((writer.key, *changed))
+                changed = ()
+            elif reply.code != Code.OK:
                 changed = (*changed, *self._resize_back(before))
             await self.books.writers.reach(changed, self._budget(call, _GROWING))
             self.books.on_change()
@@ -286,12 +301,14 @@ class Manager:
             wanted = self.books.wanted(writer.key)
             if wanted is not None:
                 self._note_overrides(call, write_update(call.request, wanted))
+            writer.sending = wanted
             try:
                 reply = await proceed()
             except BaseException:
                 writer.written = None
-                self.books.writers.want((writer.key,))
                 raise
+            finally:
+                writer.sending = None
             if reply.code == Code.OK and wanted is not None:
                 writer.written = wanted
                 self.books.touch(writer.key, wanted)

@@ -7,6 +7,7 @@ the CPUs it has.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container, ContainerState, Pod
@@ -17,6 +18,9 @@ from interpose.resmgr.checkpoint import Entry
 from interpose.resmgr.grants import ANNOTATION, read_note
 from interpose.resmgr.ledger import Coming
 from interpose.resmgr.requests import make_request
+
+# What policies decide about, and what CRI calls it.
+FIELDS: Final[Mapping[str, str]] = {"cpus": "cpuset_cpus", "mems": "cpuset_mems", "shares": "cpu_shares"}
 
 
 def key_of(container: Container) -> Key:
@@ -63,17 +67,35 @@ def coming(
 def held_by(container: Container, entry: tuple[str, Entry] | None, policy: str) -> tuple[Grant | None, Amounts | None]:
     """What a container holds, and the amounts it was granted for."""
     cpus = actual(container.resources).cpus
+    known = _remembered(container, entry)
+    for by, grant, amounts in known:
+        if cpus is None or grant.exclusive <= cpus:
+            # Another policy's pools mean nothing here; CPUs are CPUs.
+            return grant if by == policy else Grant(exclusive=grant.exclusive), amounts
+    return (Grant(exclusive=cpus) if cpus is not None else None), (known[0][2] if known else None)
+
+
+def written_by_us(container: Container, entry: tuple[str, Entry] | None) -> frozenset[str]:
+    """Fields that are as they are because of a policy: others may have changed what no grant of it speaks of."""
+    differing = container.resources.differing(container.requested)
+    said = {
+        name
+        for _, grant, _ in _remembered(container, entry)
+        for name, says in (("cpus", grant.pinned), ("mems", grant.mems), ("shares", grant.shares))
+        if says
+    }
+    return frozenset(name for name in said if FIELDS[name] in differing)
+
+
+def _remembered(container: Container, entry: tuple[str, Entry] | None) -> list[tuple[str, Grant, Amounts]]:
+    """Grants with the policies that gave them, the newest first."""
     known: list[tuple[str, Grant, Amounts]] = []
     if entry is not None and entry[1].container_id in ("", container.id):
         known.append((entry[0], entry[1].grant, entry[1].amounts))
     noted = read_note(container.annotations.get(ANNOTATION, ""))
     if noted is not None:
         known.append((noted.policy, noted.grant, noted.amounts))
-    for by, grant, amounts in known:
-        if cpus is None or grant.exclusive <= cpus:
-            # Another policy's pools mean nothing here; CPUs are CPUs.
-            return grant if by == policy else Grant(exclusive=grant.exclusive), amounts
-    return (Grant(exclusive=cpus) if cpus is not None else None), (known[0][2] if known else None)
+    return known
 
 
 def _parsed(text: str) -> CpuSet | None:

@@ -2,7 +2,8 @@
 
 A writer knows what the runtime was last told and what is wanted now; it sends the difference, one call at a time, and
 the newest wish wins. What others send about the same container (the kubelet's own updates) goes through the writer's
-lock. Shrinking comes before growing: `shrink` takes CPUs away from everybody, and `reach` gives what is wanted.
+lock. Shrinking comes before growing: `shrink` takes CPUs away from everybody, and `reach` gives what is wanted. An
+update that is on its way counts as well: its container may have what it says.
 
 An update whose outcome is not known is sent again. One that fails is tried again after a while, at most a minute;
 a container the runtime does not know ends its writer.
@@ -38,12 +39,13 @@ Send = Callable[[str, bytes], Awaitable[bytes]]  # CRI method, message -> reply 
 class Writer:
     """What one container was told."""
 
-    __slots__ = ("attempts", "error", "id", "key", "lock", "permanent", "retry", "task", "written")
+    __slots__ = ("attempts", "error", "id", "key", "lock", "permanent", "retry", "sending", "task", "written")
 
     def __init__(self, key: Key, container_id: str, written: Assignment | None) -> None:
         self.key = key
         self.id = container_id
         self.written = written  # None: nobody knows
+        self.sending: Assignment | None = None  # what an update says that is on its way
         self.lock = asyncio.Lock()  # held by whoever tells the runtime something about this container
         self.error = ""  # why the last update failed
         self.permanent = False  # whether the runtime itself said no
@@ -57,6 +59,13 @@ class Writer:
         if self.error:
             return "failing"
         return "writing" if self.task is not None and not self.task.done() else "idle"
+
+    def may_have(self, cpus: CpuSet) -> bool:
+        """Whether the container may have one of these CPUs, as far as anybody knows."""
+        if self.written is None or self.written.cpus is None:
+            return True
+        coming = self.sending.cpus if self.sending is not None else None
+        return bool(self.written.cpus & cpus) or bool(coming is not None and coming & cpus)
 
 
 class Writers:
@@ -113,13 +122,21 @@ class Writers:
         return await _within(self.want(keys), timeout)
 
     async def shrink(self, keys: Iterable[Key], timeout: float) -> bool:
-        """Take away what containers have and should not; what they have yet to get comes with `reach`."""
-        tasks = [
+        """Take away what containers have and should not; what they have yet to get comes with `reach`.
+
+        One that keeps nothing of what it has cannot be shrunk: it moves as a whole, once the others have made room.
+        """
+        writers = () if self._retired else tuple(self.all[key] for key in keys if key in self.all)
+        clock = asyncio.get_running_loop().time
+        end = clock() + timeout
+        cuts = [
             self._tasks.spawn(self._cut(writer), name=f"shrink container {writer.id}")
-            for key in keys
-            if (writer := self.all.get(key)) is not None and reduced(self._wanted(key), writer.written) is not None
+            for writer in writers
+            if has_too_much(self._wanted(writer.key), writer)
         ]
-        return await _within(tasks, timeout)
+        in_time = await _within(cuts, timeout)
+        moves = self.want(one.key for one in writers if displaced(self._wanted(one.key), one.written))
+        return await _within(moves, end - clock()) and in_time
 
     def retire(self) -> None:
         """Begin nothing any more: somebody else writes."""
@@ -134,8 +151,8 @@ class Writers:
     # -- work
 
     async def _bring(self, writer: Writer) -> None:
-        async with self._gate, writer.lock:
-            while self.all.get(writer.key) is writer:
+        async with writer.lock, self._gate:  # in this order: who waits for a lock must not keep others from working
+            while self.all.get(writer.key) is writer and not self._retired:
                 target = self._wanted(writer.key)
                 patch = patch_of(target, writer.written)
                 if target is None or patch is None:
@@ -144,8 +161,8 @@ class Writers:
                     return
 
     async def _cut(self, writer: Writer) -> None:
-        async with self._gate, writer.lock:
-            if self.all.get(writer.key) is not writer:
+        async with writer.lock, self._gate:
+            if self.all.get(writer.key) is not writer or self._retired:
                 return
             target = reduced(self._wanted(writer.key), writer.written)
             patch = patch_of(target, writer.written)
@@ -153,6 +170,7 @@ class Writers:
                 await self._tell(writer, target, patch)
 
     async def _tell(self, writer: Writer, target: Assignment, patch: LinuxResources) -> bool:
+        writer.sending = target
         try:
             await self._send("UpdateContainerResources", convert.update_resources(writer.id, patch))
         except RpcError as error:
@@ -161,6 +179,8 @@ class Writers:
         except asyncio.CancelledError:
             writer.written = None
             raise
+        finally:
+            writer.sending = None
         self.results["ok"] += 1
         writer.written = target
         self.recovered(writer)
@@ -212,6 +232,21 @@ def reduced(wanted: Assignment | None, written: Assignment | None) -> Assignment
         return wanted
     rest = wanted.cpus & written.cpus
     return None if not rest or rest == written.cpus else replace(written, cpus=rest)
+
+
+def has_too_much(wanted: Assignment | None, writer: Writer) -> bool:
+    """Whether a container has to lose CPUs, or will have to when an update that is on its way has arrived."""
+    if reduced(wanted, writer.written) is not None:
+        return True
+    coming = writer.sending.cpus if writer.sending is not None else None
+    return wanted is not None and wanted.cpus is not None and coming is not None and not coming <= wanted.cpus
+
+
+def displaced(wanted: Assignment | None, written: Assignment | None) -> bool:
+    """Whether a container has to leave all the CPUs it has."""
+    if wanted is None or wanted.cpus is None or written is None or written.cpus is None:
+        return False
+    return not wanted.cpus & written.cpus
 
 
 def patch_of(target: Assignment | None, written: Assignment | None) -> LinuxResources | None:

@@ -6,6 +6,7 @@ what must be there; exit code 1 if anything differs.
 """
 
 import asyncio
+import json
 import shutil
 import sys
 import tempfile
@@ -21,6 +22,8 @@ from google.protobuf.message import Message
 from interpose import __version__
 from interpose.api import cri_pb2 as cri
 from interpose.cli.admin_client import ask
+from interpose.config.document import parse_document
+from interpose.config.topology_document import read_topology_document
 from interpose.h2.limits import Limits
 from interpose.relay.methods import METHODS
 from interpose.rpc.client import Client
@@ -32,7 +35,6 @@ from interpose.testing.demoparts import (
     CONTAINER,
     CPUS,
     GUEST,
-    MACHINE,
     NAMESPACE,
     RESIDENTS,
     DemoPod,
@@ -70,7 +72,6 @@ from interpose.testing.lab.processes import Child, LabError, accepts
 from interpose.testing.lab.relay import program
 from interpose.testing.pods import create_request, run_request
 from interpose.testing.serve import serve_runtime
-from interpose.topology.text import parse_text
 from interpose.views.explain import explain_text
 from interpose.views.owners import owners_of
 from interpose.views.topology_picture import picture
@@ -184,7 +185,7 @@ class Story:
 
     async def has_a_guest(self) -> None:
         """A pod comes that gets CPUs of its own, and the others make room."""
-        print("\n2. A pod comes that is due CPUs of its own. The others make room before it is made:\n")
+        print("\n2. A Guaranteed pod comes. The others make room before it is created:\n")
         others = tuple(self._pods)
         await self._start(GUEST)
         self.problems += wrong_order(self._node.runtime.requests, others)
@@ -193,8 +194,10 @@ class Story:
         print(f"\n  $ interpose explain {name}\n")
         _print_indented(explain_text(await self._asked_relay(f"/v1/policy/containers/{name}"), self._width - _INDENT))
         print("\n  $ interpose topology --show-assignments -o picture\n")
+        machine = parse_document(json.dumps(await self._asked_relay("/v1/topology")), "the relay", json_only=True)
         owners = owners_of((await self._asked_relay("/v1/policy"))["assignments"])
-        _print_indented(picture(parse_text(MACHINE), self._width - _INDENT, owners=owners))
+        topology = read_topology_document(machine, "the relay")
+        _print_indented(picture(topology, self._width - _INDENT, owners=owners))
 
     async def goes_on(self) -> None:
         """The node's policy is edited, and running pods follow."""

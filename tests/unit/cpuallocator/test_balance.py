@@ -54,8 +54,16 @@ def test_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Balance(free=(9, 8, 5, 9), count=11).search(2, 2) == shares((0, 1), 5, 1, (0, 1))
 
 
-def test_many_nodes_end() -> None:
-    """There are more sets of 64 nodes than anyone can try."""
-    search = Balance(free=[3] * 64, count=100)
-    assert search.search(30, 64) is None
-    assert search.tries < 3 * module.MOST_TRIES
+@pytest.mark.parametrize(
+    ("free", "count"),
+    [
+        ([3] * 64, 100),  # more sets than anyone can try
+        ([20 - node % 7 for node in range(40)], 630),  # few sets, but more ways to take the rest than anyone can try
+        ([20 - node % 7 for node in range(40)], 650),
+    ],
+)
+def test_many_nodes_end(free: list[int], count: int) -> None:
+    """Sooner or later; there may be nothing found."""
+    search = Balance(free=free, count=count)
+    search.search(30, len(free))
+    assert search.tries < 2 * module.MOST_TRIES

@@ -1,5 +1,7 @@
 """Cores and parts of them."""
 
+from collections import Counter
+
 import pytest
 
 from interpose.cpuallocator.fill import fill, least, split_cores
@@ -52,13 +54,15 @@ def test_larger_idle_cores_come_first() -> None:
         ([(1, 2), (1, 2), (2, 2)], 4, (2, 0)),
         ([(2, 4), (1, 4), (4, 4)], 3, (1, 1)),
         ([(1, 1), (2, 2)], 3, (0, 0)),
+        ([(0, 2), (1, 2), (1, 4), (3, 4), (3, 4)], 7, (3, 0)),
+        ([(1, 2), (2, 4), (3, 4)], 4, (2, 0)),
     ],
 )
 def test_split_and_broken_cores_are_counted(
     cores: list[tuple[int, int]], count: int, expected: tuple[int, int]
 ) -> None:
     """As `fill` would take them."""
-    assert split_cores(cores, count) == expected
+    assert split_cores(Counter(cores), count) == expected
 
 
 def test_the_largest_are_counted() -> None:

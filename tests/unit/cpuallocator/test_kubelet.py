@@ -108,6 +108,13 @@ def test_a_cache_is_filled_before_the_next_is_opened() -> None:
     assert take_packed(topology, CpuSet.parse("2-6"), 4, by_uncore=True) == CpuSet.parse("2-5")
 
 
+def test_an_odd_request_leaves_the_last_thread_of_a_cache() -> None:
+    """The lowest cores of the cache, without the one thread too many."""
+    topology = machine("chiplets")
+    assert take_packed(topology, topology.online, 3, by_uncore=True) == CpuSet.parse("0-1,32")
+    assert take_packed(topology, topology.online, 1, by_uncore=True) == CpuSet.parse("0")
+
+
 def test_without_caches_packages_count() -> None:
     """As kubelets do."""
     topology = oracle_topology({str(cpu): (cpu, cpu // 4, cpu // 4, 0) for cpu in range(8)})

@@ -312,6 +312,40 @@ def test_resizing_who_is_not_known_gives_it_what_it_is_due() -> None:
     assert granted(static().resize(wants("a", 2000))) == "2-3"
 
 
+# -- isolated CPUs
+
+
+def test_isolated_cpus_leave_their_pool_and_come_back() -> None:
+    """They are never shared, so nobody is told."""
+    policy = static(f"{N4C16}; isolated 12-15")
+    policy.allocate(wants("a", 0))
+    assert cpus_of(policy, wants("a", 0)) == "0-11"
+    decision = policy.allocate(wants("b", 2000))
+    assert (granted(decision), decision.changed) == ("12-13", ())
+    assert policy.book.pool("isolated") == cpus("14-15")
+    assert policy.release(wants("b", 0).key).changed == ()
+    assert policy.book.pool("isolated") == cpus("12-15")
+
+
+def test_a_container_that_outgrows_its_isolated_cpus_leaves_them() -> None:
+    """Unless it asked for them: threads are not spread over isolated CPUs."""
+    policy = static(f"{N4C16}; isolated 12-15")
+    assert granted(policy.allocate(wants("a", 1000))) == "12"
+    assert granted(policy.resize(wants("a", 2000))) == "12-13"
+    assert not cpus(granted(policy.resize(wants("a", 3000)))) & cpus("12-15")
+    assert policy.book.pool("isolated") == cpus("12-15")
+    preferred = {"cri-resource-manager.intel.com/prefer-isolated-cpus": "true"}
+    policy.allocate(wants("b", 1000, annotations=preferred))
+    assert granted(policy.resize(wants("b", 3000, annotations=preferred))) == "12-14"
+
+
+def test_a_running_container_keeps_isolated_cpus() -> None:
+    """Also beside ordinary ones."""
+    policy = static(f"{N4C16}; isolated 12-15")
+    assert policy.allocate(wants("a", 3000), Grant(exclusive=cpus("3,13-14"))).action is Action.KEEP
+    assert policy.book.pool("isolated") == cpus("12,15")
+
+
 # -- options
 
 

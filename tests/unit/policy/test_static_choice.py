@@ -54,7 +54,9 @@ def test_full_pcpus_only_takes_cores_of_which_all_is_free() -> None:
     assert one.group == 2
     assert one.usable(cpus("1-5,7")) == cpus("2-5")
     assert one.take(cpus("1-15"), 2, (cpus("5-7"),)) == cpus("6-7")
-    assert one.take(cpus("1-15"), 4, (cpus("5-7"),)) >= cpus("6-7")
+    assert one.take(cpus("1-15"), 4, (cpus("5-7"),)) > cpus("6-7")
+    halves = one.take(cpus("1-15"), 4, (cpus("5,7"),))
+    assert one.usable(halves) == halves
     with pytest.raises(NotEnough):
         one.take(cpus("1,3,5,7"), 2)
 
@@ -69,6 +71,8 @@ def test_full_pcpus_only_does_not_split_a_core_where_cores_differ() -> None:
         taken = one.take(cpus("0,2-15"), count)
         assert len(taken) == count
         assert one.usable(taken) == taken
+        near = one.take(cpus("0,2-15"), count, (cpus("0-3"),))
+        assert one.usable(near) == near
 
 
 def test_what_is_around_nodes() -> None:

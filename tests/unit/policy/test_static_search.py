@@ -174,3 +174,22 @@ def test_with_a_strict_reservation_one_cpu_is_left_also_when_isolated_ones_help_
     assert len(found.cpus) == 4
     assert not cpus("1-2") <= found.cpus
     assert find(6, "1-2", "12-15", strict_cpu_reservation=True).refusal is not None
+
+
+def test_the_cpu_that_is_left_is_none_of_those_the_container_has() -> None:
+    """It keeps its own one, and another one stays for the others."""
+    found = find(3, "1-2", "12-15", own="2", strict_cpu_reservation=True)
+    assert 2 in found.cpus
+    assert 1 not in found.cpus
+
+
+def test_more_cpus_are_first_of_all_the_rest_of_the_cores_one_has() -> None:
+    """Else somebody else would get them; unless CPUs shall be of different cores."""
+    assert find(3, "1-11", own="4").cpus == cpus("4-6")
+    assert 5 not in find(2, "1-11", own="4", distribute_cpus_across_cores=True).cpus
+
+
+def test_nodes_that_the_pod_names_come_before_the_cores_one_has() -> None:
+    """The rest of its core is elsewhere, so it waits."""
+    found = find(3, "1-11", own="4", annotations={"interpose/numa-nodes": "2"})
+    assert found.cpus == cpus("4,8-9")

@@ -9,9 +9,12 @@ from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
 from interpose.testing.demo import cgroups
 from interpose.testing.demoparts import PODS
 from interpose.testing.demoreport import (
+    ARRIVED,
     ASKED,
     EDITED,
-    GIVEN,
+    FROM_THE_START,
+    LEFT,
+    STARTED,
     Change,
     Running,
     Spot,
@@ -21,9 +24,12 @@ from interpose.testing.demoreport import (
     explained,
     listed,
     measured,
+    policy_reason,
     reasons,
+    without_guest,
     wrong_calls,
     wrong_leftovers,
+    wrong_order,
     wrong_request,
     wrong_status,
     wrong_values,
@@ -31,7 +37,7 @@ from interpose.testing.demoreport import (
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.pods import create_request
 
-ORDERS, WEB, REPORTS = PODS
+WEB, REPORTS, ORDERS = PODS
 BVT = Spot("web", Level.POD, Parameter.CPU_BVT)
 SHARES = Spot("reports", Level.CONTAINER, Parameter.CPU_SHARES)
 
@@ -63,7 +69,7 @@ def test_without_a_hook_server_pods_have_what_was_asked_for(node: tuple[FakeNode
 
 def test_a_file_that_is_being_written_has_no_value_yet(node: tuple[FakeNode, list[Running]]) -> None:
     """It is empty for a moment."""
-    directory = node[0].pod_directory(node[0].runtime.sandboxes[node[1][1].sandbox])
+    directory = node[0].pod_directory(node[0].runtime.sandboxes[node[1][0].sandbox])
     Path(node[0].cgroups.root, "cpu,cpuacct", directory, "cpu.bvt_warp_ns").write_text("")
 
     assert ASKED.keys() - measured(*node).keys() == {BVT}
@@ -82,20 +88,36 @@ def test_reasons_are_those_of_the_demos_pods() -> None:
     assert reasons(records) == {BVT: "P: so"}
 
 
+def test_the_reason_of_cpus_is_the_policys() -> None:
+    """As the relay tells it, about the container."""
+    cpus = Spot("orders", Level.CONTAINER, Parameter.CPUSET_CPUS)
+
+    assert policy_reason(ORDERS, "static", {"decision": {"reason": "so"}}) == {cpus: "policy static: so"}
+
+
+def test_the_guest_is_there_in_the_middle_of_the_story_only() -> None:
+    """Before and after it nothing is promised of it; from its start on it has CPUs of its own."""
+    cpus = Spot("orders", Level.CONTAINER, Parameter.CPUSET_CPUS)
+
+    assert FROM_THE_START[cpus] == ARRIVED[cpus] == EDITED[cpus] == "2-5"
+    assert without_guest(ARRIVED).keys() == STARTED.keys() == LEFT.keys()
+    assert cpus not in STARTED
+
+
 # -- checking
 
 
 def test_a_value_that_differs_is_named() -> None:
     """With what it is, what it should be, and when."""
-    assert wrong_values("started", GIVEN, GIVEN) == []
-    assert wrong_values("started", {**GIVEN, BVT: 0}, GIVEN) == ["started: cpu.bvt_warp_ns of pod web is 0, not 2"]
+    assert wrong_values("started", STARTED, STARTED) == []
+    assert wrong_values("started", {**STARTED, BVT: 0}, STARTED) == ["started: cpu.bvt_warp_ns of pod web is 0, not 2"]
 
 
 def test_a_value_that_is_missing_is_named() -> None:
     """As one of which nothing is known."""
-    found = {spot: value for spot, value in GIVEN.items() if spot != BVT}
+    found = {spot: value for spot, value in STARTED.items() if spot != BVT}
 
-    assert wrong_values("started", found, GIVEN) == ["started: cpu.bvt_warp_ns of pod web is -, not 2"]
+    assert wrong_values("started", found, STARTED) == ["started: cpu.bvt_warp_ns of pod web is -, not 2"]
 
 
 def test_what_is_left_over_is_named(node: tuple[FakeNode, list[Running]], tmp_path: Path) -> None:
@@ -111,13 +133,33 @@ def test_a_container_created_with_what_was_asked_for_is_named() -> None:
     """Its values must be in the request, whatever is in files later."""
     sandbox, container = ORDERS.configs()
     request = create_request("s", sandbox, container)
-    assert wrong_request(ORDERS, request) == [
-        "CreateContainer: cpu.cfs_quota_us of container orders is 200000, not unlimited",
-        "CreateContainer: cpuset.cpus of container orders is -, not 2-3",
-    ]
+    assert wrong_request(ORDERS, request) == ["CreateContainer: cpuset.cpus of container orders is -, not 2-5"]
 
-    request.config.linux.resources.MergeFrom(cri.LinuxContainerResources(cpu_quota=-1, cpuset_cpus="2-3"))
+    request.config.linux.resources.cpuset_cpus = "2-5"
     assert wrong_request(ORDERS, request) == []
+
+
+def test_all_cpus_in_a_request_are_no_restriction() -> None:
+    """The policy names them all the same."""
+    sandbox, container = WEB.configs()
+    request = create_request("s", sandbox, container)
+    request.config.linux.resources.cpuset_cpus = "0-15"
+    assert wrong_request(WEB, request) == []
+
+    request.config.linux.resources.cpuset_cpus = "0-14"
+    assert wrong_request(WEB, request) == ["CreateContainer: cpuset.cpus of container web is 0-14, not any"]
+
+
+def test_who_makes_room_too_late_is_named() -> None:
+    """CPUs of one container must be free when the runtime is asked to make it."""
+    web, reports = Running(WEB, "s", "w"), Running(REPORTS, "s", "r")
+    shrink = ("UpdateContainerResources", cri.UpdateContainerResourcesRequest(container_id="w"))
+    late = ("UpdateContainerResources", cri.UpdateContainerResourcesRequest(container_id="r"))
+    create = ("CreateContainer", cri.CreateContainerRequest())
+    calls = [create, shrink, create, late]
+
+    assert wrong_order(calls, [web, reports]) == ["CreateContainer: reports was not updated before"]
+    assert wrong_order([create, shrink, late, create], [web, reports]) == []
 
 
 def test_a_status_with_what_the_container_has_is_named() -> None:
@@ -126,10 +168,10 @@ def test_a_status_with_what_the_container_has_is_named() -> None:
     status.resources.linux.CopyFrom(ORDERS.resources)
     assert wrong_status("started", ORDERS, status) == []
 
-    status.resources.linux.MergeFrom(cri.LinuxContainerResources(cpu_quota=-1, cpuset_cpus="2-3"))
+    status.resources.linux.MergeFrom(cri.LinuxContainerResources(cpu_quota=-1, cpuset_cpus="2-5"))
     assert wrong_status("started", ORDERS, status) == [
-        "started: the kubelet sees cpu_quota of orders as 0, not 200000",
-        "started: the kubelet sees cpuset_cpus of orders as '2-3', not ''",
+        "started: the kubelet sees cpu_quota of orders as 0, not 400000",
+        "started: the kubelet sees cpuset_cpus of orders as '2-5', not ''",
     ]
 
 
@@ -137,7 +179,7 @@ def test_all_cpus_are_as_good_as_none_named() -> None:
     """An update has no other way to clear a set."""
     status = cri.ContainerStatus()
     status.resources.linux.CopyFrom(WEB.resources)
-    status.resources.linux.cpuset_cpus = "0-7"
+    status.resources.linux.cpuset_cpus = "0-15"
 
     assert wrong_status("restored", WEB, status) == []
 
@@ -182,7 +224,7 @@ def test_values_are_shown_in_words() -> None:
 
 def test_reasons_stay_within_the_width() -> None:
     """They go on in the next line, and pods of which nothing changed are not there."""
-    lines = list(explained(GIVEN, EDITED, {BVT: "GroupIdentity: " + "because " * 20}, 60))
+    lines = list(explained(ARRIVED, EDITED, {BVT: "GroupIdentity: " + "because " * 20}, 60))
 
     assert max(map(len, lines)) <= 80  # headings and values are not folded
     assert all(len(line) <= 60 for line in lines if "because" in line)

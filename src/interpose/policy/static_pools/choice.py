@@ -53,10 +53,10 @@ def choose_own(
     topology: Topology, lists: Sequence[CpuList], taken: CpuSet, count: int, had: Sequence[CpuList], cpus: CpuSet
 ) -> Chosen | None:
     """`count` free lists near each other: those it has, then those with some of the `cpus` it has; None if too few."""
-    free = [one for one in lists if not one.cpus & taken]
+    free = [one for one in lists if not one.cpus.mask & taken.mask]
     if len(free) < count:
         return None
-    touched = [one for one in free if one in had or one.cpus & cpus]
+    touched = [one for one in free if one in had or one.cpus.mask & cpus.mask]
     kept = sorted(touched, key=lambda one: one not in had)[:count]
     others = [one for one in free if one not in kept]
     if kept:
@@ -72,13 +72,15 @@ def choose_own(
 
 def own_candidates(lists: Sequence[CpuList], taken: CpuSet, chosen: Sequence[CpuList] = ()) -> tuple[Candidate, ...]:
     """All lists of an exclusive pool, chosen ones first, taken ones last."""
-    ordered = sorted(lists, key=lambda one: (one not in chosen, bool(one.cpus & taken)))
+    # There can be as many as CPUs, and no two overlap: bits of numbers tell them apart.
+    mine, others = CpuSet.union(one.cpus for one in chosen).mask, taken.mask
+    ordered = sorted(lists, key=lambda one: (not one.cpus.mask & mine, bool(one.cpus.mask & others)))
     return tuple(
         Candidate(
             name=f"list {one.text}",
             cpus=one.cpus,
-            score="taken" if one.cpus & taken else "free",
-            chosen=one in chosen,
+            score="taken" if one.cpus.mask & others else "free",
+            chosen=bool(one.cpus.mask & mine),
         )
         for one in ordered
     )

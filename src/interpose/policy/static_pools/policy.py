@@ -240,7 +240,8 @@ class StaticPoolsPolicy:
 
     def _load(self, title: str, but: Key) -> Load:
         """What the others use of a list."""
-        others = [self._book.grants[key].milli for key in self._book.members(title) if key != but]
+        grants = self._book.grants
+        others = [grants[key].milli for key in self._book.members(title) if key != but]
         return Load(sum(others), len(others))
 
 

@@ -115,8 +115,8 @@ class PolicyPod(LabPod):
 
     def exit(self, runtime: CriClient) -> None:
         """End the process without anybody asking for it, and wait until the runtime itself knows; nobody else does."""
-        os.kill(self.pid, signal.SIGKILL)
-        request = cri.ContainerStatusRequest(container_id=self.container_id)
+        request = cri.ContainerStatusRequest(container_id=self.container_id, verbose=True)
+        os.kill(json.loads(runtime.call("ContainerStatus", request).info["info"])["pid"], signal.SIGKILL)
 
         def exited() -> bool:
             return bool(runtime.call("ContainerStatus", request).status.state == cri.CONTAINER_EXITED)
