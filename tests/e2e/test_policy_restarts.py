@@ -97,7 +97,7 @@ def test_a_successor_takes_over_while_pods_come(relay: PolicyRelay, kubepods: Ku
         return pod.__enter__()
 
     with CriClient(relay.socket) as client, PolicyPod(client, kubepods, "db") as db, ThreadPoolExecutor(3) as pool:
-        coming = [pool.submit(make, number) for number in range(9)]
+        coming = [pool.submit(make, number) for number in range(6)]
         wait_for(lambda: any(one.done() for one in coming), within=20, what="the first pod")
         relay.take_over()
         pods = [one.result() for one in coming]
@@ -114,9 +114,7 @@ def test_a_successor_takes_over_while_pods_come(relay: PolicyRelay, kubepods: Ku
                 pod.remove()
 
 
-def test_a_create_in_flight_survives_a_successor(
-    own_containerd: Containerd, scratch: Path, kubepods: Kubepods
-) -> None:
+def test_a_create_in_flight_survives_a_successor(own_containerd: Containerd, scratch: Path, kubepods: Kubepods) -> None:
     """The runtime has it and does not answer while one relay gives way to the next: it is counted all the same."""
     own_containerd.add_images()
     with (

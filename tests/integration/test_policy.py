@@ -1,6 +1,7 @@
 """A policy in the way of calls, over a fake runtime: from the first create to the last removal."""
 
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -13,7 +14,7 @@ from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.machines import machine
 from interpose.testing.policystack import policy_stack
 
-STATIC = {"name": "static", "reserved": "cpu=cpuset:0"}
+STATIC: dict[str, Any] = {"name": "static", "reserved": "cpu=cpuset:0"}
 # Packages 0-7 and 8-15, nodes of 4 CPUs, cores of two neighbours.
 MACHINE = "n4c16"
 

@@ -203,9 +203,9 @@ class PolicyPart:
         if self._socket is not None:
             self._socket.tick()
         self._ticks += 1
-        if self._ticks % _LOOK == 0 and not self._retired and manager.books.ready.is_set():
-            if self._looking is None or self._looking.done():
-                self._looking = self._tasks.spawn(self._look_at_machine(), name="look at the CPUs")
+        due = self._ticks % _LOOK == 0 and not self._retired and manager.books.ready.is_set()
+        if due and (self._looking is None or self._looking.done()):
+            self._looking = self._tasks.spawn(self._look_at_machine(), name="look at the CPUs")
 
     def runtime_up(self) -> None:
         """The runtime came (back), perhaps another one."""

@@ -31,6 +31,8 @@ SHARED: Final = "shared"
 _TITLES: Final[Mapping[str, str]] = {ISOLATED: "isolated CPUs", SHARED: "pool shared"}
 _FITTING: Final = (SHARED,)
 _SPILLED: Final = (SHARED, RESERVED)
+_CAME: Final = "came"  # in a grant's details: the container's place in the order of coming
+_MAX_CAME: Final = 18  # digits; whatever is longer was not written here
 _NOTHING: Final = Grant()
 
 
@@ -53,6 +55,9 @@ class StaticPlusPolicy:
         parts = divide(setup, partial(_first_or_near, setup.topology), strict=False)
         self._kinds: Mapping[str, CpuSet] = {ISOLATED: parts.isolated, SHARED: parts.ordinary - parts.reserved}
         self._book = Book({RESERVED: parts.reserved, **self._kinds})
+        # The book's order is that in which containers were told, which after a restart is not that of their coming.
+        self._came: dict[Key, int] = {}
+        self._last = 0
 
     @property
     def name(self) -> str:
@@ -86,6 +91,7 @@ class StaticPlusPolicy:
         grant = self._book.drop(key)
         if grant is None:
             return Decision(action=Action.RELEASE, key=key, reason="it held nothing")
+        del self._came[key]
         self._settle(self._free(grant.exclusive))
         reason = f"CPUs {grant.exclusive} are free again" if grant.exclusive else "it had no CPUs of its own"
         return Decision(action=Action.RELEASE, key=key, reason=reason, changed=self._book.changes())
@@ -119,7 +125,10 @@ class StaticPlusPolicy:
                 reason=choice.refusal.message,
                 candidates=choice.candidates,
             )
-        self._book.put(request.key, grant)
+        came = self._place(before)
+        self._came[request.key] = came
+        self._last = max(self._last, came)
+        self._book.put(request.key, replace(grant, details={_CAME: str(came)}))
         self._settle({name: cpus - choice.cpus for name, cpus in free.items()})
         changed = tuple(key for key in self._book.changes() if key != request.key)
         written = self._book.grants[request.key]
@@ -209,8 +218,13 @@ class StaticPlusPolicy:
         return {name: self._book.pool(name) | (own & cpus) for name, cpus in self._kinds.items()}
 
     def _sharers(self) -> Iterator[tuple[Key, Grant]]:
-        """Who has pool shared, in order of coming: a pool's own list forgets that when a grant is replaced."""
+        """Who has pool shared."""
         return ((key, grant) for key, grant in self._book.grants.items() if SHARED in grant.pools)
+
+    def _place(self, before: Grant) -> int:
+        """A container's place in the order of coming: the one it has, else the last."""
+        text = before.details.get(_CAME, "")
+        return int(text) if text.isdecimal() and len(text) <= _MAX_CAME else self._last + 1
 
     def _settle(self, free: Mapping[str, CpuSet]) -> None:
         """Write down what is free, and who must use the reserved CPUs because of it."""
@@ -218,7 +232,7 @@ class StaticPlusPolicy:
             self._book.set_pool(name, cpus)
         shared = self._book.pool(SHARED)
         room = 1000 * len(shared) if shared else -1
-        for key, grant in list(self._sharers()):
+        for key, grant in sorted(self._sharers(), key=lambda sharer: self._came[sharer[0]]):
             room -= grant.milli
             pools = _FITTING if room >= 0 else _SPILLED
             if grant.pools != pools:

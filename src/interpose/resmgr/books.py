@@ -10,18 +10,20 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from interpose.errors import ConfigError
 from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container
 from interpose.policy.decision import Assignment, Decision, Grant
+from interpose.policy.names import NONE
 from interpose.policy.policy import Policy
 from interpose.policy.request import Key, Request
 from interpose.resmgr.checkpoint import Entry
 from interpose.resmgr.configuration import Configuration
 from interpose.resmgr.ledger import Coming, Ledger
-from interpose.resmgr.takeover import FIELDS, actual, coming, concerns_us, key_of, written_by_us
+from interpose.resmgr.takeover import FIELDS, actual, as_asked, coming, concerns_us, key_of, written_by_us
 from interpose.resmgr.writers import Send, Writers
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
@@ -58,7 +60,7 @@ class Books:
         self.configuration = configuration
         self.topology = topology
         self.ledger = Ledger(make(configuration, topology), now)
-        self.writers = Writers(send, self.wanted, self._denied)
+        self.writers = Writers(send, self.wanted, telling=self.touch, missing=self._denied)
         self.store = store
         self.sync = sync
         self.capacity = capacity
@@ -72,6 +74,7 @@ class Books:
         self._doubtful: dict[Key, int] = {}  # creates whose outcome is not known, and for how many ticks
         self._changing = asyncio.Lock()
         self._taking: asyncio.Task[None] | None = None
+        self._last = ""  # policy of an earlier run; empty: nobody knows
         self._entries: Mapping[Key, tuple[str, Entry]] = {}
         self._expected: tuple[Request, ...] = ()
         self._retired = False
@@ -235,6 +238,8 @@ class Books:
             if not one.id:
                 self._doubtful[key] = -_PATIENCE
             return decision.changed
+        if self._last != NONE:  # which has put everything back
+            container = self._as_asked(container)
         self.writers.add(key, one.id, actual(container.resources))
         self._touched[key] = written_by_us(container, self._entries.get(key))
         if decision.refusal is not None:
@@ -242,10 +247,17 @@ class Books:
             _log.warning("Running container has no place under the policy", extra={"kv": kv})
         return (key, *decision.changed)
 
+    def _as_asked(self, container: Container) -> Container:
+        asked = as_asked(container, self._entries.get(key_of(container)))
+        if asked is not container:
+            self.store.put_container(asked)
+        return asked
+
     # -- the beginning
 
     def remember(self, policy: str, entries: Iterable[Entry]) -> None:
         """What an earlier run wrote down."""
+        self._last = policy
         self._entries = {entry.key: (policy, entry) for entry in entries}
 
     def expect(self, pending: Iterable[Request]) -> None:
@@ -331,6 +343,7 @@ class Books:
         """
         async with self._changing:
             before = (self.configuration, self.topology)
+            grants = dict(self.ledger.policy.book.grants)
             failing = {key for key, writer in self.writers.all.items() if writer.permanent}
             await self._become(configuration, topology or self.topology, forced=forced)
             failed = await self._move(failing)
@@ -338,20 +351,28 @@ class Books:
                 _log.error(
                     "Configuration could not be carried out, back to the one before", extra={"kv": {"n": len(failed)}}
                 )
-                await self._become(*before, forced=True)
+                await self._become(*before, forced=True, earlier=grants)
                 await self._move(failing)
                 self.on_change()
                 raise ConfigError(failed)
         self.on_change()
 
-    async def _become(self, configuration: Configuration, topology: Topology, *, forced: bool) -> None:
+    async def _become(
+        self,
+        configuration: Configuration,
+        topology: Topology,
+        *,
+        forced: bool,
+        earlier: Mapping[Key, Grant] = MappingProxyType({}),
+    ) -> None:
+        """`earlier`: what containers held under this very configuration; it counts more than what they hold now."""
         ledger = Ledger(self._make(configuration, topology), self._now)
         same = configuration.policy == self.configuration.policy
-        await self._in_turn(self._in_order(self.ledger, same), ledger.keep, ledger.take_over, enter=False)
+        await self._in_turn(self._in_order(same, earlier), ledger.keep, ledger.take_over, enter=False)
         # What happened meanwhile.
         for key in [key for key in ledger.held if key not in self.ledger.held]:
             ledger.release(key)
-        for one in self._in_order(self.ledger, same):
+        for one in self._in_order(same, earlier):
             known = ledger.held.get(one.request.key)
             if known is None:
                 ledger.take_over(one)
@@ -366,17 +387,16 @@ class Books:
         ledger.outcomes.update(self.ledger.outcomes)
         self.ledger, self.configuration, self.topology = ledger, configuration, topology
 
-    def _in_order(self, ledger: Ledger, same: bool) -> list[Coming]:
-        """Everybody in the books: who holds CPUs of their own comes first, then by age."""
-        grants = ledger.policy.book.grants
+    def _in_order(self, same: bool, earlier: Mapping[Key, Grant]) -> list[Coming]:
+        """Everybody in the books with what they held earlier or hold now, in order of their coming."""
+        grants = self.ledger.policy.book.grants
         found = []
-        for key, held in ledger.held.items():
-            grant = grants.get(key)
-            kept = grant if grant is None or same else Grant(exclusive=grant.exclusive)
-            found.append(
-                (not (grant is not None and grant.exclusive), Coming(request=held.request, id=held.id, held=kept))
-            )
-        return [one for _, one in sorted(found, key=lambda item: item[0])]
+        for key, held in self.ledger.held.items():
+            grant = earlier.get(key)
+            if grant is None and (grant := grants.get(key)) is not None and not same:
+                grant = Grant(exclusive=grant.exclusive)  # another policy's pools mean nothing here
+            found.append(Coming(request=held.request, id=held.id, held=grant))
+        return found
 
     async def _move(self, failing: Set[Key]) -> list[str]:
         """Bring everybody to the new books; returns what the runtime refused outright, but to those it did before."""

@@ -11,16 +11,19 @@ from typing import Final
 
 from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container, ContainerState, Pod
-from interpose.model.resources import LinuxResources
+from interpose.model.resources import NO_RESOURCES, LinuxResources
 from interpose.policy.decision import Assignment, Grant
 from interpose.policy.request import Amounts, Key
 from interpose.resmgr.checkpoint import Entry
 from interpose.resmgr.grants import ANNOTATION, read_note
 from interpose.resmgr.ledger import Coming
 from interpose.resmgr.requests import make_request
+from interpose.store.requested import ANNOTATION as REQUESTED
+from interpose.store.requested import requested_resources
 
 # What policies decide about, and what CRI calls it.
 FIELDS: Final[Mapping[str, str]] = {"cpus": "cpuset_cpus", "mems": "cpuset_mems", "shares": "cpu_shares"}
+_SETS: Final = ("cpus", "mems")
 
 
 def key_of(container: Container) -> Key:
@@ -78,13 +81,34 @@ def held_by(container: Container, entry: tuple[str, Entry] | None, policy: str) 
 def written_by_us(container: Container, entry: tuple[str, Entry] | None) -> frozenset[str]:
     """Fields that are as they are because of a policy: others may have changed what no grant of it speaks of."""
     differing = container.resources.differing(container.requested)
-    said = {
+    return frozenset(name for name in _spoken_of(container, entry) if FIELDS[name] in differing)
+
+
+def as_asked(container: Container, entry: tuple[str, Entry] | None) -> Container:
+    """The record of a container with what its caller asked for, where a policy wrote something else since its creation.
+
+    The runtime does not say who wrote a value, so after a restart what we wrote looks like a wish of the caller. Only
+    the note of its creation tells. Under a policy callers leave sets of CPUs and memory nodes to it; one that asked for
+    just the set that it got is taken for one that asked for none.
+    """
+    noted = requested_resources(container.annotations.get(REQUESTED, ""), NO_RESOURCES, None)
+    ours = {
+        field: getattr(noted, field)
+        for field in (FIELDS[name] for name in _SETS if name in _spoken_of(container, entry))
+        if getattr(container.resources, field) == getattr(container.requested, field)
+    }
+    requested = replace(container.requested, **ours)
+    return container if requested == container.requested else replace(container, requested=requested)
+
+
+def _spoken_of(container: Container, entry: tuple[str, Entry] | None) -> set[str]:
+    """What the grants of a container say something about."""
+    return {
         name
         for _, grant, _ in _remembered(container, entry)
         for name, says in (("cpus", grant.pinned), ("mems", grant.mems), ("shares", grant.shares))
         if says
     }
-    return frozenset(name for name in said if FIELDS[name] in differing)
 
 
 def _remembered(container: Container, entry: tuple[str, Entry] | None) -> list[tuple[str, Grant, Amounts]]:

@@ -69,15 +69,25 @@ class Writer:
 
 
 class Writers:
-    """All writers. `wanted` tells what a container should have now; `missing` is told of one the runtime denies."""
+    """All writers.
+
+    `wanted` tells what a container should have now; `telling` is told what is about to be written; `missing` is told of
+    a container that the runtime denies.
+    """
 
     def __init__(
-        self, send: Send, wanted: Callable[[Key], Assignment | None], missing: Callable[[Key, str, RpcError], None]
+        self,
+        send: Send,
+        wanted: Callable[[Key], Assignment | None],
+        *,
+        telling: Callable[[Key, Assignment], None],
+        missing: Callable[[Key, str, RpcError], None],
     ) -> None:
         self.all: dict[Key, Writer] = {}
         self.results: Counter[str] = Counter()
         self._send = send
         self._wanted = wanted
+        self._telling = telling
         self._missing = missing
         self._gate = asyncio.Semaphore(_PARALLEL)
         self._tasks = TaskBag()
@@ -171,6 +181,7 @@ class Writers:
 
     async def _tell(self, writer: Writer, target: Assignment, patch: LinuxResources) -> bool:
         writer.sending = target
+        self._telling(writer.key, _said(target, patch))
         try:
             await self._send("UpdateContainerResources", convert.update_resources(writer.id, patch))
         except RpcError as error:
@@ -260,6 +271,15 @@ def patch_of(target: Assignment | None, written: Assignment | None) -> LinuxReso
     if not cpus and not mems and not shares:
         return None
     return LinuxResources(cpuset_cpus=cpus, cpuset_mems=mems, cpu_shares=shares)
+
+
+def _said(target: Assignment, patch: LinuxResources) -> Assignment:
+    """What of a target is in an update: the rest of it is what the container has by others."""
+    return Assignment(
+        cpus=target.cpus if patch.cpuset_cpus else None,
+        mems=target.mems if patch.cpuset_mems else None,
+        shares=target.shares if patch.cpu_shares else None,
+    )
 
 
 def _news(target: CpuSet | None, told: CpuSet | None) -> str:

@@ -5,7 +5,7 @@ and folder is a restart.
 """
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,17 +31,42 @@ from interpose.topology.topology import Topology
 MEMORY = 256 << 20
 
 
+class RuntimeServer:
+    """The socket of a fake runtime, which can go and come back."""
+
+    def __init__(self, path: Path, runtime: FakeRuntime) -> None:
+        self._path = path
+        self._runtime = runtime
+        self._served = AsyncExitStack()
+
+    async def come(self) -> None:
+        """Answer on the socket."""
+        await self._served.enter_async_context(serve_runtime(self._path, self._runtime))
+
+    async def crash(self) -> None:
+        """Be gone: connections end, the file goes, containers run on."""
+        await self._served.aclose()
+
+
 class PolicyStack:
     """The parts of a running relay with a policy."""
 
     def __init__(
-        self, folder: Path, stack: Stack, parts: Interception, policy: PolicyPart, runtime: FakeRuntime, call: CriCaller
+        self,
+        folder: Path,
+        stack: Stack,
+        parts: Interception,
+        policy: PolicyPart,
+        runtime: FakeRuntime,
+        server: RuntimeServer,
+        call: CriCaller,
     ) -> None:
         self.folder = folder
         self.stack = stack
         self.parts = parts
         self.policy = policy
         self.runtime = runtime
+        self.server = server
         self.call = call
 
     @property
@@ -125,8 +150,9 @@ async def policy_stack(
     settings = RelaySettings()
     settings = replace(settings, policy=chosen, hooks=replace(settings.hooks, dir=str(directory), enabled=hooks))
     said = dict.fromkeys((f"policy.{name}" for name in policy), "test") | dict(origins or {})
+    server = RuntimeServer(folder / "runtime.sock", runtime)
     async with (
-        serve_runtime(folder / "runtime.sock", runtime),
+        _served(server),
         relay_stack(folder / "relay.sock", folder / "runtime.sock", limits=settings.limits) as stack,
         grpc_channel(stack.socket) as channel,
     ):
@@ -135,12 +161,21 @@ async def policy_stack(
         parts.load(memory)
         parts.start()
         try:
-            made = PolicyStack(folder, stack, parts, part, runtime, CriCaller(channel))
+            made = PolicyStack(folder, stack, parts, part, runtime, server, CriCaller(channel))
             if ready:
                 await eventually(part.manager.books.ready.is_set, "running containers to be taken over")
             yield made
         finally:
             await parts.close()
+
+
+@asynccontextmanager
+async def _served(server: RuntimeServer) -> AsyncIterator[None]:
+    await server.come()
+    try:
+        yield
+    finally:
+        await server.crash()
 
 
 class _Said(dict[str, str]):

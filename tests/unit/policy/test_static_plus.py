@@ -1,6 +1,7 @@
 """static-plus: CPUs of their own for whoever asks for whole ones, shares of the rest, and what if it is full."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -43,6 +44,11 @@ def granted(decision: Decision) -> Grant:
     assert decision.refusal is None
     assert decision.grant is not None
     return decision.grant
+
+
+def given(decision: Decision) -> Grant:
+    """The same without what the policy notes for itself."""
+    return replace(granted(decision), details={})
 
 
 def refused(decision: Decision) -> tuple[Why, str]:
@@ -135,7 +141,7 @@ def test_what_it_cannot_work_with_is_refused(
 def test_kube_system_has_the_reserved_cpus() -> None:
     """Whatever it asks for, and whatever comes later."""
     policy = policy_of(reserved="0-1")
-    grant = granted(policy.allocate(ask("a", 2500, "kube-system")))
+    grant = given(policy.allocate(ask("a", 2500, "kube-system")))
     assert grant == Grant(pools=("reserved",), shares=2560, milli=2500)
     policy.allocate(ask("b", 14000))
     assert cpus_of(policy, "a") == "0-1"
@@ -145,7 +151,7 @@ def test_kube_system_has_the_reserved_cpus() -> None:
 def test_less_than_one_cpu_is_a_share_of_the_pool(milli: int, shares: int) -> None:
     """CPU shares say how much of it."""
     policy = policy_of()
-    grant = granted(policy.allocate(ask("a", milli)))
+    grant = given(policy.allocate(ask("a", milli)))
     assert grant == Grant(pools=("shared",), shares=shares, milli=milli)
     assert cpus_of(policy, "a") == "1-15"
 
@@ -155,7 +161,7 @@ def test_whole_cpus_are_its_own() -> None:
     policy = policy_of()
     policy.allocate(ask("a", 500))
     decision = policy.allocate(ask("b", 4000))
-    grant = granted(decision)
+    grant = given(decision)
     assert len(grant.exclusive) == 4
     assert grant == Grant(exclusive=grant.exclusive, shares=4096)
     assert has(policy, "b") == Assignment(cpus=grant.exclusive, shares=4096)
@@ -168,7 +174,7 @@ def test_whole_cpus_and_a_part_are_its_own_and_a_share() -> None:
     """The shares are those of the part."""
     policy = policy_of()
     decision = policy.allocate(ask("a", 1500))
-    grant = granted(decision)
+    grant = given(decision)
     assert len(grant.exclusive) == 1
     assert grant == Grant(exclusive=grant.exclusive, pools=("shared",), shares=512, milli=500)
     assert cpus_of(policy, "a") == "1-15"
@@ -402,7 +408,7 @@ def test_whole_cpus_and_shares_become_each_other() -> None:
     """In both directions."""
     policy = policy_of()
     policy.allocate(ask("a", 2000))
-    assert granted(policy.resize(ask("a", 800))) == Grant(pools=("shared",), shares=819, milli=800)
+    assert given(policy.resize(ask("a", 800))) == Grant(pools=("shared",), shares=819, milli=800)
     assert policy.pools()["shared"] == CpuSet.parse("1-15")
     assert len(granted(policy.resize(ask("a", 3000))).exclusive) == 3
 
@@ -481,3 +487,40 @@ def test_the_example_of_the_page() -> None:
     assert refused(policy.allocate(ask("last", 1000)))[0] is Why.EXHAUSTED
     policy.resize(ask("batch", 8000))
     assert [cpus_of(policy, name) for name in names] == ["0", "12-15", "8-9", "1,12-15", "2-7,10-11", "12-15"]
+
+
+# -- the order of coming
+
+
+def test_a_restart_does_not_change_who_came_first() -> None:
+    """Told in another order, those that came last are still those with the reserved CPUs."""
+    policy = policy_of("1 socket x 4 cores")
+    wanted = [ask("first", 600), ask("alone", 1000), ask("last", 1600)]
+    for request in wanted:
+        policy.allocate(request)
+    again = policy_of("1 socket x 4 cores")
+    for request in reversed(wanted):
+        again.allocate(request, policy.book.grants[request.key])
+    for one in (policy, again):
+        assert [cpus_of(one, name) for name in ("first", "alone", "last")] == ["3", "1", "0,2-3"]
+
+
+def test_who_comes_after_a_restart_comes_last() -> None:
+    """Whatever was freed before it."""
+    policy = policy_of("1 socket x 2 cores")
+    policy.allocate(ask("gone", 100))
+    policy.allocate(ask("old", 600))
+    policy.release(Key("pod", "gone"))
+    again = policy_of("1 socket x 2 cores")
+    again.allocate(ask("old", 600), policy.book.grants[Key("pod", "old")])
+    again.allocate(ask("new", 600))
+    assert (cpus_of(again, "old"), cpus_of(again, "new")) == ("1", "0-1")
+
+
+@pytest.mark.parametrize("came", ["", "soon", "-1", "9" * 5000])
+def test_a_place_that_nobody_gave_is_the_last_one(came: str) -> None:
+    """What somebody else wrote into a grant does no harm."""
+    policy = policy_of("1 socket x 2 cores")
+    policy.allocate(ask("old", 600))
+    policy.allocate(ask("new", 600), Grant(pools=("shared",), details={"came": came}))
+    assert (cpus_of(policy, "old"), cpus_of(policy, "new")) == ("1", "0-1")

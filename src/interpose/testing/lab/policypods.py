@@ -136,9 +136,7 @@ class PolicyRelay(Relay):
     def __init__(self, folder: Path, runtime: Path, *options: str) -> None:
         folder.mkdir(exist_ok=True)
         self.state_file = folder / "state" / STATE_FILE
-        super().__init__(
-            folder, runtime, ("--state-dir", str(self.state_file.parent), *hook_options(folder), *options)
-        )
+        super().__init__(folder, runtime, ("--state-dir", str(self.state_file.parent), *hook_options(folder), *options))
 
     def start(self, *options: str) -> None:
         """Start a process and wait until it has taken over what runs."""
@@ -172,24 +170,31 @@ class PolicyRelay(Relay):
 
 
 class CriResmgr(PolicyRelay):
-    """`cri-resmgr` with these flags. Where `sockets` are not among them, an option file has to name them."""
+    """`cri-resmgr` with these flags and, before them, those that say where its sockets and its state are."""
 
     def __init__(self, folder: Path, runtime: Path, *flags: str) -> None:
         super().__init__(folder, runtime)
         self.config_socket = folder / "config.sock"
-        self.flags = flags
-        self.sockets = {
+        self.places = {
             "relay-socket": str(self.socket),
             "runtime-socket": str(runtime),
             "relay-dir": str(self.state_file.parent),
             "config-socket": str(self.config_socket),
         }
+        self._flags = (*(f"-{name}={place}" for name, place in self.places.items()), *flags)
+
+    def use_option_file(self, options: str) -> None:
+        """From the next start on: a file with these options, and the sockets, is all that is on the command line."""
+        file = self.socket.with_name("cri-resmgr.cfg")
+        lines = [f"{name} = {place}" for name, place in self.places.items()]
+        file.write_text("\n".join([*lines, options]))
+        self._flags = ("-config", str(file))
+
+    def argv(self, *more: str) -> list[str]:
+        """Its command line."""
+        return [str(program("cri-resmgr")), *self._flags, *more]
 
     def _spawn(self, *options: str) -> Child:
-        child = Child(
-            [str(program("cri-resmgr")), *self.flags, *options],
-            log=self.log,
-            env={"INTERPOSE_ADMIN_LISTEN": str(self.admin)},
-        )
+        child = Child(self.argv(*options), log=self.log, env={"INTERPOSE_ADMIN_LISTEN": str(self.admin)})
         self._children.append(child)
         return child

@@ -1,0 +1,122 @@
+"""Books of a policy over a fake runtime, without a relay and its sockets: calls go straight to the runtime.
+
+What a relay's bookkeeper does is done here: the store learns what an update has changed.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from interpose.api import cri_pb2 as cri
+from interpose.cli.relay_policy import make_policy
+from interpose.model.cpuset import CpuSet
+from interpose.policy.policy import Policy
+from interpose.policy.static_options import StaticOptions
+from interpose.resmgr.books import Books
+from interpose.resmgr.configuration import Configuration
+from interpose.resmgr.manager import Manager
+from interpose.store.convert import to_resources
+from interpose.store.store import Store
+from interpose.store.sync import Synchronizer
+from interpose.testing.eventually import eventually
+from interpose.testing.fakeruntime import FakeRuntime
+from interpose.testing.machines import machine
+from interpose.testing.pods import BUSYBOX, QosClass, container_config, linux_resources, pod_config
+from interpose.topology.topology import Topology
+
+_MEMORY = 256 << 20
+
+
+def static(reserved: str = "0", **options: bool) -> Configuration:
+    """A configuration with policy static."""
+    return Configuration(
+        policy="static", reserved=CpuSet.parse(reserved), options=StaticOptions(**options), origin="test"
+    )
+
+
+class PolicyNode:
+    """A runtime, what is known of it, and the books. The clock stands still unless it is moved."""
+
+    def __init__(
+        self,
+        name: str = "n4c16",
+        configuration: Configuration | None = None,
+        *,
+        make: Callable[[Configuration, Topology], Policy] = make_policy,
+    ) -> None:
+        self.runtime = FakeRuntime()
+        self.store = Store()
+        self.sync = Synchronizer(self.store, self.call)
+        self.clock = 0.0
+        self.books = Books(
+            configuration=configuration or static(),
+            topology=machine(name),
+            make=make,
+            store=self.store,
+            sync=self.sync,
+            send=self.send,
+            capacity=64 << 30,
+            clock=self.now,
+            now=lambda: 1_700_000_000.0,
+        )
+        self.store.on_container = self.books.seen
+        self.sync.on_in_step = self.books.in_step
+        self.manager = Manager(self.books, clock=self.now, now=lambda: 1_700_000_000.0)
+
+    def now(self) -> float:
+        """The clock."""
+        return self.clock
+
+    async def call(self, method: str, message: bytes) -> bytes:
+        """Ask the runtime."""
+        request = getattr(cri, f"{method}Request").FromString(message)
+        answer: bytes = (await self.runtime.call(method, request)).SerializeToString()
+        return answer
+
+    async def send(self, method: str, message: bytes) -> bytes:
+        """Tell it something about a container; the store hears of it too."""
+        answer = await self.call(method, message)
+        request = cri.UpdateContainerResourcesRequest.FromString(message)
+        known = self.store.containers[request.container_id]
+        after = known.resources.overlay(to_resources(request.linux))
+        self.store.put_container(replace(known, resources=after))
+        return answer
+
+    def add(self, name: str, milli: int = 0, qos: QosClass = "guaranteed", *, cpus: str = "", **more: Any) -> str:
+        """A pod with a running container, made at the runtime: the container's id."""
+        config = pod_config(name, qos=qos)
+        guaranteed = qos == "guaranteed"
+        resources = linux_resources(
+            cpu_request=milli, cpu_limit=milli if guaranteed else 0, memory_limit=_MEMORY if guaranteed else 0
+        )
+        resources.cpuset_cpus = cpus
+        image = self.runtime.images.pull(BUSYBOX, cri.AuthConfig())
+        state = self.runtime.state
+        sandbox = state.run_sandbox(config, "runc")
+        made = state.create_container(sandbox, container_config(config, resources=resources, **more), image)
+        state.start_container(made)
+        return made.id
+
+    async def start(self) -> None:
+        """Take over what runs."""
+        await self.sync.resync()
+        await eventually(self.books.ready.is_set, "the books to be made")
+
+    def cpus(self, container_id: str) -> str:
+        """The CPU set of a container at the runtime."""
+        return self.runtime.containers[container_id].resources.cpuset_cpus
+
+    @property
+    def own(self) -> list[str]:
+        """What containers have alone by the books, in order of their coming."""
+        grants = self.books.ledger.policy.book.grants.values()
+        return [str(grant.exclusive) for grant in grants if grant.exclusive]
+
+    async def in_step(self) -> None:
+        """Wait until every container has what it should have."""
+        await eventually(lambda: not self.books.writers.want(tuple(self.books.ledger.held)), "all to be in step")
+
+    async def close(self) -> None:
+        """Leave nothing behind."""
+        await self.books.close()
+        await self.sync.close()

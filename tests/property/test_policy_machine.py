@@ -1,0 +1,423 @@
+"""A node lives: containers come, change and go, the relay restarts, the policy and the machine change.
+
+One machine for every policy. After each step the laws that all policies keep are looked at, and a second policy that
+was told the same has decided the same.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from unittest import TestCase
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from interpose.errors import ConfigError
+from interpose.model.cgroup import KubeQos
+from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.policy.decision import Assignment, Decision, Grant
+from interpose.policy.policy import Policy, Setup
+from interpose.policy.registry import make
+from interpose.policy.request import Amounts, Key, Request
+from interpose.policy.static import exclusive_count
+from interpose.policy.static_options import StaticOptions, StaticPlusOptions
+from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.policy.static_pools.policy import EXCLUSIVE_CORES
+from interpose.resmgr.ledger import Coming, Ledger
+from interpose.testing.machines import machine
+from interpose.topology.topology import Topology
+
+MACHINES = tuple(
+    machine(text)
+    for text in (
+        "laptop",
+        "n4c16",
+        "2 sockets x 2 numa x 2 cores x 2 threads; isolated 8-9,14",
+        "2 sockets x 2 numa x 2 cores x 2 threads; offline 3,8-9; isolated 5",
+        "smt8",
+        "hybrid",
+        "chiplets",
+        "2-socket-4-node-40-core",
+    )
+)
+NAMES = tuple("abcdefghij")
+FLAGS = ("relaxed_isolation", "pin_memory", "strict_cpu_reservation", "align_by_socket")
+# Those of the kubelet's options that do not go with each other.
+WAYS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("full_pcpus_only",),
+    ("prefer_align_cpus_by_uncorecache",),
+    ("full_pcpus_only", "prefer_align_cpus_by_uncorecache"),
+    ("distribute_cpus_across_numa",),
+    ("full_pcpus_only", "distribute_cpus_across_numa"),
+    ("distribute_cpus_across_cores",),
+)
+ISOLATED = "cri-resource-manager.intel.com/prefer-isolated-cpus"
+NODES = "interpose/numa-nodes"
+POOLS = ("exclusive", "special", "shared", "infra")
+
+
+class Made:
+    """How a policy is made, so that it can be made again."""
+
+    def __init__(self, name: str, setup: Setup, options: object) -> None:
+        self.name, self.setup, self.options = name, setup, options
+
+    def __repr__(self) -> str:
+        setup = self.setup
+        return f"{self.name} on {setup.topology.name}, {setup.available=} {setup.reserved=} {self.options}"
+
+    def policy(self) -> Policy:
+        """A new one."""
+        return make(self.name, self.setup, self.options)
+
+
+# -- what may come
+
+
+@st.composite
+def static_options(draw: st.DrawFn) -> StaticOptions:
+    """Every combination that is allowed."""
+    on = {name: draw(st.booleans()) for name in FLAGS} | dict.fromkeys(draw(st.sampled_from(WAYS)), True)
+    return StaticOptions(**on)
+
+
+@st.composite
+def pools_options(draw: st.DrawFn, topology: Topology, usable: CpuSet) -> PoolsOptions:
+    """Pools of lists that do not overlap; the first CPU is in none of the exclusive ones."""
+    first, *others = usable
+    size = draw(st.integers(1, 3))
+    parts = [others[start : start + size] for start in range(0, len(others), size)]
+    owners = draw(st.lists(st.sampled_from((*POOLS, "")), min_size=len(parts), max_size=len(parts)))
+    lists: dict[str, list[CpuList]] = {}
+    for owner, cpus in [("last" if draw(st.booleans()) else "", [first]), *zip(owners, parts, strict=True)]:
+        if owner:
+            one = CpuSet.of(cpus)
+            socket = min(topology.packages_of(one) or CpuSet.of((0,)))
+            lists.setdefault(owner, []).append(CpuList(cpus=one, text=str(one), socket=socket))
+    lists = lists or {"last": [CpuList(cpus=CpuSet.of((first,)), text=str(first), socket=0)]}
+    return PoolsOptions(
+        pools={name: Pool(exclusive=name in POOLS[:2], lists=tuple(found)) for name, found in lists.items()}
+    )
+
+
+@st.composite
+def made(draw: st.DrawFn, name: str, topology: Topology) -> Made:
+    """A policy on a machine, perhaps with a part of it only."""
+    ordinary = topology.online - topology.isolated
+    available = None
+    if len(ordinary) > 4 and draw(st.booleans()):
+        available = topology.online - CpuSet.of(draw(st.sets(st.sampled_from(list(ordinary)), max_size=2)))
+        ordinary &= available
+    reserved: CpuSet | int | None
+    if name == "static-pools":
+        usable = topology.online if available is None else available
+        reserved = draw(st.sampled_from((None, CpuSet.of((min(usable),)))))
+        return Made(
+            name,
+            Setup(topology=topology, available=available, reserved=reserved),
+            draw(pools_options(topology, usable)),
+        )
+    reserved = draw(st.integers(1, min(1500, 1000 * len(ordinary))) | st.just(CpuSet.of((min(ordinary),))))
+    options: Any = draw(
+        static_options() if name == "static" else st.builds(StaticPlusOptions, pin_memory=st.booleans())
+    )
+    if len(ordinary) <= 2 and name == "static":
+        options = replace(options, strict_cpu_reservation=False)
+    return Made(name, Setup(topology=topology, available=available, reserved=reserved), options)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> Request:
+    """What a container may say, sensible or not. Each of the policies looks at a part of it."""
+    name = draw(st.sampled_from(NAMES))
+    full = draw(st.sampled_from((0, 0, 1, 1, 2, 2, 3, 4, 6, 11, 24)))
+    part = draw(st.sampled_from((0, 0, 0, 1, 500, 999)))
+    notes = {}
+    if said := draw(st.sampled_from(("",) * 5 + ("true", "false", "nonsense"))):
+        notes[ISOLATED] = said
+    if said := draw(st.sampled_from(("",) * 5 + ("0", "0-1", "77"))):
+        notes[NODES] = said
+    envs = {}
+    if pool := draw(st.sampled_from(("", *POOLS, *POOLS[:2], "nonsense"))):
+        envs["STP_POOL"] = pool
+    if socket := draw(st.sampled_from(("", "", "", "0", "1", "x"))):
+        envs["STP_SOCKET_ID"] = socket
+    if draw(st.integers(0, 5)) == 5:
+        envs["STP_NO_AFFINITY"] = "1"
+    return Request(
+        key=Key(f"pod-{name}", name),
+        namespace=draw(st.sampled_from(("default", "default", "default", "kube-system"))),
+        qos=draw(st.sampled_from((KubeQos.GUARANTEED, KubeQos.GUARANTEED, KubeQos.BURSTABLE, KubeQos.BEST_EFFORT))),
+        amounts=Amounts(milli=1000 * full + part, extended={EXCLUSIVE_CORES: min(full, 4)} if full else {}),
+        pod_annotations=notes,
+        envs=envs,
+    )
+
+
+def without(topology: Topology, gone: CpuSet) -> Topology:
+    """The machine after CPUs were unplugged. A core is named by its lowest CPU that is left, as the kernel does."""
+    cpus = [cpu for cpu in topology.cpus if cpu.id not in gone]
+    firsts: dict[int, int] = {}
+    caches: dict[int, int] = {}
+    for cpu in cpus:
+        firsts.setdefault(cpu.core, cpu.id)
+        caches.setdefault(cpu.l3, cpu.id if cpu.l3 >= 0 else cpu.l3)
+    return Topology(
+        cpus=tuple(replace(cpu, core=firsts[cpu.core], l3=caches[cpu.l3]) for cpu in cpus),
+        nodes=tuple(replace(node, cpus=node.cpus - gone) for node in topology.nodes),
+        offline=topology.offline | gone,
+        isolated=topology.isolated - gone,
+        name=f"{topology.name} without {gone}",
+    )
+
+
+# -- the node
+
+
+class Node(RuleBasedStateMachine):
+    """Two policies that are told the same, and what the containers in them want."""
+
+    policy_name = ""  # the one that it starts with
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wanted: dict[Key, Request] = {}
+
+    @initialize(data=st.data())
+    def begin(self, data: st.DataObject) -> None:
+        """An empty machine."""
+        self._use(data.draw(made(self.policy_name, data.draw(st.sampled_from(MACHINES)))))
+
+    def _use(self, made: Made) -> None:
+        self.made = made
+        self.one, self.two = made.policy(), made.policy()
+        self.start = dict(self.one.pools())
+
+    # -- what happens
+
+    @rule(some=st.lists(requests(), min_size=1, max_size=5))
+    def create(self, some: list[Request]) -> None:
+        """Containers come; or some that are known come again."""
+        for request in some:
+            self._create(request)
+
+    def _create(self, request: Request) -> None:
+        decision = self._both(request.key, lambda policy: policy.allocate(request))
+        self._decided(request, decision)
+
+    @precondition(lambda self: self.wanted)
+    @rule(data=st.data())
+    def resize(self, data: st.DataObject) -> None:
+        """One of them wants another amount."""
+        old = self._some(data)
+        amounts = data.draw(requests()).amounts
+        request = replace(old, amounts=amounts)
+        had = self.one.book.grants[old.key]
+        decision = self._both(old.key, lambda policy: policy.resize(request))
+        self._decided(request, decision)
+        if decision.refusal is not None:
+            assert self.one.book.grants[old.key] == had
+
+    @precondition(lambda self: self.wanted)
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        """One of them goes."""
+        key = self._some(data).key
+        self._both(key, lambda policy: policy.release(key))
+        del self.wanted[key]
+        assert self.one.book.assignment(key) == Assignment()
+
+    @rule(name=st.sampled_from(NAMES))
+    def release_unknown(self, name: str) -> None:
+        """One goes that never was: nothing happens."""
+        key = Key("nobody", name)
+        before = self._books()
+        assert not self._both(key, lambda policy: policy.release(key)).changed
+        assert self._books() == before
+
+    @precondition(lambda self: self.wanted)
+    @rule()
+    def restart(self) -> None:
+        """The same policy on the same machine: nobody moves, and everything is as free as before."""
+        before, pools = self._assignments(), dict(self.one.pools())
+        fallback = self.one.fallback
+        assert not self._rebuild(self.made, same=True)
+        assert self._assignments() == before
+        assert self.one.pools() == pools
+        assert self.one.fallback == fallback
+
+    @precondition(lambda self: self.wanted)
+    @rule(data=st.data())
+    def switch(self, data: st.DataObject) -> None:
+        """Another policy, or other options. Who finds no place there is gone."""
+        name = data.draw(st.sampled_from(("static", "static-plus", "static-pools")))
+        other = data.draw(made(name, self.made.setup.topology))
+        for key in self._rebuild(other, same=name == self.made.name):
+            del self.wanted[key]
+
+    @precondition(lambda self: self.wanted)
+    @rule(data=st.data())
+    def unplug(self, data: st.DataObject) -> None:
+        """A CPU or two go offline, if the policy can do without. Nobody has them any more."""
+        online = list(self.made.setup.topology.online)
+        gone = CpuSet.of(data.draw(st.sets(st.sampled_from(online), min_size=1, max_size=2)))
+        if gone >= self.made.setup.topology.online:
+            return
+        setup = replace(self.made.setup, topology=without(self.made.setup.topology, gone))
+        other = Made(self.made.name, setup, self.made.options)
+        try:
+            other.policy()
+        except ConfigError:
+            return  # the last reserved CPU, for example: a node goes on with what it had
+        for key in self._rebuild(other, same=True):
+            del self.wanted[key]
+
+    def teardown(self) -> None:
+        """All go: everything is free again."""
+        for key in list(self.wanted):
+            self._both(key, lambda policy, key=key: policy.release(key))  # type: ignore[misc]
+        if hasattr(self, "start"):
+            assert not self.one.book.grants
+            assert self.one.pools() == self.start
+
+    # -- what always holds
+
+    @invariant()
+    def nobody_shares_what_somebody_has_alone(self) -> None:
+        """CPUs of one's own are in no other set, neither reserved nor free, and inside of what there is."""
+        topology, setup = self.made.setup.topology, self.made.setup
+        grants = self.one.book.grants
+        available = topology.online if setup.available is None else setup.available & topology.online
+        alone = CpuSet.union(grant.exclusive for grant in grants.values())
+        assert sum(len(grant.exclusive) for grant in grants.values()) == len(alone)
+        assert alone <= available
+        reserved = self.one.book.pool("reserved")
+        if isinstance(setup.reserved, CpuSet):
+            reserved |= setup.reserved
+        assert not alone & reserved
+        for key, grant in grants.items():
+            cpus = self.one.book.assignment(key).cpus
+            assert (cpus is not None) == grant.pinned
+            if cpus is not None:
+                assert cpus
+                assert cpus <= available
+                assert not cpus & (alone - grant.exclusive)
+        assert self.one.fallback
+        assert self.one.fallback <= available
+        assert not self.one.fallback & alone
+
+    @invariant()
+    def every_cpu_is_in_one_place(self) -> None:
+        """What is free and what is held are all CPUs, each once."""
+        topology, setup = self.made.setup.topology, self.made.setup
+        available = topology.online if setup.available is None else setup.available & topology.online
+        pools = {name: cpus for name, cpus in self.one.pools().items() if name != "assignable"}
+        if self.made.name == "static" and not self.made.options.strict_cpu_reservation:  # type: ignore[attr-defined]
+            assert pools.pop("reserved") <= pools["shared"]
+        parts = [*pools.values(), *(grant.exclusive for grant in self.one.book.grants.values())]
+        together = CpuSet.union(parts)
+        assert sum(map(len, parts)) == len(together)
+        assert together <= available if self.made.name == "static-pools" else together == available
+
+    @invariant()
+    def everybody_has_what_was_asked_for(self) -> None:
+        """As many CPUs of one's own as are due; whoever holds something is known."""
+        assert set(self.one.book.grants) == set(self.wanted)
+        due = DUE[self.made.name]
+        for key, request in self.wanted.items():
+            grant = self.one.book.grants[key]
+            assert due(self.made, request, grant)
+
+    # -- how
+
+    def _some(self, data: st.DataObject) -> Request:
+        return data.draw(st.sampled_from(list(self.wanted.values())))
+
+    def _both(self, key: Key, call: Callable[[Policy], Decision]) -> Decision:
+        """Tell both policies; what is told of the others is what happened to them."""
+        before, books = self._assignments(), self._books()
+        decision = call(self.one)
+        assert call(self.two) == decision
+        assert self._books() == self._books(self.two)
+        assert decision.key == key
+        assert decision.reason
+        now = self._assignments()
+        assert decision.changed == tuple(one for one in now if one != key and now[one] != before[one])
+        if decision.refusal is not None:
+            assert decision.grant is None
+            assert decision.refusal.message
+            assert self._books() == books
+        else:
+            assert decision.grant == self.one.book.grants.get(key)
+        return decision
+
+    def _decided(self, request: Request, decision: Decision) -> None:
+        if decision.refusal is None:
+            self.wanted[request.key] = request
+
+    def _rebuild(self, made: Made, *, same: bool) -> tuple[Key, ...]:
+        """As after a restart or a change of the configuration; returns who found no place."""
+        grants = self.one.book.grants
+        coming = [
+            Coming(request=self.wanted[key], id=key.name, held=grant if same else Grant(exclusive=grant.exclusive))
+            for key, grant in sorted(grants.items(), key=lambda item: not item[1].exclusive)
+        ]
+        self._use(made)
+        ledgers = [Ledger(policy, lambda: 0.0) for policy in (self.one, self.two)]
+        for one in coming:
+            for ledger in ledgers:
+                ledger.take_over(one)
+        assert ledgers[0].without_place == ledgers[1].without_place
+        assert self._books() == self._books(self.two)
+        return ledgers[0].without_place
+
+    def _assignments(self) -> dict[Key, Assignment]:
+        return {key: self.one.book.assignment(key) for key in self.one.book.grants}
+
+    def _books(self, policy: Policy | None = None) -> tuple[object, ...]:
+        policy = policy or self.one
+        return dict(policy.book.grants), dict(policy.book.pools), dict(policy.pools()), policy.fallback
+
+
+def _static_due(made: Made, request: Request, grant: Grant) -> bool:
+    topology, options = made.setup.topology, made.options
+    assert isinstance(options, StaticOptions)
+    whole = not options.full_pcpus_only or topology.with_siblings(grant.exclusive) == grant.exclusive
+    return whole and len(grant.exclusive) == exclusive_count(request)
+
+
+def _static_plus_due(made: Made, request: Request, grant: Grant) -> bool:
+    if request.namespace == "kube-system":
+        return grant.pools == ("reserved",) and not grant.exclusive
+    full, part = divmod(request.milli, 1000)
+    return len(grant.exclusive) == full and ("shared" in grant.pools) == bool(part or not full)
+
+
+def _static_pools_due(made: Made, request: Request, grant: Grant) -> bool:
+    options = made.options
+    assert isinstance(options, PoolsOptions)
+    pool = options.pools.get(request.envs.get("STP_POOL", ""))
+    if pool is None or not pool.exclusive:
+        return grant.exclusive == EMPTY and bool(grant.pools)
+    whole = [one.cpus & made.setup.topology.online for one in pool.lists]
+    mine = [cpus for cpus in whole if cpus and cpus <= grant.exclusive]
+    return bool(mine) and CpuSet.union(mine) == grant.exclusive
+
+
+DUE: dict[str, Callable[[Made, Request, Grant], bool]] = {
+    "static": _static_due,
+    "static-plus": _static_plus_due,
+    "static-pools": _static_pools_due,
+}
+
+
+def _lives_with(policy: str) -> type[TestCase]:
+    """Nodes that start with this policy."""
+    case: type[TestCase] = type("Node", (Node,), {"policy_name": policy}).TestCase  # type: ignore[attr-defined]
+    return case
+
+
+TestStatic = _lives_with("static")
+TestStaticPlus = _lives_with("static-plus")
+TestStaticPools = _lives_with("static-pools")

@@ -1,0 +1,354 @@
+"""One writer per container: the newest wish wins, shrinking comes first, and what fails is tried again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from interpose.api import cri_pb2 as cri
+from interpose.model.cpuset import CpuSet
+from interpose.model.resources import LinuxResources
+from interpose.policy.decision import Assignment
+from interpose.policy.request import Key
+from interpose.resmgr.writers import Writer, Writers, displaced, patch_of, reduced
+from interpose.rpc.status import Code, RpcError
+from interpose.testing.eventually import eventually
+
+A, B = Key("pod", "a"), Key("pod", "b")
+
+
+def has(cpus: str, mems: str = "", shares: int | None = None) -> Assignment:
+    """An assignment."""
+    return Assignment(cpus=CpuSet.parse(cpus), mems=CpuSet.parse(mems) if mems else None, shares=shares)
+
+
+class Node:
+    """A runtime that notes what it is told, and what is wanted of it."""
+
+    def __init__(self) -> None:
+        self.wanted: dict[Key, Assignment] = {}
+        self.told: list[tuple[str, str]] = []
+        self.touched: list[Key] = []
+        self.denied: list[tuple[Key, str, Code]] = []
+        self.errors: dict[str, RpcError] = {}
+        self.held: dict[str, asyncio.Event] = {}
+        self.at_once: dict[str, int] = {}
+        self.most = 0
+        self.writers = Writers(
+            self.send,
+            self.wanted.get,
+            telling=lambda key, _: self.touched.append(key),
+            missing=lambda key, one, error: self.denied.append((key, one, error.code)),
+        )
+
+    async def send(self, method: str, message: bytes) -> bytes:
+        """An update arrives."""
+        assert method == "UpdateContainerResources"
+        request = cri.UpdateContainerResourcesRequest.FromString(message)
+        name = request.container_id
+        self.at_once[name] = self.at_once.get(name, 0) + 1
+        assert self.at_once[name] == 1
+        self.most = max(self.most, sum(self.at_once.values()))
+        self.told.append((name, request.linux.cpuset_cpus))
+        try:
+            if (gate := self.held.get(name)) is not None:
+                await gate.wait()
+            await asyncio.sleep(0)
+        finally:
+            self.at_once[name] -= 1
+        if name in self.errors:
+            raise self.errors[name]
+        return b""
+
+    def hold(self, name: str) -> asyncio.Event:
+        """Updates of this container stand still until the event is set."""
+        self.held[name] = asyncio.Event()
+        return self.held[name]
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[Node]:
+    """Two containers with all CPUs."""
+    node = Node()
+    for key in (A, B):
+        node.wanted[key] = has("0-7")
+        node.writers.add(key, key.name, has("0-7"))
+    yield node
+    await node.writers.close()
+
+
+# -- what follows from wishes
+
+
+@pytest.mark.parametrize(
+    ("wanted", "written", "rest"),
+    [
+        (None, has("0-3"), None),
+        (Assignment(), has("0-3"), None),
+        (has("0-1"), None, has("0-1")),
+        (has("0-1"), Assignment(shares=3), has("0-1")),
+        (has("0-1,5"), has("0-3", "1"), has("0-1", "1")),
+        (has("0-5"), has("0-3"), None),
+        (has("4"), has("0-3"), None),
+    ],
+)
+def test_what_is_left_before_others_get_theirs(
+    wanted: Assignment | None, written: Assignment | None, rest: Assignment | None
+) -> None:
+    """CPUs are only taken away, and never all of them."""
+    assert reduced(wanted, written) == rest
+
+
+def test_who_keeps_nothing_has_to_move() -> None:
+    """As far as both sides are known."""
+    assert displaced(has("4"), has("0-3"))
+    assert not displaced(has("3-4"), has("0-3"))
+    assert not displaced(None, has("0"))
+    assert not displaced(Assignment(), has("0"))
+    assert not displaced(has("0"), None)
+    assert not displaced(has("0"), Assignment())
+
+
+def test_an_update_says_what_is_new() -> None:
+    """And nothing if there is nothing new."""
+    assert patch_of(None, None) is None
+    assert patch_of(has("1", "0", 5), has("1", "0", 5)) is None
+    assert patch_of(Assignment(), has("1")) is None
+    assert patch_of(has("1", "0", 5), has("1", "1", 4)) == LinuxResources(cpuset_mems="0", cpu_shares=5)
+    assert patch_of(has("1"), None) == LinuxResources(cpuset_cpus="1")
+
+
+async def test_what_a_container_may_have() -> None:
+    """What it was told, what it is being told, and anything if nobody knows."""
+    writer = Writer(A, "a", None)
+    two = CpuSet.parse("2")
+    assert writer.may_have(two)
+    writer.written = Assignment()
+    assert writer.may_have(two)
+    writer.written = has("0-1")
+    assert not writer.may_have(two)
+    writer.sending = Assignment(shares=2)
+    assert not writer.may_have(two)
+    writer.sending = has("2")
+    assert writer.may_have(two)
+
+
+# -- wishes
+
+
+async def test_what_is_in_step_is_left_alone(node: Node) -> None:
+    """And so is what nobody knows."""
+    assert node.writers.want((A, B, Key("pod", "who"))) == []
+    assert await node.writers.reach((A, B), 1)
+    assert node.told == []
+
+
+async def test_the_newest_wish_wins(node: Node) -> None:
+    """Wishes that were overtaken while one was on its way are never sent."""
+    gate = node.hold("a")
+    node.wanted[A] = has("0")
+    (first,) = node.writers.want((A,))
+    await eventually(lambda: node.told, "the first update")
+    for cpus in ("0-1", "0-2", "0-3"):
+        node.wanted[A] = has(cpus)
+        assert node.writers.want((A,)) == [first]
+    assert node.writers.all[A].state == "writing"
+    gate.set()
+    await first
+    assert node.told == [("a", "0"), ("a", "0-3")]
+    assert node.touched == [A, A]
+    assert node.writers.all[A].state == "idle"
+    assert node.writers.results == {"ok": 2}
+
+
+async def test_updates_are_bounded(node: Node) -> None:
+    """Eight at a time; who waits for a lock takes nobody's turn."""
+    keys = [Key("pod", f"x{n}") for n in range(20)]
+    for key in keys:
+        node.writers.add(key, key.name, has("0-7"))
+        node.wanted[key] = has("0-3")
+    locked = [node.writers.all[key].lock for key in keys[:9]]
+    for lock in locked:
+        await lock.acquire()
+    tasks = node.writers.want(keys)
+    await eventually(lambda: len(node.told) == 11, "all that are not locked")
+    for lock in locked:
+        lock.release()
+    await asyncio.wait(tasks)
+    assert len(node.told) == 20
+    assert node.most == 8
+
+
+async def test_nobody_waits_longer_than_agreed(node: Node) -> None:
+    """What takes longer goes on all the same."""
+    gate = node.hold("a")
+    node.wanted[A] = has("0")
+    assert not await node.writers.reach((A,), 0.01)
+    assert not await node.writers.shrink((A,), 0)
+    gate.set()
+    await eventually(lambda: node.writers.all[A].written == has("0"), "the update")
+
+
+async def test_what_is_dropped_is_not_told_any_more(node: Node) -> None:
+    """Not even what was wanted of it before."""
+    lock = node.writers.all[A].lock
+    await lock.acquire()
+    node.wanted[A] = has("0")
+    tasks = node.writers.want((A,))
+    cut = asyncio.create_task(node.writers.shrink((A,), 1))
+    await asyncio.sleep(0)
+    node.writers.drop(A)
+    lock.release()
+    await asyncio.wait(tasks)
+    assert await cut
+    assert node.told == []
+
+
+# -- shrinking
+
+
+async def test_shrinking_gives_nothing(node: Node) -> None:
+    """One that loses CPUs and gets others has the rest at first."""
+    node.writers.all[A].written = has("0-3")
+    node.wanted[A] = has("2-5")
+    assert await node.writers.shrink((A, B), 1)
+    assert node.told == [("a", "2-3")]
+    assert await node.writers.reach((A, B), 1)
+    assert node.told == [("a", "2-3"), ("a", "2-5")]
+
+
+async def test_who_keeps_nothing_moves_when_others_have_shrunk(node: Node) -> None:
+    """It goes where they have been."""
+    node.writers.all[A].written = has("0-1")
+    node.writers.all[B].written = has("2-7")
+    node.wanted[A], node.wanted[B] = has("2-3"), has("0-1,4-7")
+    gate = node.hold("b")
+    task = asyncio.create_task(node.writers.shrink((A, B), 1))
+    await eventually(lambda: node.told, "the one that shrinks")
+    gate.set()
+    assert await task
+    assert node.told == [("b", "4-7"), ("a", "2-3")]
+
+
+async def test_an_update_on_its_way_is_waited_for(node: Node) -> None:
+    """It gives CPUs that shall not be had any more."""
+    node.writers.all[A].written = has("0-3")
+    gate = node.hold("a")
+    node.writers.want((A,))
+    await eventually(lambda: node.told, "the update that gives")
+    node.wanted[A] = has("0-3")
+    task = asyncio.create_task(node.writers.shrink((A,), 1))
+    await asyncio.sleep(0)
+    assert not task.done()
+    gate.set()
+    assert await task
+    assert node.told == [("a", "0-7"), ("a", "0-3")]
+
+
+async def test_after_it_was_brought_in_step_there_is_nothing_to_cut(node: Node) -> None:
+    """Somebody else held the lock and did it."""
+    node.wanted[A] = has("0-3")
+    writer = node.writers.all[A]
+    async with writer.lock:
+        task = asyncio.create_task(node.writers.shrink((A,), 1))
+        await asyncio.sleep(0)
+        writer.written = has("0-3")
+    assert await task
+    assert node.told == []
+
+
+# -- trouble
+
+
+async def test_what_the_runtime_refuses_is_tried_again(node: Node) -> None:
+    """The container has what it had; somebody may look whether it still runs."""
+    node.errors["a"] = RpcError(Code.INTERNAL, "no")
+    node.wanted[A] = has("0")
+    await node.writers.reach((A,), 1)
+    writer = node.writers.all[A]
+    assert (writer.state, writer.error, writer.permanent, writer.attempts) == ("failing", "INTERNAL: no", True, 1)
+    assert writer.written == has("0-7")
+    assert node.denied == [(A, "a", Code.INTERNAL)]
+    node.errors.clear()
+    await eventually(lambda: writer.written == has("0"), "another attempt")
+    assert (writer.error, writer.permanent, writer.attempts) == ("", False, 0)
+    assert node.writers.results == {"failed": 1, "ok": 1}
+
+
+async def test_what_is_in_doubt_is_sent_again(node: Node) -> None:
+    """Nobody knows what the container has."""
+    node.errors["a"] = RpcError(Code.UNAVAILABLE, "gone")
+    node.wanted[A] = has("0")
+    await node.writers.reach((A,), 1)
+    writer = node.writers.all[A]
+    assert (writer.written, writer.permanent) == (None, False)
+    assert node.denied == []
+    node.errors.clear()
+    node.writers.retry_now()
+    await eventually(lambda: writer.written == has("0"), "another attempt")
+    assert node.writers.results == {"doubtful": 1, "ok": 1}
+
+
+async def test_one_the_runtime_does_not_know_is_not_tried_again(node: Node) -> None:
+    """Whoever keeps the books is told."""
+    node.errors["a"] = RpcError(Code.NOT_FOUND, "who?")
+    node.wanted[A] = has("0")
+    await node.writers.reach((A,), 1)
+    assert node.denied == [(A, "a", Code.NOT_FOUND)]
+    assert node.writers.all[A].retry is None
+    assert node.writers.results == {"missing": 1}
+
+
+async def test_pauses_grow(node: Node) -> None:
+    """Each failure in a row waits longer; at most a minute."""
+    node.errors["a"] = RpcError(Code.INTERNAL, "no")
+    node.wanted[A] = has("0")
+    writer = node.writers.all[A]
+    loop = asyncio.get_running_loop()
+    for attempts, pause in ((0, 0.25), (3, 2.0), (20, 60.0)):
+        writer.attempts = attempts
+        await node.writers.reach((A,), 1)
+        assert writer.retry is not None
+        assert writer.retry.when() - loop.time() == pytest.approx(pause, abs=0.2)
+    node.writers.drop(A)
+    assert writer.retry.cancelled()
+
+
+async def test_what_it_turns_out_to_have_counts_unless_somebody_tells_it_something(node: Node) -> None:
+    """Who holds the lock knows better."""
+    assert node.writers.found(A, has("1"))
+    assert not node.writers.found(A, has("1"))
+    assert not node.writers.found(Key("pod", "who"), has("1"))
+    async with node.writers.all[A].lock:
+        assert not node.writers.found(A, has("2"))
+
+
+async def test_retired_writers_begin_nothing(node: Node) -> None:
+    """What is on its way ends; a retry that is due does not happen, nor does a wish that waited."""
+    gate = node.hold("a")
+    node.wanted[A] = has("0")
+    (task,) = node.writers.want((A,))
+    await eventually(lambda: node.told, "the last update")
+    node.wanted[A] = has("0-1")
+    node.wanted[B] = has("0-1")
+    cut = asyncio.create_task(node.writers.shrink((A,), 1))
+    await asyncio.sleep(0)
+    node.writers.retire()
+    assert node.writers.want((B,)) == []
+    assert await node.writers.shrink((B,), 1)
+    gate.set()
+    await asyncio.wait([task, cut])
+    assert node.told == [("a", "0")]
+
+
+async def test_a_closed_writer_does_not_know_what_arrived(node: Node) -> None:
+    """The update was cut off."""
+    node.hold("a")
+    node.wanted[A] = has("0")
+    (task,) = node.writers.want((A,))
+    await eventually(lambda: node.told, "the update")
+    writer = node.writers.all[A]
+    await node.writers.close()
+    assert task.cancelled()
+    assert (writer.written, writer.sending) == (None, None)
+    assert not node.writers.all
