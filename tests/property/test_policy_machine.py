@@ -131,8 +131,7 @@ def made(draw: st.DrawFn, name: str, topology: Topology) -> Made:
 def requests(draw: st.DrawFn) -> Request:
     """What a container may say, sensible or not. Each of the policies looks at a part of it."""
     name = draw(st.sampled_from(NAMES))
-    full = draw(st.sampled_from((0, 0, 1, 1, 2, 2, 3, 4, 6, 11, 24)))
-    part = draw(st.sampled_from((0, 0, 0, 1, 500, 999)))
+    milli = draw(st.sampled_from((0, 1, 500, 600, 999, 1000, 1500, 1600, 2000, 2999, 3000, 4000, 6600, 11000)))
     notes = {}
     if said := draw(st.sampled_from(("",) * 5 + ("true", "false", "nonsense"))):
         notes[ISOLATED] = said
@@ -149,7 +148,7 @@ def requests(draw: st.DrawFn) -> Request:
         key=Key(f"pod-{name}", name),
         namespace=draw(st.sampled_from(("default", "default", "default", "kube-system"))),
         qos=draw(st.sampled_from((KubeQos.GUARANTEED, KubeQos.GUARANTEED, KubeQos.BURSTABLE, KubeQos.BEST_EFFORT))),
-        amounts=Amounts(milli=1000 * full + part, extended={EXCLUSIVE_CORES: min(full, 4)} if full else {}),
+        amounts=Amounts(milli=milli, extended={EXCLUSIVE_CORES: min(4, milli // 1000)} if milli >= 1000 else {}),
         pod_annotations=notes,
         envs=envs,
     )
@@ -206,6 +205,14 @@ class Node(RuleBasedStateMachine):
         decision = self._both(request.key, lambda policy: policy.allocate(request))
         self._decided(request, decision)
 
+    @rule(request=requests(), left=st.integers(-1, 2))
+    def fill(self, request: Request, left: int) -> None:
+        """One that wants nearly everything: what is left is what the others have to do with."""
+        free = self.one.pools().get("assignable", self.one.book.pool("shared"))
+        whole = 1000 * max(1, len(free) - left)
+        amounts = replace(request.amounts, milli=whole + request.milli % 1000)
+        self._create(replace(request, amounts=amounts, pod_annotations={}))
+
     @precondition(lambda self: self.wanted)
     @rule(data=st.data())
     def resize(self, data: st.DataObject) -> None:
@@ -239,13 +246,8 @@ class Node(RuleBasedStateMachine):
     @precondition(lambda self: self.wanted)
     @rule()
     def restart(self) -> None:
-        """The same policy on the same machine: nobody moves, and everything is as free as before."""
-        before, pools = self._assignments(), dict(self.one.pools())
-        fallback = self.one.fallback
+        """The same policy on the same machine; what happens then happens to the new one."""
         assert not self._rebuild(self.made, same=True)
-        assert self._assignments() == before
-        assert self.one.pools() == pools
-        assert self.one.fallback == fallback
 
     @precondition(lambda self: self.wanted)
     @rule(data=st.data())
@@ -329,6 +331,15 @@ class Node(RuleBasedStateMachine):
             grant = self.one.book.grants[key]
             assert due(self.made, request, grant)
 
+    @invariant()
+    def a_restart_would_move_nobody(self) -> None:
+        """Everybody would have the same, and the same would be free."""
+        again = self.made.policy()
+        self._take_over(again, self._coming(same=True))
+        assert {key: again.book.assignment(key) for key in again.book.grants} == self._assignments()
+        assert again.pools() == self.one.pools()
+        assert again.fallback == self.one.fallback
+
     # -- how
 
     def _some(self, data: st.DataObject) -> Request:
@@ -358,19 +369,25 @@ class Node(RuleBasedStateMachine):
 
     def _rebuild(self, made: Made, *, same: bool) -> tuple[Key, ...]:
         """As after a restart or a change of the configuration; returns who found no place."""
-        grants = self.one.book.grants
-        coming = [
-            Coming(request=self.wanted[key], id=key.name, held=grant if same else Grant(exclusive=grant.exclusive))
-            for key, grant in sorted(grants.items(), key=lambda item: not item[1].exclusive)
-        ]
+        coming = self._coming(same=same)
         self._use(made)
-        ledgers = [Ledger(policy, lambda: 0.0) for policy in (self.one, self.two)]
-        for one in coming:
-            for ledger in ledgers:
-                ledger.take_over(one)
-        assert ledgers[0].without_place == ledgers[1].without_place
+        lost = self._take_over(self.one, coming)
+        assert self._take_over(self.two, coming) == lost
         assert self._books() == self._books(self.two)
-        return ledgers[0].without_place
+        return lost
+
+    def _coming(self, *, same: bool) -> list[Coming]:
+        """Who holds CPUs of their own comes first; to another policy these are all that it is told."""
+        return [
+            Coming(request=self.wanted[key], id=key.name, held=grant if same else Grant(exclusive=grant.exclusive))
+            for key, grant in sorted(self.one.book.grants.items(), key=lambda item: not item[1].exclusive)
+        ]
+
+    def _take_over(self, policy: Policy, coming: list[Coming]) -> tuple[Key, ...]:
+        ledger = Ledger(policy, lambda: 0.0)
+        for one in coming:
+            ledger.take_over(one)
+        return ledger.without_place
 
     def _assignments(self) -> dict[Key, Assignment]:
         return {key: self.one.book.assignment(key) for key in self.one.book.grants}

@@ -91,14 +91,17 @@ class Ledger:
     def _booked(self, request: Request, decision: Decision) -> Decision:
         self._count(decision)
         if decision.refusal is None:
-            entry = self.held.get(request.key)
-            if entry is None:
-                entry = self.held[request.key] = Held(request)
-            entry.request = request
-            entry.place = True
-            self._without_place.pop(request.key, None)
-            self._remember(entry, decision)
+            self._write(request, decision)
         return self._with_others(decision)
+
+    def _write(self, request: Request, decision: Decision) -> None:
+        entry = self.held.get(request.key)
+        if entry is None:
+            entry = self.held[request.key] = Held(request)
+        entry.request = request
+        entry.place = True
+        self._without_place.pop(request.key, None)
+        self._remember(entry, decision)
 
     def take_over(self, coming: Coming) -> Decision:
         """Decide about a container that runs. Refused, it is in the books without a place."""
@@ -162,8 +165,13 @@ class Ledger:
 
     def _place(self, key: Key) -> tuple[Key, ...]:
         """Something became free: perhaps it is what a container without a place was waiting for."""
-        decision = self.allocate(self.held[key].request)
-        return () if decision.refusal is not None else (key, *decision.changed)
+        request = self.held[key].request
+        decision = self.policy.allocate(request)
+        if decision.refusal is not None:
+            return ()  # not counted: it was refused before
+        self._count(decision)
+        self._write(request, decision)
+        return (key, *decision.changed)
 
     def confirm(self, key: Key, container_id: str) -> None:
         """The runtime has made the container."""

@@ -97,13 +97,13 @@ def test_one_without_a_place_gets_one_when_something_is_free(ledger: Ledger) -> 
     """Somebody left, or it wants less now."""
     ledger.allocate(asks("a", 4000))
     ledger.take_over(comes("b", 6000))
-    assert ledger.without_place == (Key("pod", "b"),)
+    assert list(ledger.without_place) == [Key("pod", "b")]
     changed = ledger.release(Key("pod", "a")).changed
     assert changed == (Key("pod", "b"),)
-    assert ledger.without_place == ()
+    assert list(ledger.without_place) == []
     ledger.take_over(comes("c", 4000))
     assert ledger.resize(asks("c", 1000)).refusal is None
-    assert ledger.without_place == ()
+    assert list(ledger.without_place) == []
     assert ledger.held[Key("pod", "c")].id == "id-c"
 
 

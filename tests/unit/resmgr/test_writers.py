@@ -310,8 +310,10 @@ async def test_pauses_grow(node: Node) -> None:
         await node.writers.reach((A,), 1)
         assert writer.retry is not None
         assert writer.retry.when() - loop.time() == pytest.approx(pause, abs=0.2)
+    retry = writer.retry
     node.writers.drop(A)
-    assert writer.retry.cancelled()
+    assert retry is not None
+    assert retry.cancelled()
 
 
 async def test_what_it_turns_out_to_have_counts_unless_somebody_tells_it_something(node: Node) -> None:

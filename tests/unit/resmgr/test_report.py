@@ -1,0 +1,143 @@
+"""What the admin socket tells of policies."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from interpose.host.cgroup.tree import CgroupTree
+from interpose.model.pod import Container
+from interpose.policy.decision import Refusal, Why
+from interpose.policy.request import Key
+from interpose.resmgr.manager import Refused
+from interpose.resmgr.report import cgroup_report, container_report, find, policy_report, topology_report
+from interpose.rpc.status import Code
+from interpose.testing.fakecgroup import FakeCgroup
+from interpose.testing.policynode import PolicyNode, static
+
+FILE = {"path": "/x", "saved": 1}
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[PolicyNode]:
+    """A node with one container that has CPUs of its own, and one that shares."""
+    node = PolicyNode()
+    node.add("db", 2000)
+    node.add("web", 100, "burstable")
+    await node.start()
+    await node.in_step()
+    yield node
+    await node.close()
+
+
+async def test_the_policy_and_who_has_what(node: PolicyNode) -> None:
+    """Rows are in order of their coming."""
+    report = policy_report(node.manager, problems=["file x: bad"], state_file=FILE)
+    assert (report["policy"], report["origin"], report["ready"]) == ("static", "test", True)
+    assert (report["available"], report["reserved"]) == ("", "0")
+    assert (report["containers"], report["exclusive"], report["failing"]) == (2, 1, [])
+    assert report["problems"] == ["file x: bad"]
+    assert report["state_file"] == FILE
+    assert report["topology"]["online"] == "0-15"
+    assert report["pools"]["shared"] == "0-1,4-15"
+    rows = [(one["container"], one["exclusive"], one["cpus"], one["state"]) for one in report["assignments"]]
+    assert rows == [("default/db/app", "2-3", "2-3", "in step"), ("default/web/app", "", "0-1,4-15", "in step")]
+
+
+async def test_reserved_as_an_amount(node: PolicyNode) -> None:
+    """In thousandths; with nothing said it is empty."""
+    for reserved, shown in ((1000, "1000m"), (None, "")):
+        node.books.configuration = replace(node.books.configuration, reserved=reserved)
+        assert policy_report(node.manager, problems=[], state_file={})["reserved"] == shown
+
+
+async def test_refusals_newest_first(node: PolicyNode) -> None:
+    """With the time of day."""
+    for at, title in ((0.0, "n/a/b"), (1.5, "n/c/d")):
+        node.manager.refused.append(Refused(at, title, Refusal(why=Why.EXHAUSTED, message="full")))
+    report = policy_report(node.manager, problems=[], state_file={})
+    assert report["refused"] == [
+        {"at": "1970-01-01T00:00:01.500+00:00", "container": "n/c/d", "why": "exhausted", "message": "full"},
+        {"at": "1970-01-01T00:00:00.000+00:00", "container": "n/a/b", "why": "exhausted", "message": "full"},
+    ]
+
+
+async def test_what_is_not_in_step_shows(node: PolicyNode) -> None:
+    """Being created, in doubt, failing, without a place."""
+    ledger = node.books.ledger
+    db, web = ledger.held
+    request = ledger.held[db].request
+    new, lost = Key("p", "new"), Key("p", "lost")
+    for key in (new, lost):
+        ledger.allocate(replace(request, key=key))
+    node.books.doubt(lost)
+    ledger.held[db].place = False
+    node.runtime.fail("UpdateContainerResources", Code.INTERNAL, "no")
+    await node.books.writers.reach((web,), 1)
+    report = policy_report(node.manager, problems=[], state_file={})
+    assert [one["state"] for one in report["assignments"]] == ["without place", "failing", "being created", "in doubt"]
+    assert [(one["container"], one["error"], one["attempts"]) for one in report["failing"]] == [
+        ("default/web/app", "INTERNAL: no", 1)
+    ]
+
+
+async def test_containers_without_a_place_are_problems(node: PolicyNode) -> None:
+    """The machine changed under them."""
+    await node.books.change(static("0-15"), forced=True)
+    report = policy_report(node.manager, problems=["one"], state_file={})
+    assert report["problems"] == ["one", "container default/db/app has no place under the policy"]
+    row = report["assignments"][0]
+    assert (row["exclusive"], row["pools"], row["cpus"]) == ("", [], "0-15")
+
+
+async def test_finding_what_a_person_means(node: PolicyNode) -> None:
+    """By the start of an id, or by names from the right."""
+    first = node.books.ledger.held[next(iter(node.books.ledger.held))]
+    assert find(node.books, first.id[:10]) == [first]
+    assert find(node.books, "default/db/app") == [first]
+    assert find(node.books, "db/app") == [first]
+    assert len(find(node.books, "app")) == 2
+    assert find(node.books, "web") == []
+    assert find(node.books, "") == []
+
+
+async def test_everything_about_one_container(node: PolicyNode) -> None:
+    """How it came, what it holds, what it was told."""
+    (held,) = find(node.books, "db/app")
+    report = container_report(node.books, held)
+    assert (report["container"], report["state"]) == ("default/db/app", "in step")
+    assert report["decision"] == report["history"][-1]
+    assert report["decision"]["at"] == "2023-11-14T22:13:20.000+00:00"
+    assert report["holds"]["exclusive"] == "2-3"
+    assert report["wanted"]["cpus"] == report["written"]["cpus"] == "2-3"
+    assert report["writer"] == {"state": "in step", "error": "", "attempts": 0}
+
+
+async def test_one_that_is_being_made_has_no_writer(node: PolicyNode) -> None:
+    """And one whose booking went meanwhile has nothing at all."""
+    ledger = node.books.ledger
+    request = replace(next(iter(ledger.held.values())).request, key=Key("p", "new"))
+    ledger.allocate(request)
+    held = ledger.held[request.key]
+    report = container_report(node.books, held)
+    assert (report["state"], report["writer"], report["written"]) == ("being created", None, None)
+    ledger.release(request.key)
+    held.events.clear()
+    report = container_report(node.books, held)
+    assert (report["decision"], report["holds"], report["wanted"]) == (None, None, None)
+
+
+async def test_the_machine(node: PolicyNode) -> None:
+    """As a document that can be read again."""
+    assert len(topology_report(node.manager)["cpus"]) == 16
+
+
+def test_a_container_without_a_cgroup() -> None:
+    """Not made yet, or nowhere to be found."""
+    assert "error" in cgroup_report(None, _no_tree)
+    container = Container(id="c1", cgroup_parent="/kubepods/podx")
+    assert cgroup_report(container, _no_tree) == {"error": "no cgroups here"}
+
+
+def _no_tree() -> CgroupTree:
+    raise OSError("no cgroups here")
