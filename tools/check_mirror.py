@@ -52,6 +52,7 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "testing/runtimeprocess": "tests/integration stands on it",
     "testing/hookfakes": "tests/unit/dispatcher stands on it",
     "testing/hookstack": "tests/integration stands on it",
+    "testing/policynode": "tests/unit/resmgr stands on it",
     "testing/policystack": "tests/integration stands on it",
     "testing/seams": "tests/integration stands on it",
     "testing/eventually": "tests/integration stands on it",

@@ -120,7 +120,10 @@ class Writers:
         tasks: list[asyncio.Task[None]] = []
         for key in () if self._retired else keys:
             writer = self.all.get(key)
-            if writer is None or (patch_of(self._wanted(key), writer.written)) is None:
+            if writer is None:
+                continue
+            if patch_of(self._wanted(key), writer.written) is None:
+                _forgive(writer)
                 continue
             if writer.task is None or writer.task.done():
                 writer.task = self._tasks.spawn(self._bring(writer), name=f"update container {writer.id}")
@@ -201,7 +204,7 @@ class Writers:
         """The runtime took an update for this container."""
         if writer.error:
             _log.info("Container could be updated again", extra={"kv": {"container": writer.id}})
-        writer.error, writer.attempts, writer.permanent = "", 0, False
+        _forgive(writer)
 
     def _failed(self, writer: Writer, error: RpcError) -> None:
         if error.code is Code.NOT_FOUND:
@@ -233,6 +236,11 @@ class Writers:
             if writer.error:
                 writer.attempts = 0
         self.want(tuple(self.all))
+
+
+def _forgive(writer: Writer) -> None:
+    """It has what it should have, so what failed before does not matter."""
+    writer.error, writer.attempts, writer.permanent = "", 0, False
 
 
 def reduced(wanted: Assignment | None, written: Assignment | None) -> Assignment | None:

@@ -37,7 +37,7 @@ async def test_books_and_creates_in_flight_cross(node: PolicyNode) -> None:
     assert estate is not None
     assert estate.state == STATE
     (pending,) = estate.pending
-    assert (pending.key, pending.title, pending.qos.value) == (Key("p", "app", 1), "n/x/app", "guaranteed")
+    assert (pending.key, pending.title, pending.qos.value) == (Key("p", "app", 1), "n/x/app", "Guaranteed")
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 
 from interpose.host.cgroup.tree import CgroupTree
+from interpose.model.cgroup import Parameter
 from interpose.model.pod import Container
 from interpose.policy.decision import Refusal, Why
 from interpose.policy.request import Key
 from interpose.resmgr.manager import Refused
 from interpose.resmgr.report import cgroup_report, container_report, find, policy_report, topology_report
 from interpose.rpc.status import Code
-from interpose.testing.fakecgroup import FakeCgroup
+from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.policynode import PolicyNode, static
 
 FILE = {"path": "/x", "saved": 1}
@@ -31,7 +32,7 @@ async def node() -> AsyncIterator[PolicyNode]:
 
 
 async def test_the_policy_and_who_has_what(node: PolicyNode) -> None:
-    """Rows are in order of their coming."""
+    """One row for each."""
     report = policy_report(node.manager, problems=["file x: bad"], state_file=FILE)
     assert (report["policy"], report["origin"], report["ready"]) == ("static", "test", True)
     assert (report["available"], report["reserved"]) == ("", "0")
@@ -40,8 +41,8 @@ async def test_the_policy_and_who_has_what(node: PolicyNode) -> None:
     assert report["state_file"] == FILE
     assert report["topology"]["online"] == "0-15"
     assert report["pools"]["shared"] == "0-1,4-15"
-    rows = [(one["container"], one["exclusive"], one["cpus"], one["state"]) for one in report["assignments"]]
-    assert rows == [("default/db/app", "2-3", "2-3", "in step"), ("default/web/app", "", "0-1,4-15", "in step")]
+    rows = {(one["container"], one["exclusive"], one["cpus"], one["state"]) for one in report["assignments"]}
+    assert rows == {("default/db/app", "2-3", "2-3", "in step"), ("default/web/app", "", "0-1,4-15", "in step")}
 
 
 async def test_reserved_as_an_amount(node: PolicyNode) -> None:
@@ -65,7 +66,7 @@ async def test_refusals_newest_first(node: PolicyNode) -> None:
 async def test_what_is_not_in_step_shows(node: PolicyNode) -> None:
     """Being created, in doubt, failing, without a place."""
     ledger = node.books.ledger
-    db, web = ledger.held
+    db, web = (find(node.books, name)[0].request.key for name in ("db/app", "web/app"))
     request = ledger.held[db].request
     new, lost = Key("p", "new"), Key("p", "lost")
     for key in (new, lost):
@@ -75,7 +76,13 @@ async def test_what_is_not_in_step_shows(node: PolicyNode) -> None:
     node.runtime.fail("UpdateContainerResources", Code.INTERNAL, "no")
     await node.books.writers.reach((web,), 1)
     report = policy_report(node.manager, problems=[], state_file={})
-    assert [one["state"] for one in report["assignments"]] == ["without place", "failing", "being created", "in doubt"]
+    states = {one["container"]: one["state"] for one in report["assignments"]}
+    assert states == {
+        "default/db/app": "without place",
+        "default/web/app": "failing",
+        "default/db/new": "being created",
+        "default/db/lost": "in doubt",
+    }
     assert [(one["container"], one["error"], one["attempts"]) for one in report["failing"]] == [
         ("default/web/app", "INTERNAL: no", 1)
     ]
@@ -86,13 +93,13 @@ async def test_containers_without_a_place_are_problems(node: PolicyNode) -> None
     await node.books.change(static("0-15"), forced=True)
     report = policy_report(node.manager, problems=["one"], state_file={})
     assert report["problems"] == ["one", "container default/db/app has no place under the policy"]
-    row = report["assignments"][0]
+    (row,) = (one for one in report["assignments"] if one["container"] == "default/db/app")
     assert (row["exclusive"], row["pools"], row["cpus"]) == ("", [], "0-15")
 
 
 async def test_finding_what_a_person_means(node: PolicyNode) -> None:
     """By the start of an id, or by names from the right."""
-    first = node.books.ledger.held[next(iter(node.books.ledger.held))]
+    (first,) = (one for one in node.books.ledger.held.values() if one.request.pod == "db")
     assert find(node.books, first.id[:10]) == [first]
     assert find(node.books, "default/db/app") == [first]
     assert find(node.books, "db/app") == [first]
@@ -137,6 +144,21 @@ def test_a_container_without_a_cgroup() -> None:
     assert "error" in cgroup_report(None, _no_tree)
     container = Container(id="c1", cgroup_parent="/kubepods/podx")
     assert cgroup_report(container, _no_tree) == {"error": "no cgroups here"}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_stands_in_the_cgroup_of_a_container(version: int) -> None:
+    """The kernel has the last word."""
+    kernel = FakeKernel(version)
+    container = Container(id="c1", cgroup_parent="/kubepods/podx")
+    kernel.make("kubepods/podx")
+    report = cgroup_report(container, lambda: CgroupTree(kernel, version=version))
+    assert report == {"error": "no cgroup of this container is below kubepods/podx"}
+    kernel.make("kubepods/podx/c1")
+    tree = CgroupTree(kernel, version=version)
+    tree.write("kubepods/podx/c1", Parameter.CPUSET_CPUS, "2-3")
+    report = cgroup_report(container, lambda: tree)
+    assert (report["path"], report["cpuset.cpus"]) == ("kubepods/podx/c1", "2-3")
 
 
 def _no_tree() -> CgroupTree:

@@ -1,0 +1,78 @@
+"""What policies look like to Prometheus."""
+
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+import pytest
+
+from interpose.instrumentation.metrics import Family, Sample
+from interpose.resmgr.checkpoint import Checkpoint
+from interpose.resmgr.configserver import ConfigServer, Outcome
+from interpose.resmgr.metrics import policy_collector, state_collector
+from interpose.rpc.status import Code
+from interpose.testing.policynode import PolicyNode
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[PolicyNode]:
+    """A node with one container that has CPUs of its own, and one that shares."""
+    node = PolicyNode()
+    node.add("db", 2000)
+    node.add("web", 100, "burstable")
+    await node.start()
+    await node.in_step()
+    yield node
+    await node.close()
+
+
+def values(families: Iterable[Family]) -> dict[str, float]:
+    """All samples by name and labels."""
+    found = {}
+    for family in families:
+        for one in family.samples:
+            assert isinstance(one, Sample)
+            labels = ",".join(f"{key}={value}" for key, value in one.labels.items())
+            found[f"{family.name.removeprefix('interpose_policy_')}{{{labels}}}"] = one.value
+    return found
+
+
+async def test_books_in_numbers(node: PolicyNode) -> None:
+    """Read when somebody scrapes."""
+    collect = policy_collector(node.manager)
+    found = values(collect())
+    assert found["info{policy=static}"] == 1
+    assert found["decisions_total{action=allocate,outcome=granted}"] == 2
+    assert found["updates_total{result=ok}"] == 2
+    assert found["pool_cpus{pool=shared}"] == 14
+    assert (found["containers{}"], found["exclusive_cpus{}"], found["ready{}"]) == (2, 2, 1)
+    assert (found["late_total{}"], found["failing_containers{}"], found["without_place{}"]) == (0, 0, 0)
+    node.manager.late += 1
+    node.manager.failures["CreateContainer"] += 1
+    node.manager.overrides["cpuset_cpus", "a hook"] += 2
+    node.runtime.fail("UpdateContainerResources", Code.INTERNAL, "no")
+    node.books.release([key for key, grant in node.books.ledger.policy.book.grants.items() if grant.exclusive])
+    await node.books.writers.reach(tuple(node.books.ledger.held), 1)
+    found = values(collect())
+    assert found["late_total{}"] == 1
+    assert found["failures_total{method=CreateContainer}"] == 1
+    assert found["overrides_total{field=cpuset_cpus,wanted_by=a hook}"] == 2
+    assert found["updates_total{result=failed}"] == 1
+    assert (found["failing_containers{}"], found["exclusive_cpus{}"]) == (1, 0)
+
+
+async def test_state_file_and_agent(tmp_path: Path) -> None:
+    """All outcomes are there from the start, with and without a socket for agents."""
+
+    async def apply(*_: object) -> None:
+        """Take anything."""
+
+    checkpoint = Checkpoint(str(tmp_path / "state.json"), now=lambda: 0.0)
+    found = values(state_collector(checkpoint, None)())
+    assert found["state_writes_total{result=ok}"] == 0
+    assert found["state_dirty{}"] == 0
+    outcomes = {key: value for key, value in found.items() if key.startswith("configurations_total")}
+    assert outcomes
+    assert not any(outcomes.values())
+    server = ConfigServer(apply)
+    server.outcomes[next(iter(Outcome))] += 1
+    assert 1 in values(state_collector(checkpoint, server)()).values()
