@@ -27,10 +27,11 @@ test: $(STAMP) ## all tests; as root also those with a real containerd, whose pr
 lint: $(STAMP) ## format, style, types, layers, generated files, mirror of the tests, paths and hosts
 	@tools/lint.sh $(BIN)
 
-bench: $(STAMP) ## the relay against no proxy, socat, HAProxy and grpc.aio, what hook servers add, a round over 500 pods
+bench: $(STAMP) ## the relay against no proxy, socat, HAProxy and grpc.aio, what hook servers add, a round over 500 pods, decisions
 	@tools/e2e_programs.sh
 	@$(BIN)/python bench/run.py $(ARGS)
 	@$(BIN)/python bench/hookserver_reconcile.py
+	@$(BIN)/python bench/policy_decisions.py
 
 fuzz: $(STAMP) ## broken bytes for the HTTP/2 parser, broken registration files, node documents, machines and policy texts
 	@$(BIN)/python tests/fuzz/fuzz_h2.py --seconds $(FUZZ_SECONDS) $(ARGS)

@@ -104,10 +104,10 @@ class Times:
         return self.at(0.99) <= P99_LIMIT
 
 
-def containers(count: int, contestant: Contestant, sizes: Sequence[int]) -> list[Request]:
+def containers(count: int, contestant: Contestant, sizes: Sequence[int], owners: int = OWNERS) -> list[Request]:
     """The containers of a node, always the same ones."""
     random = Random(SEED)
-    kinds = [place % 10 < OWNERS for place in range(count)]
+    kinds = [place % 10 < owners for place in range(count)]
     random.shuffle(kinds)
     owner = 0
     found = []
@@ -120,7 +120,7 @@ def containers(count: int, contestant: Contestant, sizes: Sequence[int]) -> list
                 cpus += cpus % 2
             found.append(_owner(key, contestant, cpus))
             continue
-        part = random.randrange(100, 900, 100) if random.randrange(10 - OWNERS) < PARTS else 0
+        part = random.randrange(100, 900, 100) if random.randrange(10 - owners) < PARTS else 0
         qos = KubeQos.BURSTABLE if part else KubeQos.BEST_EFFORT
         found.append(Request(key=key, namespace="default", qos=qos, amounts=Amounts(milli=part)))
     return found
@@ -187,12 +187,12 @@ def decisions(topology: Topology, count: int, rounds: int) -> Iterator[tuple[str
 
 
 def growth(topology: Topology, rounds: int) -> Iterator[tuple[str, Mapping[int, float]]]:
-    """Seconds of a call with the ledger, on average, by number of containers. Owners have one CPU, so that all fit."""
+    """Mean seconds of a call with the ledger, by number of containers; few have a CPU of their own, so that all fit."""
     for contestant in CONTESTANTS:
         print(f"{contestant.title}: growth", file=sys.stderr, flush=True)
         means = {}
         for count in GROWTH:
-            wanted = containers(count, contestant, (1,))
+            wanted = containers(count, contestant, (1,), owners=1)
             times = [
                 measure(Ledger(contestant.policy(topology), time.time), wanted, TURNS).calls for _ in range(rounds)
             ]

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 bin=$1
 shift
 
-pure=(h2 model hookapi store dispatcher relay runtimehooks)
+pure=(h2 model topology cpuallocator policy views hookapi store resmgr dispatcher relay runtimehooks)
 # Whole rounds with files and sockets: nothing pure, and slow under coverage.
 rounds=tests/property/test_reconcile.py
 
@@ -21,7 +21,8 @@ done
 
 pure_tests() {
     "$bin/coverage" erase
-    "$bin/coverage" run -m pytest -q -W error "$@" "${pure[@]/#/tests/unit/}" tests/property --ignore="$rounds"
+    "$bin/coverage" run -m pytest -q -W error "$@" "${pure[@]/#/tests/unit/}" tests/property --ignore="$rounds" \
+        tests/scenario
     "$bin/coverage" report --skip-covered --fail-under=100
 }
 
@@ -34,7 +35,7 @@ echo "== unit, integration, end to end"
 others=0
 "$bin/python" -m pytest -q -rs -W error "$@" "${rest[@]}" "$rounds" tests/integration tests/e2e || others=$?
 
-echo "== pure parts (pyproject.toml lists them): unit and property tests, branch coverage 100%"
+echo "== pure parts (pyproject.toml lists them): unit and property tests and scenarios, branch coverage 100%"
 of_pure=0
 wait "$beside" || of_pure=$?
 cat "$printed"

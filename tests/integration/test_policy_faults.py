@@ -29,6 +29,7 @@ from interpose.testing.policystack import MEMORY, PolicyStack, policy_stack
 MACHINE = "n4c16"
 STATIC: dict[str, Any] = {"name": "static", "reserved": "cpu=cpuset:0"}
 ALL = "0-15"
+ALL_CPUS = CpuSet.parse(ALL)
 UPDATE = "UpdateContainerResources"
 
 
@@ -251,7 +252,7 @@ async def test_a_slow_update_does_not_hold_a_create_for_ever(tmp_path: Path) -> 
         assert stack.cpus(shared) == ALL
         assert stall.waiting == 1  # never two at a time for one container
         stall.release()
-        rest = CpuSet.parse(ALL) - CpuSet.union(CpuSet.parse(stack.cpus(one)) for one in made)
+        rest = ALL_CPUS - CpuSet.union(CpuSet.parse(stack.cpus(one)) for one in made)
         await stack.eventually_cpus(shared, str(rest))
         watch.excused.clear()
 
@@ -271,7 +272,7 @@ async def test_a_container_that_is_about_to_grow_is_waited_for(tmp_path: Path) -
         stall.release()
         assert stack.cpus(await task) == cpus
         assert stack.manager.late == 0
-        assert stack.cpus(shared) == str(CpuSet.parse(ALL) - CpuSet.parse(cpus))
+        assert stack.cpus(shared) == str(ALL_CPUS - CpuSet.parse(cpus))
 
 
 async def test_updates_that_fail_are_shown_tried_again_and_recover(tmp_path: Path) -> None:
@@ -290,7 +291,7 @@ async def test_updates_that_fail_are_shown_tried_again_and_recover(tmp_path: Pat
         ]
         assert [one["state"] for one in report["assignments"]] == ["failing", "in step"]
         stack.runtime.clear()
-        await stack.eventually_cpus(shared, str(CpuSet.parse(ALL) - CpuSet.parse(stack.cpus(own))))
+        await stack.eventually_cpus(shared, str(ALL_CPUS - CpuSet.parse(stack.cpus(own))))
         watch.excused.clear()
         await eventually(lambda: not writer.error, "the writer to recover")
         assert not policy_report(stack.manager, problems=[], state_file={})["failing"]
@@ -315,7 +316,7 @@ async def test_an_update_in_doubt_is_sent_again(tmp_path: Path) -> None:
         watch.excused.add(shared)
         stack.runtime.fail(UPDATE, Code.DEADLINE_EXCEEDED, "slow", times=1)
         own = await stack.run("db", 2000)
-        await stack.eventually_cpus(shared, str(CpuSet.parse(ALL) - CpuSet.parse(stack.cpus(own))))
+        await stack.eventually_cpus(shared, str(ALL_CPUS - CpuSet.parse(stack.cpus(own))))
         watch.excused.clear()
         assert stack.books.writers.results["doubtful"] == 1
 
@@ -341,7 +342,7 @@ async def test_updates_of_the_kubelet_and_ours_never_race(tmp_path: Path) -> Non
         stall.release()
         await update
         own = await create
-        rest = str(CpuSet.parse(ALL) - CpuSet.parse(stack.cpus(own)))
+        rest = str(ALL_CPUS - CpuSet.parse(stack.cpus(own)))
         updates = [one.linux for one in stack.runtime.requests_of(UPDATE)]
         assert [(one.cpu_shares, one.cpuset_cpus) for one in updates] == [(512, ALL), (0, rest)]
         assert stack.has(shared).cpu_shares == 512
@@ -371,12 +372,20 @@ async def test_a_smaller_container_gives_up_cpus_before_others_get_them(tmp_path
     async with watched(tmp_path) as (stack, _):
         shared = await stack.run("web", 100, "burstable")
         own = await stack.run("db", 4000)
-        stack.runtime.fail(UPDATE, Code.UNAVAILABLE, "lost", times=1)
+        lost = stack.runtime.stall(UPDATE)
         linux = cri.LinuxContainerResources(cpu_period=100_000, cpu_quota=200_000, cpu_shares=2048)
+        task = asyncio.create_task(stack.call(cri.UpdateContainerResourcesRequest(container_id=own, linux=linux)))
+        await lost.entered.wait()
+        stack.runtime.fail(UPDATE, Code.UNAVAILABLE, "lost", times=1)
+        held = stack.runtime.stall(UPDATE)
+        lost.release()
         with pytest.raises(grpc.aio.AioRpcError):
-            await stack.call(cri.UpdateContainerResourcesRequest(container_id=own, linux=linux))
+            await task
+        await held.entered.wait()
+        assert [one.container_id for one in stack.runtime.requests_of(UPDATE)][-2:] == [own, own]
+        held.release()
         await eventually(lambda: len(CpuSet.parse(stack.cpus(own))) == 2, "the container to be smaller")
-        await stack.eventually_cpus(shared, str(CpuSet.parse(ALL) - CpuSet.parse(stack.cpus(own))))
+        await stack.eventually_cpus(shared, str(ALL_CPUS - CpuSet.parse(stack.cpus(own))))
 
 
 async def test_a_resize_whose_caller_leaves_while_others_shrink_is_taken_back(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import TestCase
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -25,6 +26,7 @@ from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.policy.static_pools.policy import EXCLUSIVE_CORES
 from interpose.resmgr.ledger import Coming, Ledger
 from interpose.testing.machines import machine
+from interpose.testing.scenarios import take_over, unplugged
 from interpose.topology.topology import Topology
 
 MACHINES = tuple(
@@ -40,6 +42,7 @@ MACHINES = tuple(
         "2-socket-4-node-40-core",
     )
 )
+STEPS = 30
 NAMES = tuple("abcdefghij")
 FLAGS = ("relaxed_isolation", "pin_memory", "strict_cpu_reservation", "align_by_socket")
 # Those of the kubelet's options that do not go with each other.
@@ -154,23 +157,6 @@ def requests(draw: st.DrawFn) -> Request:
     )
 
 
-def without(topology: Topology, gone: CpuSet) -> Topology:
-    """The machine after CPUs were unplugged. A core is named by its lowest CPU that is left, as the kernel does."""
-    cpus = [cpu for cpu in topology.cpus if cpu.id not in gone]
-    firsts: dict[int, int] = {}
-    caches: dict[int, int] = {}
-    for cpu in cpus:
-        firsts.setdefault(cpu.core, cpu.id)
-        caches.setdefault(cpu.l3, cpu.id if cpu.l3 >= 0 else cpu.l3)
-    return Topology(
-        cpus=tuple(replace(cpu, core=firsts[cpu.core], l3=caches[cpu.l3]) for cpu in cpus),
-        nodes=tuple(replace(node, cpus=node.cpus - gone) for node in topology.nodes),
-        offline=topology.offline | gone,
-        isolated=topology.isolated - gone,
-        name=f"{topology.name} without {gone}",
-    )
-
-
 # -- the node
 
 
@@ -266,7 +252,7 @@ class Node(RuleBasedStateMachine):
         gone = CpuSet.of(data.draw(st.sets(st.sampled_from(online), min_size=1, max_size=2)))
         if gone >= self.made.setup.topology.online:
             return
-        setup = replace(self.made.setup, topology=without(self.made.setup.topology, gone))
+        setup = replace(self.made.setup, topology=unplugged(self.made.setup.topology, gone))
         other = Made(self.made.name, setup, self.made.options)
         try:
             other.policy()
@@ -377,16 +363,15 @@ class Node(RuleBasedStateMachine):
         return lost
 
     def _coming(self, *, same: bool) -> list[Coming]:
-        """Who holds CPUs of their own comes first; to another policy these are all that it is told."""
+        """Everybody with what they hold; to another policy their own CPUs are all that it is told."""
         return [
             Coming(request=self.wanted[key], id=key.name, held=grant if same else Grant(exclusive=grant.exclusive))
-            for key, grant in sorted(self.one.book.grants.items(), key=lambda item: not item[1].exclusive)
+            for key, grant in self.one.book.grants.items()
         ]
 
     def _take_over(self, policy: Policy, coming: list[Coming]) -> tuple[Key, ...]:
         ledger = Ledger(policy, lambda: 0.0)
-        for one in coming:
-            ledger.take_over(one)
+        take_over(ledger, coming)
         return ledger.without_place
 
     def _assignments(self) -> dict[Key, Assignment]:
@@ -432,6 +417,7 @@ DUE: dict[str, Callable[[Made, Request, Grant], bool]] = {
 def _lives_with(policy: str) -> type[TestCase]:
     """Nodes that start with this policy."""
     case: type[TestCase] = type("Node", (Node,), {"policy_name": policy}).TestCase  # type: ignore[attr-defined]
+    case.settings = settings(stateful_step_count=STEPS)  # type: ignore[attr-defined]
     return case
 
 

@@ -138,7 +138,7 @@ def _reset(resets: Sequence[str], loaded: Loaded) -> int:
     path = str(Path(loaded.settings.policy.state_dir, checkpoint.FILE))
     actions = {"reset-policy": checkpoint.reset_policy, "reset-config": checkpoint.reset_config}
     for name in resets:
-        print(f"--{name}: {actions[name](path) or f'done in {path}'}")
+        print(f"--{name}: {actions[name](path)}")
     return 0
 
 

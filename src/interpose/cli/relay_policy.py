@@ -8,6 +8,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +20,7 @@ from interpose.config.settings import RelaySettings
 from interpose.errors import ConfigError, SocketInUseError
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.tree import CgroupTree, detect_version
+from interpose.host.cpusets import resolve
 from interpose.host.sysfs import online_now, read_topology
 from interpose.instrumentation.metrics import Family
 from interpose.policy.names import NONE
@@ -36,10 +39,19 @@ from interpose.resmgr.estate import read_estate, write_estate
 from interpose.resmgr.manager import Manager
 from interpose.resmgr.metrics import policy_collector, state_collector
 from interpose.resmgr.reconfiguring import Reconfiguring
-from interpose.resmgr.report import cgroup_report, container_report, find, policy_report, topology_report
+from interpose.resmgr.report import (
+    cgroup_report,
+    container_report,
+    find,
+    find_refused,
+    policy_report,
+    refusal_report,
+    topology_report,
+)
 from interpose.resmgr.sent import Sent
-from interpose.resmgr.sources import Sources
+from interpose.resmgr.sources import Outside, Sources
 from interpose.resmgr.statefile import Entry, State
+from interpose.resmgr.unplugged import reserved_now, unplugged
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
 from interpose.store.store import Store
@@ -54,7 +66,8 @@ _MOST_MATCHES: Final = 20
 
 def make_policy(configuration: Configuration, topology: Topology) -> Policy:
     """The policy of a configuration on a machine; ConfigError if it cannot work there."""
-    setup = Setup(topology=topology, available=configuration.available, reserved=configuration.reserved)
+    reserved = reserved_now(configuration, topology)
+    setup = Setup(topology=topology, available=configuration.available, reserved=reserved)
     return make(configuration.policy, setup, configuration.options)
 
 
@@ -71,6 +84,7 @@ class PolicyPart:
         self._ticks = 0
         self._looking: asyncio.Task[None] | None = None
         self._trouble = ""  # why the machine could not be looked at, or not be followed
+        self._told = ""  # about reserved CPUs that are offline
         try:
             self._online = online_now(self._sys)
             self._topology = read_topology(self._sys)
@@ -83,9 +97,10 @@ class PolicyPart:
         self._state = loaded.state or State()
         if self._state.entries and self._state.fingerprint != self._topology.fingerprint:
             self._set_aside(path)
-            self._state = State(config=self._state.config, config_node=self._state.config_node)
+            self._state = replace(self._state, policy="", fingerprint="", entries=())
         sent = Sent(node_name=self._state.config_node, data=self._state.config) if self._state.config else None
-        self._sources = Sources(self._settings, origins, sent=sent)
+        outside = Outside(resolve=partial(resolve, root=Path(self._settings.host_root)))
+        self._sources = Sources(self._settings, origins, sent=sent, outside=outside)
         self._configuration = self._first_configuration()
         self._check_switch()
         if self._configuration.policy == NONE and self._state == State(
@@ -112,24 +127,35 @@ class PolicyPart:
         _log.warning("State of an earlier run was set aside", extra={"kv": kv})
 
     def _first_configuration(self) -> Configuration:
-        """What an agent sent once may not fit any more: then the node goes on without it."""
-        configuration = self._sources.at_start()
-        try:
-            make_policy(configuration, self._topology)
-        except ConfigError as error:
-            if self._sources.sent is None or self._sources.forced:
-                raise
-            self._sources.set_aside(error.problems)
-            configuration = self._sources.at_start()
-            make_policy(configuration, self._topology)
+        """What an agent sent once may not fit now: then something else stands in for it."""
+        configuration = self._sources.at_start(lambda one: make_policy(one, self._topology))
+        for why in configuration.stands_in:
+            kv = {"policy": configuration.policy, "why": why}
+            _log.error("Another configuration should be in force", extra={"kv": kv})
+        if configuration.stands_in and not self._settings.switch and configuration.policy != self._state.policy:
+            # Whatever stands in may not take over either: nobody decides until the right one is back.
+            configuration = replace(configuration, policy=NONE, available=None, reserved=None, options=None)
+        self._tell_unplugged(configuration)
         return configuration
 
     def _check_switch(self) -> None:
         before, now = self._state.policy, self._configuration.policy
+        if self._configuration.stands_in and now == NONE:
+            return  # nothing changes for containers
         if before and before != now and self._state.entries:
-            if not self._settings.switch:
-                raise ConfigError(f"policy.switch: containers run under policy {before}, and {now} may not take over")
+            self._refuse_switch(before, now)
             _log.info("Policy was switched", extra={"kv": {"before": before, "now": now}})
+
+    def _refuse_switch(self, before: str, now: str) -> None:
+        if not self._settings.switch:
+            raise ConfigError(f"policy.switch: containers run under policy {before}, and {now} may not take over")
+
+    def _tell_unplugged(self, configuration: Configuration) -> None:
+        """Once, until it is something else."""
+        text = unplugged(configuration, self._topology)
+        if text and text != self._told:
+            _log.warning("Reserved CPUs are offline", extra={"kv": {"what": text}})
+        self._told = text
 
     # -- parts
 
@@ -148,7 +174,7 @@ class PolicyPart:
             clock=clock,
             now=time.time,
         )
-        books.remember(self._state.policy, self._state.entries)
+        books.remember(self._state.policy, self._state.entries, anew=self._state.anew)
         books.expect(self._pending)
         books.on_change = self._changed
         store.on_container = books.seen
@@ -187,9 +213,9 @@ class PolicyPart:
             if not patient:
                 raise
             return  # our predecessor's; the next tick tries again
-        self._server = ConfigServer(
-            self._reconfiguring.by_agent, forced=self._sources.forced, accepted=self._sources.sent
-        )
+        # What something stands in for is not in force: sent again, it is tried again.
+        accepted = self._sources.sent if self._sources.again() is None else None
+        self._server = ConfigServer(self._reconfiguring.by_agent, forced=self._sources.forced, accepted=accepted)
         self._socket = ConfigSocket(bound, self._server, hub=self._hub)
         self._tasks.spawn(self._socket.start(), name="serve the config socket")
 
@@ -221,15 +247,27 @@ class PolicyPart:
                 self._trouble = ""
                 return
             topology = await asyncio.to_thread(read_topology, self._sys)
-            await self.manager.books.change(self.manager.books.configuration, topology, forced=True)
+            await self._follow(topology)
         except (OSError, ValueError, ConfigError) as error:
-            if str(error) != self._trouble:  # told once: the machine is looked at again and again
-                self._trouble = str(error)
-                _log.error("CPUs changed and the policy cannot follow", extra={"kv": {"err": self._trouble}})
+            text = f"CPUs changed and the policy cannot follow: {error}; it is still that of CPUs {self._online}"
+            if text != self._trouble:  # told once: the machine is looked at again and again
+                self._trouble = text
+                _log.error("CPUs changed and the policy cannot follow", extra={"kv": {"err": str(error)}})
             return
         self._trouble = ""
         self._online, self._topology = online, topology
+        self._tell_unplugged(self.manager.books.configuration)
         _log.warning("CPUs changed", extra={"kv": {"online": str(topology.online), "offline": str(topology.offline)}})
+
+    async def _follow(self, topology: Topology) -> None:
+        async def become(configuration: Configuration) -> None:
+            self._check_running_switch(configuration)
+            await self.manager.books.change(configuration, topology, forced=True)
+
+        if self._reconfiguring is not None:
+            await self._reconfiguring.by_machine(become)
+        if self._relay is not None:
+            self._relay.refresh()
 
     def retire(self) -> None:
         """A successor has taken over: state file and config socket are its own."""
@@ -257,9 +295,20 @@ class PolicyPart:
         manager = self.manager
         if not manager.books.ready.is_set():
             raise ConfigError("the runtime has not told yet what runs: try again")
+        self._check_running_switch(configuration)
         await manager.books.change(configuration)
+        self._tell_unplugged(configuration)
         if self._relay is not None:
             self._relay.refresh()
+
+    def _check_running_switch(self, configuration: Configuration) -> None:
+        """ConfigError if containers are under another policy, and it may not be switched."""
+        books = self.manager.books
+        before, now = books.configuration.policy, configuration.policy
+        if before == NONE and books.asleep:
+            before = self._state.policy or before  # something stands in for it
+        if before not in (NONE, now) and books.ledger.held:
+            self._refuse_switch(before, now)
 
     def _remember(self, _sent: Sent) -> None:
         self._changed()
@@ -277,22 +326,24 @@ class PolicyPart:
     def _now(self) -> State:
         """Everything worth remembering, as a value."""
         books = self.manager.books
-        grants = books.ledger.policy.book.grants
-        none = books.configuration.policy == NONE
-        sent = self._sources.sent
-        return State(
-            policy=books.configuration.policy,
+        configuration, sent = books.configuration, self._sources.sent
+        policy, grants = configuration.policy, books.ledger.policy.book.grants
+        if policy == NONE:
+            # What stands in decides nothing: containers are still what they were under the policy before.
+            policy, grants = (self._state.policy if configuration.stands_in else NONE), books.asleep
+        state = State(
+            policy=policy,
             fingerprint=books.topology.fingerprint,
-            entries=()
-            if none
-            else tuple(
+            entries=tuple(
                 Entry(key=key, container_id=held.id, grant=grants[key], amounts=held.request.amounts)
                 for key, held in books.ledger.held.items()
                 if key in grants
             ),
-            config=sent.data if sent is not None else {},
-            config_node=sent.node_name if sent is not None else "",
         )
+        if not books.ready.is_set():  # nobody has looked at what was remembered yet
+            state = self._state
+        config, node = (sent.data, sent.node_name) if sent is not None else ({}, "")
+        return replace(state, config=config, config_node=node)
 
     def memory(self) -> Mapping[str, object]:
         """For a successor: what is not on the disk yet, and what is in flight."""
@@ -325,7 +376,9 @@ class PolicyPart:
         }
 
     async def _show(self, _request: Request) -> Response:
+        books = self.manager.books
         problems = list(self._reconfiguring.problems) if self._reconfiguring is not None else []
+        problems += filter(None, (self._trouble, unplugged(books.configuration, books.topology)))
         return json(policy_report(self.manager, problems=problems, state_file=self._state_file()))
 
     def _state_file(self) -> dict[str, object]:
@@ -338,9 +391,15 @@ class PolicyPart:
     async def _explain(self, request: Request) -> Response:
         books = self.manager.books
         found = find(books, request.rest)
+        refused = [] if found else find_refused(self.manager, request.rest)
+        if len(refused) == 1:
+            return json(refusal_report(books, refused[0]))
         if len(found) != 1:
-            what = "more than one container is called" if found else "no container under the policy is called"
+            what = (
+                "more than one container is called" if found or refused else "no container under the policy is called"
+            )
             matches = [f"{one.request.title} ({one.id[:12]})" for one in found[:_MOST_MATCHES]]
+            matches += [f"{one.title} (refused)" for one in refused[:_MOST_MATCHES]]
             return json({"error": f"{what} {request.rest!r:.80}", "matches": matches}, 404)
         report = container_report(books, found[0])
         container = books.store.containers.get(found[0].id)

@@ -9,6 +9,7 @@ from interpose.model.cpuset import CpuSet
 if TYPE_CHECKING:
     from interpose.config.constraints import CpuAmount
 
+_ROOT = Path("/")
 _CGROUPS = Path("/sys/fs/cgroup")
 _DEVICES = Path("/sys/devices/system")
 # The first of the two is what cgroup v2 and newer v1 kernels offer; a v1 group that inherits nothing has the second.
@@ -34,17 +35,19 @@ def allowed_sets(cgroup_parent: str, cgroups: Path = _CGROUPS, devices: Path = _
     return found[0], found[1] or "0"
 
 
-def resolve(amount: "CpuAmount", where: str = "cpu", cgroups: Path = _CGROUPS) -> CpuSet | int:
+def resolve(amount: "CpuAmount", where: str = "cpu", root: Path = _ROOT) -> CpuSet | int:
     """The CPUs an amount names, those of its cgroup as well, or thousandths of a CPU. ConfigError if a cgroup has none.
 
-    A cgroup is a directory, or one below the tree of cgroups or below its cpuset controller.
+    A cgroup is a directory, or one below the tree of cgroups or below its cpuset controller; all of it below `root`,
+    where the host's file system is.
     """
     if amount.cpus is not None:
         return amount.cpus
     if amount.cgroup is None:
         return amount.milli or 0
     below = amount.cgroup.lstrip("/")
-    places = [Path(amount.cgroup)] if amount.cgroup.startswith("/") else []
+    cgroups = root / _CGROUPS.relative_to("/")
+    places = [root / below] if amount.cgroup.startswith("/") else []
     places += [cgroups / below, cgroups / "cpuset" / below]
     text = next((text for place in places for name in _FILES[0] if (text := _read(place / name))), "")
     try:

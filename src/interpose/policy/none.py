@@ -17,6 +17,7 @@ class NonePolicy:
     """Every container gets a grant that says nothing, so that the rest of the relay need not know the difference."""
 
     name: Final = "none"
+    notes: Final[tuple[str, ...]] = ()
 
     def __init__(self, setup: Setup, options: None = None) -> None:
         self._online = setup.topology.online

@@ -40,6 +40,10 @@ class Policy(Protocol):
     def fallback(self) -> CpuSet:
         """What a container gets if deciding itself fails: CPUs that nobody holds alone; never empty."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say to the operator about its options on this machine, although it can work with them."""
+
     def allocate(self, request: Request, held: Grant | None = None) -> Decision:
         """Give a container what it is due.
 

@@ -55,6 +55,8 @@ class Request:
     envs: Mapping[str, str] = field(default_factory=nothing)
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
+    # Of a container that runs already, whose command nobody tells any more: the details of its earlier grants.
+    recalled: Mapping[str, str] = field(default_factory=nothing)
 
     @property
     def milli(self) -> int:

@@ -38,6 +38,7 @@ class StaticPolicy:
     """Decides."""
 
     name: Final = "static"
+    notes: Final[tuple[str, ...]] = ()
 
     def __init__(self, setup: Setup, options: StaticOptions) -> None:
         check_options(options)

@@ -49,6 +49,8 @@ class _Choice:
 class StaticPlusPolicy:
     """Decides by the amount a container asks for; its QoS class does not matter."""
 
+    notes: Final[tuple[str, ...]] = ()
+
     def __init__(self, setup: Setup, options: StaticPlusOptions) -> None:
         self._topology = setup.topology
         self._pin_memory = options.pin_memory

@@ -35,6 +35,7 @@ from interpose.topology.topology import Topology
 _log = logging.getLogger(__name__)
 
 _SLICE: Final = 0.002  # seconds that rebuilding may hold the loop
+_SOME: Final = 20  # containers whose records are read without a look at the clock
 _MOVING: Final = 10.0  # seconds that moving running containers may take before a change counts as carried out
 _PATIENCE: Final = 120  # ticks that a create of somebody else may take: the kubelet gives up after as long
 
@@ -76,6 +77,8 @@ class Books:
         self._taking: asyncio.Task[None] | None = None
         self._last = ""  # policy of an earlier run; empty: nobody knows
         self._entries: Mapping[Key, tuple[str, Entry]] = {}
+        self._anew = False  # nothing of an earlier run decides what containers get
+        self.asleep: dict[Key, Grant] = {}  # what containers hold while nothing is decided: the policy only stands in
         self._expected: tuple[Request, ...] = ()
         self._retired = False
 
@@ -89,7 +92,7 @@ class Books:
         assignment = self.ledger.assignment(key)
         touched = self._touched.get(key, frozenset())
         gone = [name for name in touched if getattr(assignment, name) is None]
-        if not gone:
+        if not gone or self.configuration.stands_in:
             return assignment
         container = self.store.containers.get(held.id)
         asked = actual(container.requested) if container is not None else Assignment()
@@ -166,6 +169,7 @@ class Books:
             self.writers.drop(key)
             self._touched.pop(key, None)
             self._doubtful.pop(key, None)
+            self.asleep.pop(key, None)
             changed.update(dict.fromkeys(self.ledger.release(key).changed))
         self.on_change()
         return [key for key in changed if key in self.ledger.held]
@@ -177,7 +181,7 @@ class Books:
 
     async def _carry_out(self, keys: Sequence[Key]) -> None:
         await self.writers.shrink(keys, _MOVING)
-        self.writers.want(keys)
+        await self.writers.reach(keys, 0)
 
     def seen(self, old: Container | None, new: Container | None) -> None:
         """The store has learned something about a container."""
@@ -255,9 +259,10 @@ class Books:
 
     # -- the beginning
 
-    def remember(self, policy: str, entries: Iterable[Entry]) -> None:
-        """What an earlier run wrote down."""
+    def remember(self, policy: str, entries: Iterable[Entry], *, anew: bool = False) -> None:
+        """What an earlier run wrote down; `anew`: what containers hold does not count, all is decided again."""
         self._last = policy
+        self._anew = anew
         self._entries = {entry.key: (policy, entry) for entry in entries}
 
     def expect(self, pending: Iterable[Request]) -> None:
@@ -270,18 +275,31 @@ class Books:
             self._taking = self.tasks.spawn(self._take_over(), name="take over what runs")
 
     async def _take_over(self) -> None:
-        alive = self._alive()
+        places = {key: place for place, key in enumerate(self._entries)}
+        alive = sorted(self._alive(), key=lambda one: (places.get(key_of(one), len(places)), str(key_of(one))))
         pairs = [(one, self.store.pods[one.pod_id]) for one in alive]
-        found = coming(pairs, self._entries, self.configuration.policy, self.capacity)
-        await self._in_turn([*found, *self._awaited({one.request.key for one in found})], self._kept, self._taken)
+        found: list[Coming] = []
+        began = self._clock()
+        for start in range(0, len(pairs), _SOME):
+            some = pairs[start : start + _SOME]
+            found += coming(some, self._entries, self.configuration.policy, self.capacity)
+            began = await self._breathe(began)
+        found += self._awaited({one.request.key for one in found})
+        if self._anew:
+            found = [replace(one, held=None) for one in found]
+        elif self._idle:
+            held = coming(pairs, self._entries, self._last, self.capacity)
+            self.asleep = {one.request.key: one.held for one in held if one.held is not None}
+        await self._in_turn(found, self._kept, self._taken)
         self.ready.set()
-        self._entries = {}
-        # What came or went while we were at it.
-        self._adopt([one for one in self._alive() if key_of(one) not in self.ledger.held])
+        # What came, went or changed while we were at it.
         there = {one.id: one for one in self._alive()}
+        self._adopt([one for one in there.values() if key_of(one) not in self.ledger.held])
+        self._entries = {}
         self.release([key for key, held in self.ledger.held.items() if held.id and held.id not in there])
-        for container in there.values():
-            self.writers.found(key_of(container), actual(container.resources))
+        for before in alive:
+            if (now := there.get(before.id)) is not None and now.resources != before.resources:
+                self.writers.found(key_of(now), actual(now.resources))
         counts = {"containers": len(self.ledger.held), "without_place": len(self.ledger.without_place)}
         _log.info("Running containers were taken over", extra={"kv": {"policy": self.configuration.policy, **counts}})
         self.carry_out_soon(tuple(self.ledger.held))
@@ -317,7 +335,7 @@ class Books:
         for request in self._expected:
             entry = self._entries.get(request.key)
             if request.key not in known and entry is not None:
-                made = replace(request, amounts=entry[1].amounts)
+                made = replace(request, amounts=entry[1].amounts, recalled=entry[1].grant.details)
                 found.append(Coming(request=made, id="", held=entry[1].grant))
         self._expected = ()
         return found
@@ -345,7 +363,8 @@ class Books:
             before = (self.configuration, self.topology)
             grants = dict(self.ledger.policy.book.grants)
             failing = {key for key, writer in self.writers.all.items() if writer.permanent}
-            await self._become(configuration, topology or self.topology, forced=forced)
+            asleep = self._awake(configuration.policy)
+            await self._become(configuration, topology or self.topology, forced=forced, earlier=asleep)
             failed = await self._move(failing)
             if failed and not forced:
                 _log.error(
@@ -355,7 +374,20 @@ class Books:
                 await self._move(failing)
                 self.on_change()
                 raise ConfigError(failed)
+            if not self._idle:
+                self.asleep = {}
         self.on_change()
+
+    @property
+    def _idle(self) -> bool:
+        """Whether nothing is decided, only because what decides cannot be in force."""
+        return self.configuration.policy == NONE and bool(self.configuration.stands_in)
+
+    def _awake(self, policy: str) -> dict[Key, Grant]:
+        """What containers held before something stood in, for a policy: another one's pools mean nothing to it."""
+        if policy == self._last:
+            return dict(self.asleep)
+        return {key: Grant(exclusive=grant.exclusive) for key, grant in self.asleep.items()}
 
     async def _become(
         self,

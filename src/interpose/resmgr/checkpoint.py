@@ -50,20 +50,30 @@ def load(path: str) -> Loaded:
 
 
 def reset_policy(path: str) -> str:
-    """Forget all grants, keep the configuration. Returns what there is to say; OSError if it cannot be written."""
-    return _reset(path, lambda state: replace(state, policy="", fingerprint="", entries=()))
+    """Have the next start decide about every container anew. Returns what was done; OSError if it cannot be written.
+
+    Containers carry notes of their grants and the runtime knows their CPU sets, so forgetting takes a mark. What is
+    known about them besides stays until then: which policy they are under, and what a policy wrote in them.
+    """
+    loaded = load(path)
+    if loaded.state is None and not loaded.message:
+        return f"nothing to do, there is no {path}"
+    # A file that cannot be used says nothing; what is meant is clear all the same.
+    replace_file(path, encode(replace(loaded.state or State(), anew=True)))
+    done = f"the next start decides about all containers anew, by a mark in {path}"
+    return f"{loaded.message}; {done}" if loaded.message else done
 
 
 def reset_config(path: str) -> str:
-    """Forget the configuration, keep all grants. Returns what there is to say; OSError if it cannot be written."""
-    return _reset(path, lambda state: replace(state, config=nothing(), config_node=""))
-
-
-def _reset(path: str, change: Callable[[State], State]) -> str:
+    """Forget the configuration, keep all grants. Returns what was done; OSError if it cannot be written."""
     loaded = load(path)
-    if loaded.state is not None and (changed := change(loaded.state)) != loaded.state:
-        replace_file(path, encode(changed))
-    return loaded.message
+    if loaded.message:
+        return loaded.message
+    if loaded.state is None or not loaded.state.config:
+        return f"nothing to do, no configuration of an agent is in {path}"
+    node = loaded.state.config_node
+    replace_file(path, encode(replace(loaded.state, config=nothing(), config_node="")))
+    return f"the configuration that the agent of node {node} sent is no longer in {path}"
 
 
 class Checkpoint:

@@ -15,3 +15,7 @@ class Configuration:
     reserved: CpuSet | int | None = None  # CPUs, or thousandths of one
     options: Any = None  # of this policy, typed and complete
     origin: str = ""  # where it comes from, for people
+    notes: tuple[str, ...] = ()  # parts of its document that something else overrides
+    stands_in: tuple[
+        str, ...
+    ] = ()  # why another one should be in force and cannot; containers keep what that gave them

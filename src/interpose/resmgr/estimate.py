@@ -1,12 +1,12 @@
 """What a container asked for, guessed from what CRI carries: CPU shares, quota, memory limit, OOM score.
 
-Each formula undoes one of the kubelet's. Shares give back every CPU request from three thousandths of a CPU up exactly;
-a memory request is known to a thousandth of the machine's memory, and of Burstable containers only. Pure.
+Each formula undoes one of the kubelet's. Shares give back every CPU request from three thousandths of a CPU up exactly,
+as far as they go: 256 CPUs and all above have the same, and only the limit of a Guaranteed container tells more. A memory request is known to a thousandth of the machine's memory, and of Burstable containers only. Pure.
 """
 
 from typing import Final
 
-from interpose.model.cgroup import MIN_SHARES, PERIOD, KubeQos
+from interpose.model.cgroup import MAX_SHARES, MIN_SHARES, PERIOD, KubeQos, shares_of
 from interpose.model.resources import LinuxResources
 from interpose.policy.request import Amounts, Source
 
@@ -44,6 +44,8 @@ def estimate(asked: LinuxResources, qos: KubeQos, capacity: int = 0) -> Amounts:
     memory_limit = asked.memory_limit_in_bytes if asked.memory_limit_in_bytes > 0 else None
     memory = None
     if qos is KubeQos.GUARANTEED:
+        if limit is not None and _beyond_shares(asked, limit):
+            milli = limit
         # The quota of a container with CPUs of its own is taken away by newer kubelets; its limit is still there.
         limit = milli or None if limit is None else limit
         memory = memory_limit
@@ -61,7 +63,13 @@ def estimated_qos(asked: LinuxResources) -> KubeQos:
     """
     milli, limit = milli_of(asked.cpu_shares), limit_of(asked.cpu_quota, asked.cpu_period)
     burstable = _LOWEST_BURSTABLE <= asked.oom_score_adj <= _HIGHEST_SCORE
-    if not burstable and milli and milli == limit and asked.memory_limit_in_bytes > 0:
+    same = limit is not None and (milli == limit or _beyond_shares(asked, limit))
+    if not burstable and milli and same and asked.memory_limit_in_bytes > 0:
         return KubeQos.GUARANTEED
     something = burstable or milli or limit is not None or asked.memory_limit_in_bytes > 0
     return KubeQos.BURSTABLE if something else KubeQos.BEST_EFFORT
+
+
+def _beyond_shares(asked: LinuxResources, limit: int) -> bool:
+    """Whether a limit is so large that shares of a request that equals it say no more than that."""
+    return asked.cpu_shares == shares_of(limit) == MAX_SHARES

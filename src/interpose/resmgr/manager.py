@@ -43,11 +43,18 @@ _CODES: Final[Mapping[Why, Code]] = {Why.EXHAUSTED: Code.RESOURCE_EXHAUSTED, Why
 
 
 class Refused(NamedTuple):
-    """A container that did not get what it asked for."""
+    """A container that did not get what it asked for: the last time, and how often."""
 
     at: float
-    title: str
+    request: Request
+    decision: Decision
     refusal: Refusal
+    times: int = 1
+
+    @property
+    def title(self) -> str:
+        """What people call the container."""
+        return self.request.title
 
 
 class _Booked(NamedTuple):
@@ -158,7 +165,7 @@ class Manager:
             before = request.key in self.books.ledger.held
             decision = self.books.ledger.allocate(request)
         if decision.refusal is not None:
-            return self._refuse(request, decision.refusal)
+            return self._refuse(request, decision, decision.refusal)
         return _Booked(request, decision, before)
 
     async def _wait_for_books(self, call: Call) -> None:
@@ -186,8 +193,13 @@ class Manager:
             self._looked = self._clock()
             await self._look_again(call, [one.id for one in self._holders()])
 
-    def _refuse(self, request: Request, why: Refusal) -> Reply:
-        self.refused.append(Refused(self._now(), request.title, why))
+    def _refuse(self, request: Request, decision: Decision, why: Refusal) -> Reply:
+        # The kubelet tries again and again: one container must not push out all others.
+        before = next((one for one in self.refused if one.title == request.title), None)
+        if before is not None:
+            self.refused.remove(before)
+        times = 1 if before is None else before.times + 1
+        self.refused.append(Refused(self._now(), request, decision, why, times))
         kv = {"container": request.title, "why": why.message}
         _log.warning("Container was refused by the policy", extra={"kv": kv})
         return refusal(_CODES[why.why], f"policy {self.books.configuration.policy}: {why.message}")
@@ -288,7 +300,7 @@ class Manager:
             return None
         request = replace(before, amounts=amounts)
         decision = self.books.ledger.resize(request)
-        return self._refuse(request, decision.refusal) if decision.refusal is not None else decision
+        return decision if decision.refusal is None else self._refuse(request, decision, decision.refusal)
 
     def _resize_back(self, before: Request) -> tuple[Key, ...]:
         """The runtime did not take it: neither do we."""

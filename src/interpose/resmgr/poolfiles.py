@@ -42,6 +42,12 @@ def load_pools(options: PoolsOptions) -> PoolsOptions:
     return replace(options, pools=pools_of_tree(entries, where))
 
 
+def pools_are_missing(options: PoolsOptions) -> bool:
+    """Whether nobody has said where pools are, and they are not where CMK has them."""
+    said = options.pools or options.conf_file or options.conf_dir != PoolsOptions().conf_dir
+    return not said and not Path(options.conf_dir, ROOT).exists()
+
+
 def watched_paths(options: PoolsOptions) -> tuple[str, ...]:
     """The file or directory whose change may change the pools."""
     if options.pools:

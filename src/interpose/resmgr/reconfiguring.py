@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from interpose.errors import ConfigError
+from interpose.instrumentation.logging import RateLimited
 from interpose.resmgr.configuration import Configuration
 from interpose.resmgr.sent import Sent
 from interpose.resmgr.sources import Sources
@@ -38,6 +39,7 @@ class Reconfiguring:
         self._remember = remember
         self._watch = watch
         self._lock = asyncio.Lock()
+        self._remarks = RateLimited(_log)
 
     async def by_agent(self, data: Mapping[str, str], node_name: str) -> None:
         """The agent sent this; ConfigError with every reason against it."""
@@ -55,6 +57,27 @@ class Reconfiguring:
         """Files may have changed. What is wrong with them is in `problems` and in the log; nothing is raised."""
         async with self._lock:
             await self._look()
+
+    async def by_machine(self, follow: Callable[[Configuration], Awaitable[None]]) -> None:
+        """The machine has changed: what the agent sent may fit again. ConfigError if nothing fits.
+
+        `follow` brings a configuration to the machine as it is, or raises ConfigError and nothing has changed.
+        """
+        async with self._lock:
+            sent = self._sources.again()
+            if sent is not None:
+                try:
+                    configuration = await asyncio.to_thread(self._sources.of_agent, sent)
+                    await follow(configuration)
+                except ConfigError as error:
+                    text = "Configuration of the agent still does not fit"
+                    self._remarks.log(logging.WARNING, text, node=sent.node_name, problems="; ".join(error.problems))
+                else:
+                    self._sources.accept(sent)
+                    self._take_note(configuration)
+                    await self._look()
+                    return
+            await follow(self.in_force)
 
     async def _look(self) -> None:
         try:
@@ -74,6 +97,9 @@ class Reconfiguring:
         if configuration == self.in_force:
             return
         await self._apply(configuration)
+        self._take_note(configuration)
+
+    def _take_note(self, configuration: Configuration) -> None:
         self.in_force = configuration
         kv = {"origin": configuration.origin, "policy": configuration.policy}
         _log.info("Configuration is in force", extra={"kv": kv})

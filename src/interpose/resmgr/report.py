@@ -10,11 +10,12 @@ from interpose.host.cgroup.tree import CgroupTree
 from interpose.model.cgroup import Parameter
 from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container
+from interpose.policy.decision import Assignment
 from interpose.policy.record import assignment_record, decision_record, grant_record
 from interpose.policy.request import Key
 from interpose.resmgr.books import Books
 from interpose.resmgr.ledger import Event, Held
-from interpose.resmgr.manager import Manager
+from interpose.resmgr.manager import Manager, Refused
 from interpose.topology.document import topology_document
 
 _LOOKED_AT = (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS, Parameter.CPU_SHARES)
@@ -42,9 +43,20 @@ def policy_report(manager: Manager, *, problems: list[str], state_file: Mapping[
         "containers": len(ledger.held),
         "exclusive": sum(1 for grant in book.grants.values() if grant.exclusive),
         "failing": failing,
-        "problems": [*problems, *homeless],
+        "problems": [
+            *(f"another configuration should be in force: {one}" for one in configuration.stands_in),
+            *problems,
+            *homeless,
+            *(f"note: {one}" for one in configuration.notes),
+        ],
         "refused": [
-            {"at": _time(one.at), "container": one.title, "why": one.refusal.why.value, "message": one.refusal.message}
+            {
+                "at": _time(one.at),
+                "container": one.title,
+                "times": one.times,
+                "why": one.refusal.why.value,
+                "message": one.refusal.message,
+            }
             for one in reversed(manager.refused)
         ],
         "topology": {
@@ -96,8 +108,17 @@ def find(books: Books, ref: str) -> list[Held]:
     by_id = [one for one in held if one.id and one.id.startswith(ref)] if ref else []
     if by_id:
         return by_id
+    return [one for one in held if _is_called(one.request.title, ref)]
+
+
+def find_refused(manager: Manager, ref: str) -> list[Refused]:
+    """Refusals that a person may mean, by names from the right."""
+    return [one for one in manager.refused if _is_called(one.title, ref)]
+
+
+def _is_called(title: str, ref: str) -> bool:
     parts = ref.split("/")
-    return [one for one in held if one.request.title.split("/")[-len(parts) :] == parts]
+    return title.split("/")[-len(parts) :] == parts
 
 
 def container_report(books: Books, held: Held) -> dict[str, Any]:
@@ -123,6 +144,23 @@ def container_report(books: Books, held: Held) -> dict[str, Any]:
             "error": writer.error,
             "attempts": writer.attempts,
         },
+    }
+
+
+def refusal_report(books: Books, refused: Refused) -> dict[str, Any]:
+    """Everything known about a container that was refused and is not in the books, in the form of one that is."""
+    record = decision_record(refused.decision, refused.request, Assignment(), books.ledger.titles())
+    return {
+        "container": refused.title,
+        "id": "",
+        "state": "refused",
+        "refused": {"at": _time(refused.at), "times": refused.times},
+        "decision": {"at": _time(refused.at), **record},
+        "history": [],
+        "holds": None,
+        "wanted": None,
+        "written": None,
+        "writer": None,
     }
 
 

@@ -1,8 +1,10 @@
 """What a container asks for: made of what the store and the pod's annotation say, and made anew when it is resized.
 
 The annotation is exact but anybody's; what the kubelet asked the runtime for is rounded but true. So the annotation
-counts where the two agree, and where they do not it is the kubelet that counts: nobody gets CPUs of his own for text.
-What hook servers made of the kubelet's wishes on the way plays no part. Nothing here fails; what could not be used is
+counts where the two agree, and where they do not it is the kubelet that counts: nobody gets CPU or memory for text.
+Extended resources are the exception: the kubelet does not tell runtimes of them, so what the annotation says of them
+cannot be checked, and is believed. Where they decide about CPUs, somebody must keep authors of pods from writing the
+annotation themselves: admission in the cluster. What hook servers made of the kubelet's wishes on the way plays no part. Nothing here fails; what could not be used is
 told in words. Pure.
 """
 
@@ -12,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from interpose.model.cgroup import PERIOD, KubeQos, kube_place_of, quota_of, shares_of
+from interpose.model.cgroup import MAX_SHARES, PERIOD, KubeQos, kube_place_of, quota_of, shares_of
 from interpose.model.pod import Container, Pod
 from interpose.model.resources import NO_RESOURCES, LinuxResources
 from interpose.policy.request import Amounts, Key, Request, Source
@@ -83,10 +85,12 @@ def resized(request: Request, update: LinuxResources, before: LinuxResources) ->
     # What was known better than CRI can say it stays as long as it comes to the same in CRI.
     if update.cpu_shares > 0 and shares_of(milli) != update.cpu_shares:
         milli = milli_of(update.cpu_shares)
-    if (update.cpu_quota or update.cpu_period) and not _same_limit(limit, after):
+    if (update.cpu_quota or update.cpu_period) and not same_limit(limit, after):
         limit = limit_of(after.cpu_quota, after.cpu_period)
     if guaranteed and (limit is None or (after.cpu_quota <= 0 and milli != old.milli)):
         limit = milli or None  # it is the request, whether there is a quota or not
+    elif guaranteed and limit is not None and shares_of(milli) == shares_of(limit) == MAX_SHARES:
+        milli = limit  # shares do not tell amounts that large
     if update.memory_limit_in_bytes:
         memory_limit = update.memory_limit_in_bytes if update.memory_limit_in_bytes > 0 else None
         if guaranteed:
@@ -129,7 +133,7 @@ def _believed(said: _Said, asked: LinuxResources, problems: list[str]) -> tuple[
             f"{said.where}: {amounts.milli}m CPU are not believed, the kubelet asked for {asked.cpu_shares} CPU shares,"
             f" which are {milli_of(asked.cpu_shares)}m"
         )
-    elif amounts.limit_milli is not None and asked.cpu_quota > 0 and not _same_limit(amounts.limit_milli, asked):
+    elif amounts.limit_milli is not None and asked.cpu_quota > 0 and not same_limit(amounts.limit_milli, asked):
         cpu = False
         problems.append(
             f"{said.where}: a limit of {amounts.limit_milli}m CPU is not believed, the kubelet asked for a quota of"
@@ -144,13 +148,13 @@ def _believed(said: _Said, asked: LinuxResources, problems: list[str]) -> tuple[
     return cpu, memory
 
 
-def _same_limit(limit: int | None, resources: LinuxResources) -> bool:
+def same_limit(limit: int | None, resources: LinuxResources) -> bool:
     """Whether a limit comes to the quota that is there."""
     return limit is not None and quota_of(limit, resources.cpu_period or PERIOD) == resources.cpu_quota
 
 
 def _merged(said: Amounts, guessed: Amounts, *, cpu: bool, memory: bool) -> Amounts:
-    """The annotation where it is believed. Extended resources are told by nobody else."""
+    """The annotation where it is believed. Extended resources are told by nobody else, so they cannot be checked."""
     if not cpu:
         said = replace(said, milli=guessed.milli, limit_milli=guessed.limit_milli, source=guessed.source)
     if not memory:

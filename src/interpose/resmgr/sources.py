@@ -3,11 +3,14 @@
 A forced file counts before what an agent sent, that before the fallback file; without any of them the settings are all
 there is. Documents are never mixed. Everything here reads files and may take its time: at run time it belongs in a
 thread. Invariant: a configuration is complete and consistent in itself, or a ConfigError has all that is wrong with it.
+
+A relay must start although what an agent sent does not fit at the moment, or has yet to come. Then the next source
+stands in for it, which the configuration says, and what was sent is kept: it may fit again.
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from interpose.config.constraints import CpuAmount
@@ -18,8 +21,9 @@ from interpose.errors import ConfigError
 from interpose.host.cpusets import resolve
 from interpose.host.trust import Trust, examine
 from interpose.model.cpuset import CpuSet
+from interpose.policy.names import NONE
 from interpose.policy.static_pools.options import PoolsOptions
-from interpose.resmgr.combining import combine
+from interpose.resmgr.combining import combine, is_said
 from interpose.resmgr.configuration import Configuration
 from interpose.resmgr.sent import Sent
 
@@ -27,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 _NOTHING: Final = PolicyDocument()
 _MAX_REPORTED: Final = 256
+_WAITS: Final = "policy static-pools waits for pools from the agent: nobody else says what they are"
 
 
 def _load_pools(options: PoolsOptions) -> PoolsOptions:
@@ -41,6 +46,16 @@ def _pool_paths(options: PoolsOptions) -> tuple[str, ...]:
     return watched_paths(options)
 
 
+def _pools_are_missing(options: PoolsOptions) -> bool:
+    from interpose.resmgr.poolfiles import pools_are_missing
+
+    return pools_are_missing(options)
+
+
+def _anything(_configuration: Configuration) -> None:
+    """Fits."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
     """What is asked of the machine."""
@@ -48,6 +63,7 @@ class Outside:
     resolve: Callable[[CpuAmount, str], CpuSet | int] = resolve
     load_pools: Callable[[PoolsOptions], PoolsOptions] = _load_pools
     pool_paths: Callable[[PoolsOptions], tuple[str, ...]] = _pool_paths
+    pools_are_missing: Callable[[PoolsOptions], bool] = _pools_are_missing
     trust: Trust = field(default_factory=Trust)
 
 
@@ -70,40 +86,53 @@ class Sources:
         self._origins = origins
         self._outside = Outside() if outside is None else outside
         self._reported: set[str] = set()  # warnings that were logged
+        self._unfit: tuple[str, ...] = ()  # why what the agent sent is not in force
+        self._waiting = False  # for pools that only the agent has
 
     @property
     def forced(self) -> str:
         """The file that counts whatever an agent sends; empty if there is none."""
         return self._settings.config
 
-    def at_start(self) -> Configuration:
-        """Like `current`, but what an agent sent once and cannot be used any more is set aside: it may send better.
+    def at_start(self, fits: Callable[[Configuration], object] = _anything) -> Configuration:
+        """Like `current`, but the next source stands in for what an agent sent once and does not fit now.
 
-        A file that cannot be used is for the operator to see, at once.
+        `fits` raises ConfigError if a configuration cannot be on this machine. A file that cannot be used is for the
+        operator to see, at once.
         """
-        if self.sent is None or self.forced:
-            return self.current()
-        try:
-            return self.current()
-        except ConfigError as error:
-            self.set_aside(error.problems)
-        return self.current()
-
-    def set_aside(self, problems: Sequence[str]) -> None:
-        """Forget what the agent sent, because of this."""
-        kv = {"node": self.sent.node_name if self.sent is not None else "", "problems": "; ".join(problems)}
-        _log.error("Configuration of the agent cannot be used any more and was set aside", extra={"kv": kv})
-        self.sent = None
+        self._waiting = self._settings.config_socket != "none" and not self.forced
+        if self.sent is not None and not self.forced:
+            try:
+                configuration = self.current()
+                fits(configuration)
+                self._waiting = _WAITS in configuration.stands_in
+                return configuration
+            except ConfigError as error:
+                self._unfit = tuple(error.problems)
+            kv = {"node": self.sent.node_name, "problems": "; ".join(self._unfit)}
+            _log.error("Configuration of the agent does not fit and is kept for later", extra={"kv": kv})
+        configuration = self.current()
+        self._waiting = _WAITS in configuration.stands_in
+        fits(configuration)
+        return configuration
 
     def accept(self, sent: Sent) -> None:
         """What the agent sent is in force: from now on it counts."""
         self.sent = sent if sent.data else None
+        self._unfit = ()
+        self._waiting = False
 
     def current(self) -> Configuration:
         """What shall be in force now."""
-        if self.forced or self.sent is None:
-            return self._of_files(remember=True)
-        return self._of_agent(self.sent, remember=True)
+        if self.sent is not None and not self.forced and not self._unfit:
+            return self._of_agent(self.sent, remember=True)
+        found = self._of_files(remember=True)
+        self._waiting = self._waiting and _WAITS in found.stands_in
+        return replace(found, stands_in=(*self._unfit, *found.stands_in))
+
+    def again(self) -> Sent | None:
+        """What the agent sent and something else stands in for: it may fit now."""
+        return self.sent if self._unfit else None
 
     def of_agent(self, sent: Sent) -> Configuration:
         """What would be in force with this; nothing is remembered of it."""
@@ -142,7 +171,7 @@ class Sources:
     def _finish(
         self, document: PolicyDocument, origin: str, paths: tuple[str, ...], *, remember: bool
     ) -> Configuration:
-        draft = combine(self._settings, self._origins, document)
+        draft = combine(self._settings, self._origins, document, origin)
         if remember and isinstance(draft.options, PoolsOptions):
             self.watched = (*paths, *self._outside.pool_paths(draft.options))
         problems: list[str] = []
@@ -156,16 +185,29 @@ class Sources:
 
         available = tried(lambda: self._cpus(draft.available, "available CPUs"))
         reserved = tried(lambda: self._cpus(draft.reserved, "reserved CPUs"))
-        options = draft.options
+        options, waits = draft.options, False
         if isinstance(options, PoolsOptions):
             given = options
-            options = tried(lambda: self._outside.load_pools(given))
+            waits = remember and self._waits_for_pools(given)
+            options = None if waits else tried(lambda: self._outside.load_pools(given))
         if problems:
             raise ConfigError(problems)
-        self._warn(document.warnings)
+        self._warn((*document.warnings, *draft.notes))
+        if waits:
+            return Configuration(policy=NONE, origin=origin, notes=draft.notes, stands_in=(_WAITS,))
         return Configuration(
-            policy=draft.policy, available=available, reserved=reserved, options=options, origin=origin
+            policy=draft.policy,
+            available=available,
+            reserved=reserved,
+            options=options,
+            origin=origin,
+            notes=draft.notes,
         )
+
+    def _waits_for_pools(self, options: PoolsOptions) -> bool:
+        """Whether an agent may bring pools, and nobody else has any."""
+        said = is_said("pools_dir", self._settings, self._origins)
+        return self._waiting and not said and self._outside.pools_are_missing(options)
 
     def _cpus(self, amount: CpuAmount | None, where: str) -> CpuSet | int | None:
         return None if amount is None else self._outside.resolve(amount, where)

@@ -18,6 +18,7 @@ from interpose.resmgr.plain import (
     Fields,
     amounts_from_plain,
     amounts_to_plain,
+    flag,
     grant_from_plain,
     grant_to_plain,
     items,
@@ -48,13 +49,15 @@ class State:
     entries: tuple[Entry, ...] = ()
     config: Mapping[str, str] = field(default_factory=nothing)  # the last configuration that was sent to us
     config_node: str = ""  # and the node it was for
+    anew: bool = False  # what containers hold shall be forgotten at the next start
 
 
 def encode(state: State) -> bytes:
     """The file. Entries are encoded one by one: who does it in a thread holds nobody up."""
     entries = [_compact(_entry_to_plain(entry)) for entry in state.entries]
     # Keys in order and no spaces: with nothing but a comma between entries this is the shortest form.
-    head = f'{{"config":{_compact(dict(state.config))},"config_node":{_compact(state.config_node)},"entries":['
+    mark = '"anew":true,' if state.anew else ""
+    head = f'{{{mark}"config":{_compact(dict(state.config))},"config_node":{_compact(state.config_node)},"entries":['
     tail = f'],"fingerprint":{_compact(state.fingerprint)},"policy":{_compact(state.policy)}}}'
     seal = _seal(head + ",".join(entries) + tail)
     body = ",\n".join(entries)
@@ -94,6 +97,7 @@ def state_from_plain(plain: object, where: str = "state") -> State:
         entries=fields.get("entries", items(_entry_from_plain)),
         config=fields.get("config", text_map),
         config_node=fields.get("config_node", text),
+        anew="anew" in fields and fields.get("anew", flag),
     )
 
 

@@ -1,29 +1,31 @@
 """What containers that run already hold: out of the state file, their own annotation, and what the runtime says. Pure.
 
-The runtime's CPU set is the truth; of what was remembered, that counts which agrees with it. The state file comes
-first: it knows what happened since a container was created. A container of which nothing is remembered wants to keep
-the CPUs it has.
+What is in force in the runtime is the truth: CPU set, shares, quota. Of what was remembered, that counts which agrees
+with it. The state file comes first: it knows what happened since a container was created, and its own annotation does
+not. A container of which nothing is remembered, or that was resized since, wants to keep the CPUs it has.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from interpose.model.cgroup import KubeQos, shares_of
 from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container, ContainerState, Pod
 from interpose.model.resources import NO_RESOURCES, LinuxResources
 from interpose.policy.decision import Assignment, Grant
-from interpose.policy.request import Amounts, Key
+from interpose.policy.request import Amounts, Key, Request, Source
 from interpose.resmgr.checkpoint import Entry
-from interpose.resmgr.grants import ANNOTATION, read_note
+from interpose.resmgr.grants import ANNOTATION, Noted, read_note
 from interpose.resmgr.ledger import Coming
-from interpose.resmgr.requests import make_request
+from interpose.resmgr.requests import make_request, same_limit
 from interpose.store.requested import ANNOTATION as REQUESTED
 from interpose.store.requested import requested_resources
 
 # What policies decide about, and what CRI calls it.
 FIELDS: Final[Mapping[str, str]] = {"cpus": "cpuset_cpus", "mems": "cpuset_mems", "shares": "cpu_shares"}
 _SETS: Final = ("cpus", "mems")
+_UNKNOWN: Final = LinuxResources(cpu_shares=-2, cpu_quota=-2)  # nobody asks for this
 
 
 def key_of(container: Container) -> Key:
@@ -56,11 +58,11 @@ def coming(
     found: list[tuple[tuple[bool, int, str], Coming]] = []
     for container, pod in containers:
         key = key_of(container)
-        grant, amounts = held_by(container, entries.get(key), policy)
+        entry = entries.get(key)
+        grant, amounts = held_by(container, entry, policy)
         # What it has now may be what a policy gave it.
         made = make_request(replace(container, resources=container.requested), pod, capacity=capacity).request
-        if amounts is not None:
-            made = replace(made, amounts=amounts)
+        made = _recalling(made, amounts, _remembered(container, entry))
         first = grant is None or not grant.exclusive
         order = (first, remembered.get(key, len(remembered)), str(key))
         found.append((order, Coming(request=made, id=container.id, held=grant)))
@@ -68,14 +70,53 @@ def coming(
 
 
 def held_by(container: Container, entry: tuple[str, Entry] | None, policy: str) -> tuple[Grant | None, Amounts | None]:
-    """What a container holds, and the amounts it was granted for."""
+    """What a container holds, and the amounts it was granted for; None if it was resized since anybody noted them."""
     cpus = actual(container.resources).cpus
-    known = _remembered(container, entry)
-    for by, grant, amounts in known:
-        if cpus is None or grant.exclusive <= cpus:
+    known = [one for one in _remembered(container, entry) if _in_force(container, one)]
+    for one in known:
+        if cpus is None or not one.grant.pinned or one.grant.exclusive <= cpus:
             # Another policy's pools mean nothing here; CPUs are CPUs.
-            return grant if by == policy else Grant(exclusive=grant.exclusive), amounts
-    return (Grant(exclusive=cpus) if cpus is not None else None), (known[0][2] if known else None)
+            return one.grant if one.policy == policy else Grant(exclusive=one.grant.exclusive), one.amounts
+    return (Grant(exclusive=cpus) if cpus is not None else None), (known[0].amounts if known else None)
+
+
+def _in_force(container: Container, noted: Noted) -> bool:
+    """Whether the amounts that were granted are those that the kubelet asked for last, as far as that can be told."""
+    asked, amounts = container.requested, noted.amounts
+    telling = _telling(container)
+    if "cpu_quota" in telling and amounts.limit_milli is not None and not same_limit(amounts.limit_milli, asked):
+        return False
+    same = shares_of(amounts.milli) == asked.cpu_shares
+    if noted.grant.shares is not None:  # what is there is what the policy wrote
+        return same or container.resources.cpu_shares in (0, noted.grant.shares)
+    return same or "cpu_shares" not in telling
+
+
+def _telling(container: Container) -> set[str]:
+    """Fields that say what the kubelet asked for.
+
+    Where somebody else changed a value at the creation of a container, one that it has since then is theirs as well.
+    """
+    noted = requested_resources(container.annotations.get(REQUESTED, ""), _UNKNOWN, None)
+    fields = ("cpu_shares", "cpu_quota")
+    asked, now = container.requested, container.resources
+    changed = [field for field in fields if getattr(noted, field) != getattr(_UNKNOWN, field)]
+    theirs = {field for field in changed if getattr(asked, field) == getattr(now, field)}
+    return {field for field in fields if getattr(asked, field) > 0 and field not in theirs}
+
+
+def _recalling(request: Request, amounts: Amounts | None, known: Sequence[Noted]) -> Request:
+    """A request with what is remembered of it: amounts that are in force, and what policies wrote down."""
+    recalled = {name: text for one in reversed(known) for name, text in one.grant.details.items()}
+    if amounts is None and known:
+        amounts = request.amounts
+        guessed = amounts.source is Source.ESTIMATE and any(one.grant.shares is not None for one in known)
+        if guessed and request.qos is KubeQos.GUARANTEED and amounts.limit_milli is not None:
+            # The shares are the policy's own; the limit is the kubelet's, and the same as the request.
+            amounts = replace(amounts, milli=amounts.limit_milli)
+        if not amounts.extended:  # nobody can resize these
+            amounts = replace(amounts, extended=known[0].amounts.extended)
+    return replace(request, recalled=recalled, amounts=request.amounts if amounts is None else amounts)
 
 
 def written_by_us(container: Container, entry: tuple[str, Entry] | None) -> frozenset[str]:
@@ -105,21 +146,19 @@ def _spoken_of(container: Container, entry: tuple[str, Entry] | None) -> set[str
     """What the grants of a container say something about."""
     return {
         name
-        for _, grant, _ in _remembered(container, entry)
-        for name, says in (("cpus", grant.pinned), ("mems", grant.mems), ("shares", grant.shares))
+        for one in _remembered(container, entry)
+        for name, says in (("cpus", one.grant.pinned), ("mems", one.grant.mems), ("shares", one.grant.shares))
         if says
     }
 
 
-def _remembered(container: Container, entry: tuple[str, Entry] | None) -> list[tuple[str, Grant, Amounts]]:
+def _remembered(container: Container, entry: tuple[str, Entry] | None) -> list[Noted]:
     """Grants with the policies that gave them, the newest first."""
-    known: list[tuple[str, Grant, Amounts]] = []
+    known: list[Noted] = []
     if entry is not None and entry[1].container_id in ("", container.id):
-        known.append((entry[0], entry[1].grant, entry[1].amounts))
+        known.append(Noted(entry[0], entry[1].grant, entry[1].amounts))
     noted = read_note(container.annotations.get(ANNOTATION, ""))
-    if noted is not None:
-        known.append((noted.policy, noted.grant, noted.amounts))
-    return known
+    return known if noted is None else [*known, noted]
 
 
 def _parsed(text: str) -> CpuSet | None:

@@ -12,7 +12,7 @@ a container the runtime does not know ends its writer.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -28,6 +28,7 @@ from interpose.store import convert
 _log = logging.getLogger(__name__)
 
 _PARALLEL: Final = 8
+_AT_ONCE: Final = 50  # containers that are looked at without a pause
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 60.0
 # The runtime may have done it all the same.
@@ -132,24 +133,41 @@ class Writers:
 
     async def reach(self, keys: Iterable[Key], timeout: float) -> bool:
         """The same, and wait for it; False if it takes longer. It goes on all the same."""
-        return await _within(self.want(keys), timeout)
+        clock = asyncio.get_running_loop().time
+        end = clock() + timeout
+        tasks: list[asyncio.Task[None]] = []
+        async for some in _slices(keys):
+            tasks += self.want(some)
+        return await _within(tasks, end - clock())
 
     async def shrink(self, keys: Iterable[Key], timeout: float) -> bool:
         """Take away what containers have and should not; what they have yet to get comes with `reach`.
 
         One that keeps nothing of what it has cannot be shrunk: it moves as a whole, once the others have made room.
         """
-        writers = () if self._retired else tuple(self.all[key] for key in keys if key in self.all)
         clock = asyncio.get_running_loop().time
         end = clock() + timeout
-        cuts = [
+        keys = tuple(keys)
+        cuts: list[asyncio.Task[None]] = []
+        async for some in _slices(keys):
+            cuts += self._cuts(some)
+        in_time = await _within(cuts, end - clock())
+        moves: list[asyncio.Task[None]] = []
+        async for some in _slices(keys):
+            moves += self.want(key for key in some if self._displaced(key))
+        return await _within(moves, end - clock()) and in_time
+
+    def _cuts(self, keys: Sequence[Key]) -> list["asyncio.Task[None]"]:
+        writers = () if self._retired else tuple(self.all[key] for key in keys if key in self.all)
+        return [
             self._tasks.spawn(self._cut(writer), name=f"shrink container {writer.id}")
             for writer in writers
             if has_too_much(self._wanted(writer.key), writer)
         ]
-        in_time = await _within(cuts, timeout)
-        moves = self.want(one.key for one in writers if displaced(self._wanted(one.key), one.written))
-        return await _within(moves, end - clock()) and in_time
+
+    def _displaced(self, key: Key) -> bool:
+        writer = self.all.get(key)
+        return writer is not None and displaced(self._wanted(key), writer.written)
 
     def retire(self) -> None:
         """Begin nothing any more: somebody else writes."""
@@ -292,6 +310,15 @@ def _said(target: Assignment, patch: LinuxResources) -> Assignment:
 
 def _news(target: CpuSet | None, told: CpuSet | None) -> str:
     return str(target) if target is not None and target != told else ""
+
+
+async def _slices(keys: Iterable[Key]) -> AsyncIterator[tuple[Key, ...]]:
+    """Some at a time, and others have a turn in between: a node has hundreds of containers."""
+    every = tuple(keys)
+    for start in range(0, len(every), _AT_ONCE):
+        if start:
+            await asyncio.sleep(0)
+        yield every[start : start + _AT_ONCE]
 
 
 async def _within(tasks: list["asyncio.Task[None]"], timeout: float) -> bool:

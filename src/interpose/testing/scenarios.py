@@ -5,7 +5,7 @@ through the ledger of a relay, so containers without a place, restarts and CPUs 
 step says nothing about is not looked at; that nobody has CPUs of somebody else's own is looked at after every step.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -50,6 +50,13 @@ def unplugged(topology: Topology, gone: CpuSet) -> Topology:
         offline=topology.offline | (gone & topology.online),
         isolated=topology.isolated - gone,
     )
+
+
+def take_over(ledger: Ledger, coming: Sequence[Coming]) -> None:
+    """All that run, in the order of a relay: who can keep CPUs of its own, who has to leave them, who has none."""
+    moving = [one for one in coming if one.held is not None and one.held.exclusive and ledger.keep(one) is None]
+    for one in (*moving, *(one for one in coming if one.held is None or not one.held.exclusive)):
+        ledger.take_over(one)
 
 
 # -- the file
@@ -247,14 +254,14 @@ class _Stage:
     def _remove(self, step: Step) -> None:
         self.decision = self.ledger.release(_key(step.subject))
 
-    def _restart(self, step: Step) -> None:
-        """Containers with CPUs of their own are taken over first, as a relay does it."""
+    def _restart(self, _step: Step) -> None:
         old = self.ledger
         grants = old.policy.book.grants
         self.ledger = Ledger(self._policy(), lambda: 0.0)
-        order = sorted(old.held, key=lambda key: not (key in grants and grants[key].exclusive))
-        for key in order:
-            self.ledger.take_over(Coming(request=old.held[key].request, id=key.name, held=grants.get(key)))
+        take_over(
+            self.ledger,
+            [Coming(request=held.request, id=key.name, held=grants.get(key)) for key, held in old.held.items()],
+        )
 
     def _offline(self, step: Step) -> None:
         self._topology = unplugged(self._topology, CpuSet.parse(step.subject))
@@ -328,7 +335,7 @@ def _conflicts(stage: _Stage) -> Iterator[str]:
 
 
 def _assigned(name: str) -> Callable[[_Stage, Step, Any], Any]:
-    def look(stage: _Stage, step: Step, expected: Any) -> Any:
+    def look(stage: _Stage, _step: Step, expected: Any) -> Any:
         return {one: _plain(getattr(stage.ledger.assignment(_key(one)), name)) for one in expected}
 
     return look
@@ -340,7 +347,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, CpuSet) else value
 
 
-def _pools(stage: _Stage, step: Step, expected: Any) -> Any:
+def _pools(stage: _Stage, _step: Step, expected: Any) -> Any:
     return {name: str(stage.ledger.policy.pools().get(name, "no such pool")) for name in expected}
 
 
@@ -349,20 +356,20 @@ def _told(stage: _Stage, step: Step, expected: Any) -> Any:
     return {name: envs.get(name) for name in expected}
 
 
-def _runs(stage: _Stage, step: Step, expected: Any) -> Any:
+def _runs(stage: _Stage, step: Step, _expected: Any) -> Any:
     return stage.ledger.policy.book.grants[_key(step.subject)].command
 
 
-def _reason(stage: _Stage, step: Step, expected: str) -> str:
+def _reason(stage: _Stage, _step: Step, expected: str) -> str:
     reason = stage.decision.reason if stage.decision is not None else ""
     return expected if expected in reason else reason
 
 
-def _changed(stage: _Stage, step: Step, expected: Any) -> Any:
+def _changed(stage: _Stage, _step: Step, _expected: Any) -> Any:
     return tuple(key.name for key in stage.decision.changed) if stage.decision is not None else ()
 
 
-def _without_place(stage: _Stage, step: Step, expected: Any) -> Any:
+def _without_place(stage: _Stage, _step: Step, _expected: Any) -> Any:
     return tuple(key.name for key in stage.ledger.without_place)
 
 

@@ -102,15 +102,15 @@ def test_a_damaged_state_file_does_not_stop_a_relay(folder: Path, caplog: pytest
     assert "State of an earlier run was set aside" in caplog.text
 
 
-def test_what_an_agent_sent_and_does_not_fit_any_more_is_set_aside(
+def test_what_an_agent_sent_and_does_not_fit_any_more_does_not_stop_a_start(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The node goes on with its settings."""
+    """The node goes on with its settings, and says so."""
     config = {"policy": "Active: static\nReservedResources: {CPU: 99}"}
     remember(folder, State(config=config, config_node="n"))
     with caplog.at_level(logging.ERROR, "interpose"):
         made = part(folder)
-    assert "cannot be used any more" in caplog.text
+    assert "Configuration of the agent" in caplog.text
     assert made._configuration.policy == "none"
 
 

@@ -8,7 +8,6 @@ import pytest
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.model.cgroup import Parameter
 from interpose.model.pod import Container
-from interpose.policy.decision import Refusal, Why
 from interpose.policy.request import Key
 from interpose.resmgr.manager import Refused
 from interpose.resmgr.report import cgroup_report, container_report, find, policy_report, topology_report
@@ -54,13 +53,18 @@ async def test_reserved_as_an_amount(node: PolicyNode) -> None:
 
 async def test_refusals_newest_first(node: PolicyNode) -> None:
     """With the time of day."""
-    for at, title in ((0.0, "n/a/b"), (1.5, "n/c/d")):
-        node.manager.refused.append(Refused(at, title, Refusal(why=Why.EXHAUSTED, message="full")))
+    request = find(node.books, "db/app")[0].request
+    for at, pod in ((0.0, "first"), (1.5, "second")):
+        wanted = replace(request, key=Key(pod, "app"), pod=pod, amounts=replace(request.amounts, milli=16000))
+        decision = node.books.ledger.allocate(wanted)
+        assert decision.refusal is not None
+        node.manager.refused.append(Refused(at, wanted, decision, decision.refusal))
     report = policy_report(node.manager, problems=[], state_file={})
-    assert report["refused"] == [
-        {"at": "1970-01-01T00:00:01.500+00:00", "container": "n/c/d", "why": "exhausted", "message": "full"},
-        {"at": "1970-01-01T00:00:00.000+00:00", "container": "n/a/b", "why": "exhausted", "message": "full"},
+    assert [(one["at"], one["container"], one["why"]) for one in report["refused"]] == [
+        ("1970-01-01T00:00:01.500+00:00", "default/second/app", "exhausted"),
+        ("1970-01-01T00:00:00.000+00:00", "default/first/app", "exhausted"),
     ]
+    assert all(one["message"] for one in report["refused"])
 
 
 async def test_what_is_not_in_step_shows(node: PolicyNode) -> None:

@@ -354,3 +354,29 @@ async def test_a_closed_writer_does_not_know_what_arrived(node: Node) -> None:
     assert task.cancelled()
     assert (writer.written, writer.sending) == (None, None)
     assert not node.writers.all
+
+
+async def test_hundreds_of_containers_leave_turns_to_others(node: Node) -> None:
+    """Wishes are looked at in slices."""
+    keys = [Key("pod", f"x{n}") for n in range(200)]
+    for key in keys:
+        node.writers.add(key, key.name, has("0-7"))
+        node.wanted[key] = has("0-7")
+    for act in (node.writers.reach, node.writers.shrink):
+        task = asyncio.create_task(act(keys, 1))
+        turns = 0
+        while not task.done():
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns >= 4
+
+
+async def test_a_failure_is_forgotten_when_nothing_is_to_be_done(node: Node) -> None:
+    """What could not be written is not wanted any more."""
+    node.errors["a"] = RpcError(Code.INTERNAL, "no")
+    node.wanted[A] = has("0")
+    await node.writers.reach((A,), 1)
+    assert node.writers.all[A].state == "failing"
+    node.wanted[A] = has("0-7")
+    assert node.writers.want((A,)) == []
+    assert node.writers.all[A].state == "idle"

@@ -2,31 +2,28 @@
 
 CMK started programs itself: `cmk isolate --pool=P [--socket-id=N] [--no-affinity] [--conf-dir=D] [--] program args`.
 Nothing of that is needed any more, so the call is taken out of the command and only the program is left. It is found
-at the start of the command, with any path before `cmk`, or where a command can start inside one argument, as in
-`sh -c "cmk isolate ..."`; there everything else of the text stays as it is. Text that cannot be understood is a
-ValueError that names it.
+at the start of the command or behind `--`, with any path before `cmk`, or where a command can start inside one
+argument, as in `sh -c "cmk isolate ..."`; there everything else of the text stays as it is. Text that cannot be
+understood is a ValueError that names it: a container must not end up in another pool than it wanted without a word.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 from interpose.model.text import quoted
 from interpose.policy.request import Request
+from interpose.policy.static_pools.script import ISOLATE, PROGRAM, Call, find_calls
 
 ANY_SOCKET: Final = -1
 
-_PROGRAM: Final = re.compile(r"(?:[^\s;&|()'\"]*/)?cmk")
-# In a script: at its start or behind something that ends a command.
-_CALL: Final = re.compile(
-    r"(?:^|(?<=[;&|(\n]))[ \t]*(?:exec[ \t]+)?(?P<call>(?:[^\s;&|()'\"]*/)?cmk\s+isolate)(?=\s|$)"
-)
-_WORD: Final = re.compile(r"\s*(?P<word>(?:[^\s'\"]|'[^']*'|\"[^\"]*\")+)")
 _WITH_VALUE: Final = frozenset(("--pool", "--socket-id", "--conf-dir"))
 _NUMBER: Final = re.compile(r"-1|\d{1,4}", re.ASCII)
 # What an image without a command of its own is started with, if its arguments are those of a shell.
 _SHELL: Final = "/bin/sh"
+_POOL: Final = "STP_POOL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,46 +36,71 @@ class Wish:
     command: tuple[str, ...] | None = None
 
 
-def read_wish(request: Request) -> Wish:
-    """The command line, then the variables: what comes later wins."""
-    return _from_envs(_from_command(request.command, request.args), request.envs)
+NOTHING: Final = Wish()
+
+
+def read_wish(request: Request, remembered: Wish = NOTHING) -> Wish:
+    """The command line, then the variables: what comes later wins.
+
+    `remembered` is what a container said when it was created. It counts in the place of a command that nobody knows
+    any more, as runtimes do not tell those of containers that run.
+    """
+    wish = remembered
+    if request.command or request.args:
+        wish = _from_command(request.command, request.args, known=bool(request.envs.get(_POOL)))
+    return _from_envs(wish, request.envs)
 
 
 def _from_envs(wish: Wish, envs: Mapping[str, str]) -> Wish:
-    if pool := envs.get("STP_POOL"):
+    if pool := envs.get(_POOL):
         wish = replace(wish, pool=pool)
     if text := envs.get("STP_SOCKET_ID"):
-        wish = replace(wish, socket=_socket(text, "variable STP_SOCKET_ID"))
+        wish = replace(wish, socket=parse_socket(text, "variable STP_SOCKET_ID"))
     return replace(wish, no_affinity=True) if "STP_NO_AFFINITY" in envs else wish
 
 
-def _from_command(command: tuple[str, ...], args: tuple[str, ...]) -> Wish:
+def _from_command(command: tuple[str, ...], args: tuple[str, ...], *, known: bool) -> Wish:
+    """`known`: a variable names the pool, so that text which only reads like a call can be left alone."""
     words = (*command, *args)
-    if len(words) > 1 and _PROGRAM.fullmatch(words[0]) and words[1] == "isolate":
-        options, used = _options(words[2:])
-        return _wish(options, _program(words[2 + used :]))
-    for index, text in enumerate(words):
-        calls = list(_CALL.finditer(text))
-        if len(calls) > 1:
-            raise ValueError(f"{quoted(text)} calls cmk isolate {len(calls)} times, a container has one pool")
-        if calls:
-            options, rest = _in_script(text, calls[0])
-            replaced = (*words[:index], rest, *words[index + 1 :])
-            return _wish(options, replaced if command else _with_shell(replaced, index))
-    return Wish()
+    pairs = [at for at, (one, other) in enumerate(pairwise(words)) if other == ISOLATE and PROGRAM.fullmatch(one)]
+    if pairs and (pairs[0] == 0 or (command and words[pairs[0] - 1] == "--")):
+        return _of_words(words, pairs[0])
+    found = {index: find_calls(text) for index, text in enumerate(words)}
+    calling = [index for index, one in found.items() if one.calls]
+    count = sum(len(found[index].calls) for index in calling)
+    if count > 1:
+        raise ValueError(f"{quoted(words[calling[0]])} calls cmk isolate {count} times, a container has one pool")
+    if calling:
+        index = calling[0]
+        options, rest = _in_script(words[index], found[index].calls[0])
+        replaced = (*words[:index], rest, *words[index + 1 :])
+        return _wish(options, replaced if command else _with_shell(replaced, index))
+    strange = [" ".join(words[max(at - 1, 0) : at + 3]) for at in pairs]
+    strange += [words[index] for index, one in found.items() if one.strange]
+    if strange and not known:
+        raise ValueError(
+            f"the command: {quoted(strange[0])} has cmk isolate where no command begins, so nobody can tell what is "
+            f"meant; put it at the start, or name the pool in variable {_POOL}"
+        )
+    return NOTHING
 
 
-def _in_script(text: str, call: re.Match[str]) -> tuple[Mapping[str, str], str]:
+def _of_words(words: tuple[str, ...], at: int) -> Wish:
+    options, used = _options(words[at + 2 :])
+    return _wish(options, (*words[:at], *_program(words[at + 2 + used :])))
+
+
+def _in_script(text: str, call: Call) -> tuple[Mapping[str, str], str]:
     """The options of a call inside a text, and the text without the call."""
-    words = list(_WORD.finditer(text, call.end()))
-    options, used = _options(tuple(word["word"] for word in words))
+    words = call.words
+    options, used = _options(tuple(word.value for word in words))
     if used == len(words):
         raise ValueError(f"{quoted(text)}: cmk isolate has no program to start")
-    begin, rest = words[used].start("word"), ""
+    begin, rest = words[used].start, ""
     # `cmk isolate --pool=P program -- args` is a form of it too.
-    if used + 1 < len(words) and words[used + 1]["word"] == "--":
-        begin, rest = words[used + 1].end(), words[used]["word"]
-    return options, text[: call.start("call")] + rest + text[begin:]
+    if used + 1 < len(words) and words[used + 1].text == "--":
+        begin, rest = words[used + 1].end, words[used].text
+    return options, text[: call.start] + rest + text[begin:]
 
 
 def _program(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -116,11 +138,12 @@ def _wish(options: Mapping[str, str], command: tuple[str, ...]) -> Wish:
         raise ValueError("the command: cmk isolate needs --pool with the name of a pool")
     socket = ANY_SOCKET
     if text := options.get("--socket-id"):
-        socket = _socket(text, "the command: cmk isolate --socket-id")
+        socket = parse_socket(text, "the command: cmk isolate --socket-id")
     return Wish(pool=pool, socket=socket, no_affinity="--no-affinity" in options, command=command)
 
 
-def _socket(text: str, where: str) -> int:
+def parse_socket(text: str, where: str) -> int:
+    """The number of a socket; ValueError that names where it stands."""
     if not _NUMBER.fullmatch(text.strip()):
         raise ValueError(f"{where}: expected the number of a socket, or -1 for any, found {quoted(text)}")
     return int(text)

@@ -18,7 +18,7 @@ from interpose.policy.decision import Action, Decision, Grant, Refusal, Why
 from interpose.policy.policy import Setup
 from interpose.policy.request import Key, Request
 from interpose.policy.static_pools.choice import Load, choose_own, choose_shared, own_candidates
-from interpose.policy.static_pools.cmk import ANY_SOCKET, Wish, read_wish
+from interpose.policy.static_pools.cmk import ANY_SOCKET, Wish, parse_socket, read_wish
 from interpose.policy.static_pools.config import check_pools, online_pools
 from interpose.policy.static_pools.options import CpuList, PoolsOptions
 
@@ -30,6 +30,10 @@ REST: Final = "rest"  # CPUs of no exclusive pool, if there is no other pool at 
 _NUM_CORES: Final = "CMK_NUM_CORES"
 _TOLD: Final[Mapping[str, str]] = {INFRA: "CMK_CPUS_INFRA", SHARED: "CMK_CPUS_SHARED"}
 _HELD: Final = ("exclusive", "pools", "pinned")  # what is the same in a grant that is kept
+# In a grant's details, what the container said: the pool it named, which need not be where it is, and so on.
+_ASKED: Final = "asked"
+_SOCKET: Final = "socket"
+_LOOSE: Final[Mapping[str, str]] = {"affinity": "none"}
 _SEPARATOR: Final = ";"  # between lists in a grant's details; a comma is within them
 
 
@@ -55,7 +59,7 @@ class StaticPoolsPolicy:
             raise ConfigError(problems)
         available = topology.online if setup.available is None else setup.available & topology.online
         self._topology = topology
-        self._pools, self.notes = online_pools(options.pools, topology)
+        self._pools, self._notes = online_pools(options.pools, topology)
         self._common = {name: pool for name, pool in self._pools.items() if pool.lists and not pool.exclusive}
         book = {_title(name, one): one.cpus for name, pool in self._common.items() for one in pool.lists}
         if not book:
@@ -79,6 +83,11 @@ class StaticPoolsPolicy:
     def fallback(self) -> CpuSet:
         """What a container gets that names no pool."""
         return CpuSet.union(one.cpus for one in self._unnamed().lists)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """CPUs of pools that are offline, lists that are not of the socket they are said to be of."""
+        return self._notes
 
     def capacity(self) -> int:
         """How many lists there are for containers that want some alone: what the node has of the extended resource."""
@@ -117,7 +126,7 @@ class StaticPoolsPolicy:
     def _decide(self, action: Action, request: Request, held: Grant | None) -> Decision:
         before = self._book.grants.get(request.key) or held
         try:
-            wish = read_wish(request)
+            wish = read_wish(request, _remembered(request, before))
         except ValueError as error:
             return _decision(action, request.key, _Place(pool="", refused=Why.INVALID, reason=str(error)))
         place = self._place(request, wish, before)
@@ -213,8 +222,10 @@ class StaticPoolsPolicy:
             envs=envs,
             command=wish.command,
             details={
+                _ASKED: wish.pool,
+                _SOCKET: str(wish.socket),
+                **(_LOOSE if wish.no_affinity else {}),
                 "pool": place.pool,
-                "socket": str(wish.socket),
                 "lists": _SEPARATOR.join(one.text for one in place.lists),
             },
         )
@@ -243,6 +254,16 @@ class StaticPoolsPolicy:
         grants = self._book.grants
         others = [grants[key].milli for key in self._book.members(title) if key != but]
         return Load(sum(others), len(others))
+
+
+def _remembered(request: Request, grant: Grant | None) -> Wish:
+    """What a container said when it was created, as its grants tell; nothing if they are of another policy."""
+    details = grant.details if grant is not None and _ASKED in grant.details else request.recalled
+    try:
+        socket = parse_socket(details.get(_SOCKET, ""), "the record of a grant")
+    except ValueError:
+        socket = ANY_SOCKET  # not ours
+    return Wish(pool=details.get(_ASKED, ""), socket=socket, no_affinity=_LOOSE.items() <= details.items())
 
 
 def _no(pool: str, why: Why, message: str, candidates: tuple[Candidate, ...] = ()) -> _Place:
