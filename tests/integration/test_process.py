@@ -189,13 +189,26 @@ async def test_killed_relay_starts_again(start_relay: Start, start_runtime: Star
         assert b"containerd" in await version(b"", wait_for_ready=True, timeout=10)
 
 
-def test_sighup_is_ignored(start_relay: Start, admin: Ask) -> None:
-    """A stray SIGHUP must not end the node's runtime."""
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR2])
+def test_stray_signals_are_ignored(start_relay: Start, admin: Ask, number: signal.Signals) -> None:
+    """One must not end the node's runtime."""
     relay = start_relay()
     assert admin("/livez")[0] == 200
-    relay.child.signal(signal.SIGHUP)
-    relay.child.wait_until(lambda: "SIGHUP was ignored" in relay.child.log_tail(), within=5, what="the log line")
+    relay.child.signal(number)
+    relay.child.wait_until(
+        lambda: f"{number.name} was ignored" in relay.child.log_tail(), within=5, what="the log line"
+    )
     assert admin("/livez")[0] == 200
+
+
+def test_sigusr1_turns_debugging_on_and_off(start_relay: Start, admin: Ask) -> None:
+    """As it did in programs before this one; the log says so."""
+    relay = start_relay()
+    for level in ("debug", "info"):
+        relay.child.signal(signal.SIGUSR1)
+        said = f'"SIGUSR1 changed the log level" level="{level}"'
+        relay.child.wait_until(lambda said=said: said in relay.child.log_tail(), within=5, what="the log line")
+        assert json.loads(admin("/v1/log-level")[1]) == {"level": level}
 
 
 # -- views

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import TestCase
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -43,6 +44,7 @@ MACHINES = tuple(
     )
 )
 STEPS = 30
+pytestmark = pytest.mark.timeout(1800)  # of the deep profile; the usual one takes seconds
 NAMES = tuple("abcdefghij")
 FLAGS = ("relaxed_isolation", "pin_memory", "strict_cpu_reservation", "align_by_socket")
 # Those of the kubelet's options that do not go with each other.
@@ -188,6 +190,8 @@ class Node(RuleBasedStateMachine):
             self._create(request)
 
     def _create(self, request: Request) -> None:
+        if (known := self.wanted.get(request.key)) is not None:
+            request = replace(known, amounts=request.amounts)  # all else of a container stays as long as it lives
         decision = self._both(request.key, lambda policy: policy.allocate(request))
         self._decided(request, decision)
 

@@ -20,8 +20,11 @@ from interpose.views.text import group, groups, plain, words
 def explain(container: str | None, output: str, admin: str) -> None:
     """Show why a container has the CPUs it has; without CONTAINER, what all of them have.
 
-    CONTAINER is the beginning of an id, or NAMESPACE/POD/CONTAINER, or as much of its end as is needed.
+    CONTAINER is the beginning of an id, or NAMESPACE/POD/CONTAINER, or as much of its end as is needed. It may be one
+    that was refused lately.
     """
+    if container is not None and not container.strip("/ "):
+        raise click.BadParameter("is empty; leave it out to see all containers", param_hint="CONTAINER")
     answer = _all(admin) if container is None else _one(admin, container)
     if output == "json":
         click.echo(json.dumps(answer, indent=2))

@@ -17,7 +17,7 @@ from interpose import __version__
 from interpose.cli.admin_socket import bind_admin
 from interpose.cli.hookserver_admin import HookServerViews
 from interpose.cli.hookserver_parts import Parts, chosen_plugins, stages
-from interpose.cli.signals import stop_signal
+from interpose.cli.signals import handle_signals
 from interpose.config.hookserver_settings import HookServerSettings
 from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
 from interpose.host.cgroup.watch import CgroupWatch
@@ -73,7 +73,7 @@ def _registrar(settings: HookServerSettings, served: frozenset[HookPoint]) -> Re
 
 
 async def _main(settings: HookServerSettings, log: LogControl) -> int:
-    stop = stop_signal("files are watched")
+    stop = handle_signals(log, "files are watched")
     daemon = Daemon(settings, log)
     try:
         await daemon.start()

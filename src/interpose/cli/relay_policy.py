@@ -13,20 +13,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from interpose.admin.routes import Handler, Request, Response
-from interpose.admin.routes import json_response as json
+from interpose.admin.routes import Handler
 from interpose.cli.policy_wanted import state_path
+from interpose.cli.relay_policy_views import PolicyViews
 from interpose.config.settings import RelaySettings
 from interpose.errors import ConfigError, SocketInUseError
-from interpose.host.cgroup.files import KernelFiles
-from interpose.host.cgroup.tree import CgroupTree, detect_version
 from interpose.host.cpusets import resolve
 from interpose.host.sysfs import online_now, read_topology
 from interpose.instrumentation.metrics import Family
 from interpose.policy.names import NONE
 from interpose.policy.policy import Policy, Setup
 from interpose.policy.registry import make
-from interpose.policy.request import Request as ContainerRequest
+from interpose.policy.request import Request
 from interpose.relay.owncalls import OwnCalls
 from interpose.relay.relay import Relay
 from interpose.resmgr.books import Books
@@ -39,15 +37,6 @@ from interpose.resmgr.estate import read_estate, write_estate
 from interpose.resmgr.manager import Manager
 from interpose.resmgr.metrics import policy_collector, state_collector
 from interpose.resmgr.reconfiguring import Reconfiguring
-from interpose.resmgr.report import (
-    cgroup_report,
-    container_report,
-    find,
-    find_refused,
-    policy_report,
-    refusal_report,
-    topology_report,
-)
 from interpose.resmgr.sent import Sent
 from interpose.resmgr.sources import Outside, Sources
 from interpose.resmgr.statefile import Entry, State
@@ -61,7 +50,6 @@ from interpose.topology.topology import Topology
 _log = logging.getLogger(__name__)
 
 _LOOK: Final = 5  # ticks after which the machine is looked at again
-_MOST_MATCHES: Final = 20
 
 
 def make_policy(configuration: Configuration, topology: Topology) -> Policy:
@@ -116,7 +104,7 @@ class PolicyPart:
         self._files: ConfigFiles | None = None
         self._server: ConfigServer | None = None
         self._socket: ConfigSocket | None = None
-        self._pending: tuple[ContainerRequest, ...] = ()  # creates that a predecessor has in flight
+        self._pending: tuple[Request, ...] = ()  # creates that a predecessor has in flight
 
     def _set_aside(self, path: str) -> None:
         kv = {"file": path, "why": "it is of a machine with other CPUs"}
@@ -249,7 +237,8 @@ class PolicyPart:
             topology = await asyncio.to_thread(read_topology, self._sys)
             await self._follow(topology)
         except (OSError, ValueError, ConfigError) as error:
-            text = f"CPUs changed and the policy cannot follow: {error}; it is still that of CPUs {self._online}"
+            known = self.manager.books.topology.online
+            text = f"CPUs changed and the policy cannot follow: {error}; it still works with CPUs {known}"
             if text != self._trouble:  # told once: the machine is looked at again and again
                 self._trouble = text
                 _log.error("CPUs changed and the policy cannot follow", extra={"kv": {"err": str(error)}})
@@ -369,42 +358,10 @@ class PolicyPart:
 
     def routes(self) -> Mapping[tuple[str, str], Handler]:
         """What the admin socket answers about policies."""
-        return {
-            ("GET", "/v1/policy"): self._show,
-            ("GET", "/v1/policy/containers/*"): self._explain,
-            ("GET", "/v1/topology"): self._show_topology,
-        }
+        return PolicyViews(self.manager, self.checkpoint, self._sys, self._problems).routes()
 
-    async def _show(self, _request: Request) -> Response:
+    def _problems(self) -> list[str]:
+        """What an operator has to know, besides what the books show themselves."""
         books = self.manager.books
-        problems = list(self._reconfiguring.problems) if self._reconfiguring is not None else []
-        problems += filter(None, (self._trouble, unplugged(books.configuration, books.topology)))
-        return json(policy_report(self.manager, problems=problems, state_file=self._state_file()))
-
-    def _state_file(self) -> dict[str, object]:
-        one = self.checkpoint
-        return {"path": one.path, "saved": one.saved, "failed": one.failed, "error": one.error, "dirty": one.dirty}
-
-    async def _show_topology(self, _request: Request) -> Response:
-        return json(topology_report(self.manager))
-
-    async def _explain(self, request: Request) -> Response:
-        books = self.manager.books
-        found = find(books, request.rest)
-        refused = [] if found else find_refused(self.manager, request.rest)
-        if len(refused) == 1:
-            return json(refusal_report(books, refused[0]))
-        if len(found) != 1:
-            what = (
-                "more than one container is called" if found or refused else "no container under the policy is called"
-            )
-            matches = [f"{one.request.title} ({one.id[:12]})" for one in found[:_MOST_MATCHES]]
-            matches += [f"{one.title} (refused)" for one in refused[:_MOST_MATCHES]]
-            return json({"error": f"{what} {request.rest!r:.80}", "matches": matches}, 404)
-        report = container_report(books, found[0])
-        container = books.store.containers.get(found[0].id)
-        return json({**report, "cgroup": await asyncio.to_thread(cgroup_report, container, self._cgroups)})
-
-    def _cgroups(self) -> CgroupTree:
-        files, root = KernelFiles(), f"{self._sys}/fs/cgroup"
-        return CgroupTree(files, root, version=detect_version(files, root))
+        of_files = self._reconfiguring.problems if self._reconfiguring is not None else ()
+        return [*of_files, *filter(None, (self._trouble, unplugged(books.configuration, books.topology)))]

@@ -17,7 +17,7 @@ import uvloop
 
 from interpose import __version__
 from interpose.cli.relay_sockets import Endpoints, Sockets, acquire, copy_owner, find_endpoints
-from interpose.cli.signals import stop_signal
+from interpose.cli.signals import handle_signals
 from interpose.config.settings import LimitSettings, RelaySettings
 from interpose.h2.limits import Limits
 from interpose.host.peers import peer_credentials
@@ -110,7 +110,7 @@ def _upstreams(endpoints: Endpoints, hub: Hub, limits: LimitSettings) -> dict[st
 
 
 async def _main(settings: RelaySettings, origins: Mapping[str, str], log: LogControl, ready: Callable[[], None]) -> int:
-    stop = stop_signal("use --take-over to reload")
+    stop = handle_signals(log, "use --take-over to reload")
     endpoints = find_endpoints(settings)
     hub = Hub()
     upstreams = _upstreams(endpoints, hub, settings.limits)

@@ -1,25 +1,53 @@
-"""When a daemon is told to stop."""
+"""What signals mean to a daemon: some end it, one changes its log. One that strays must not cut off the node's runtime.
+
+Set up before anybody can find us and send a signal.
+"""
 
 import asyncio
 import logging
 import signal
+from functools import partial
+
+from interpose.instrumentation.logging import LogControl
 
 _log = logging.getLogger(__name__)
 
+_DEBUG = "debug"
 
-def stop_signal(reload: str) -> "asyncio.Future[str]":
-    """A future that says why to stop. Set up before anybody can find us and send a signal.
 
-    A stray SIGHUP must not end a daemon of the node; `reload` says what to do instead.
-    """
+def handle_signals(log: LogControl, reload: str) -> "asyncio.Future[str]":
+    """A future that says why to stop. SIGUSR1 turns debug logging on and off; `reload` says what to do for SIGHUP."""
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[str] = loop.create_future()
-
-    def because(why: str) -> None:
-        if not stop.done():
-            stop.set_result(why)
-
+    stray = {signal.SIGHUP: reload, signal.SIGUSR2: "it has no meaning here"}
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, because, signal.Signals(number).name)
-    loop.add_signal_handler(signal.SIGHUP, lambda: _log.info(f"SIGHUP was ignored: {reload}"))
+        loop.add_signal_handler(number, _end, stop, signal.Signals(number).name)
+    for number, instead in stray.items():
+        loop.add_signal_handler(number, partial(_log.info, f"{signal.Signals(number).name} was ignored: {instead}"))
+    loop.add_signal_handler(signal.SIGUSR1, _DebugSwitch(log).turn)
     return stop
+
+
+def _end(stop: "asyncio.Future[str]", why: str) -> None:
+    if not stop.done():
+        stop.set_result(why)
+
+
+class _DebugSwitch:
+    """Debug logging on and off; off is the level before it was turned on."""
+
+    def __init__(self, log: LogControl) -> None:
+        self._log = log
+        self._before = "info"
+
+    def turn(self) -> None:
+        """The other way round, whoever set the level since."""
+        level = self._log.level
+        if level == _DEBUG:
+            self._log.set_level(self._before)
+        else:
+            self._before = level
+            self._log.set_level(_DEBUG)
+        # At the level that lets it pass before or after: who sends a signal looks for an answer.
+        text = "SIGUSR1 changed the log level"
+        _log.log(max(logging.INFO, logging.getLogger().level), text, extra={"kv": {"level": self._log.level}})

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -26,6 +26,14 @@ from interpose.topology.topology import Topology
 from interpose.views.assignments import simulation_text
 from interpose.views.machine import summary
 
+# Settings that are given by flags; an empty one says nothing.
+_GIVEN: Final = {
+    "policy.reserved": "flag --reserved-resources",
+    "policy.available": "flag --available-resources",
+    "policy.pools_file": "flag --static-pools-conf-file",
+    "policy.pools_dir": "flag --static-pools-conf-dir",
+}
+
 
 @click.command("simulate")
 @click.option(
@@ -39,6 +47,8 @@ from interpose.views.machine import summary
 @click.option("--reserved-resources", "reserved", metavar="SPEC", default="", help="As for the relay: cpu=1, cpu=0-1.")
 @click.option("--available-resources", "available", metavar="SPEC", default="", help="As for the relay: cpu=2-15.")
 @click.option("--policy-config", "config", metavar="FILE", help="Policy document, as for the relay.")
+@click.option("--static-pools-conf-file", "pools_file", metavar="FILE", default="", help="As for the relay.")
+@click.option("--static-pools-conf-dir", "pools_dir", metavar="DIR", default="", help="As for the relay.")
 @click.option(
     "-f",
     "--filename",
@@ -60,6 +70,8 @@ def simulate_command(
     reserved: str,
     available: str,
     config: str | None,
+    pools_file: str,
+    pools_dir: str,
     files: Sequence[str],
     removed: Sequence[str],
     output: str,
@@ -74,8 +86,14 @@ def simulate_command(
     pods = _pods(files)
     leaving = [_named(pods, title) for title in removed]
     machine = machine_of(source)
-    settings = PolicySettings(name=NAMES[policy] if policy else "none", reserved=reserved, available=available)
-    chosen = _policy(machine, settings, {"policy.name": "flag --policy"} if policy else {}, config)
+    settings = PolicySettings(
+        name=NAMES[policy] if policy else "none",
+        reserved=reserved,
+        available=available,
+        pools_file=pools_file,
+        pools_dir=pools_dir,
+    )
+    chosen = _policy(machine, settings, {**_GIVEN, **({"policy.name": "flag --policy"} if policy else {})}, config)
     outcome = _outcome(machine, chosen, pods, leaving)
     click.echo(json.dumps(outcome, indent=2) if output == "json" else simulation_text(outcome, verbose=verbose))
     refused = any(record["refusal"] for record in outcome["records"])
@@ -106,8 +124,9 @@ def _named(pods: Sequence[PlannedPod], title: str) -> PlannedPod:
 
 def _policy(machine: Topology, settings: PolicySettings, origins: dict[str, str], config: str | None) -> Policy:
     """The policy as a relay would make it of the same flags and document."""
-    given = {f"policy.{key}": f"flag --{key}-resources" for key in ("reserved", "available")}
-    draft = combine(settings, {**given, **origins}, _document(config))
+    draft = combine(settings, origins, _document(config), f"file {config}")
+    for note in draft.notes:
+        click.echo(f"warning: {note}", err=True)
     options = draft.options
     if isinstance(options, PoolsOptions):
         from interpose.resmgr.poolfiles import load_pools  # only one policy has pools in files

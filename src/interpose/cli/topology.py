@@ -46,8 +46,10 @@ SYSFS = "/sys"
 @admin_option
 def topology(source: str | None, output: str, svg: str | None, show_assignments: bool, admin: str) -> None:
     """Show the CPUs and NUMA nodes of a machine."""
+    if show_assignments:
+        _check_assignments(source, output if svg is None else "drawing")
     owners = _owners(admin) if show_assignments else None
-    machine = _of_relay(admin) if show_assignments and not source else machine_of(source)
+    machine = _of_relay(admin) if show_assignments else machine_of(source)
     if svg is not None:
         _write(svg, svg_text(machine, owners))
     elif output == "json":
@@ -59,6 +61,14 @@ def topology(source: str | None, output: str, svg: str | None, show_assignments:
 def machine_of(source: str | None) -> Topology:
     """The machine somebody means; this one if nobody says."""
     return load_topology(source) if source else replace(load_topology(SYSFS), name=platform.node())
+
+
+def _check_assignments(source: str | None, output: str) -> None:
+    """Owners are those of the relay's machine, and only pictures have a place for them."""
+    if source:
+        raise click.UsageError("--show-assignments is about the machine of a running relay: drop --from")
+    if output in ("tree", "json"):
+        raise click.UsageError(f"--show-assignments marks CPUs in pictures, -o {output} has none: use text or picture")
 
 
 def _of_relay(admin: str) -> Topology:

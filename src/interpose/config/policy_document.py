@@ -14,7 +14,7 @@ from interpose.config.constraints import DOMAINS, CpuAmount, cpu_amount
 from interpose.config.document import Node, parse_document
 from interpose.config.documentschema import Choice, Group, Kind, Report, Unread
 from interpose.config.dotted import unfold
-from interpose.config.policy_options import OPTIONS, AnyCase, read_options, without_effect
+from interpose.config.policy_options import OPTIONS, AnyCase, names_option, read_options, without_effect
 from interpose.errors import ConfigError
 from interpose.model.text import quoted
 from interpose.policy.names import NAMES, POLICIES
@@ -101,9 +101,11 @@ class _ConfigMap:
             if policy in chosen:
                 self._problems.append(f"{_place(key)}: is about the policy {policy}, as {chosen[policy][0]} is")
             chosen[policy] = key, text
-        elif node.partition(".")[0].lower() in {option.lower() for option in OPTIONS[policy].group.keys}:
+        elif names_option(policy, node):
             # As a node's name it would be another node's, and be ignored without a word.
             self._problems.append(f"{_place(key)}: options belong into the text of the key {_POLICY}.{name}")
+        elif names_option(policy, node.partition(".")[0]):
+            self._warnings.append(f"{_place(key)}: is taken to be for the node {node}, has no effect on this one")
 
     def _sort_field(self, key: str, name: str, text: str) -> None:
         if not name or name.lower() in _FIELDS:

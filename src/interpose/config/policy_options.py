@@ -14,7 +14,7 @@ from interpose.config.documentschema import Flag, Group, Items, Kind, Number, Re
 from interpose.model.cpuset import CpuSet
 from interpose.model.resources import nothing
 from interpose.model.text import quoted
-from interpose.policy.static_options import StaticOptions, StaticPlusOptions
+from interpose.policy.static_options import StaticOptions, StaticPlusOptions, contradictions
 from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
 
 _MAX_SOCKET: Final = 4095
@@ -134,7 +134,10 @@ def _static(values: dict[str, Any]) -> StaticOptions:
 
 
 def _kubelet(values: dict[str, Any]) -> dict[str, Any]:
-    return {key.replace("-", "_"): value for key, value in values.items()}
+    options = {key.replace("-", "_"): value for key, value in values.items()}
+    if clashes := contradictions(StaticOptions(**options)):
+        raise ValueError("; ".join(clashes))
+    return options
 
 
 def _static_plus(values: dict[str, Any]) -> StaticPlusOptions:
@@ -143,6 +146,12 @@ def _static_plus(values: dict[str, Any]) -> StaticPlusOptions:
 
 def _static_pools(values: dict[str, Any]) -> PoolsOptions:
     return PoolsOptions(**{_POOLS[key]: value for key, value in values.items()})
+
+
+def _lists(lists: tuple[CpuList, ...]) -> tuple[CpuList, ...]:
+    if not lists:
+        raise ValueError("has no CPU lists")
+    return lists
 
 
 def _cpu_list(values: dict[str, Any]) -> CpuList:
@@ -161,7 +170,9 @@ def _nothing(_values: dict[str, Any]) -> None:
 _CPU_LIST: Final = AnyCase(
     Group({"Cpuset": Cpus(), "Socket": Number(0, _MAX_SOCKET)}, _cpu_list, required=("Cpuset", "Socket"))
 )
-_POOL: Final = AnyCase(Group({"exclusive": Flag(), "cpuLists": Items(_CPU_LIST, tuple)}, _pool, required=("cpuLists",)))
+_POOL: Final = AnyCase(
+    Group({"exclusive": Flag(), "cpuLists": Items(_CPU_LIST, _lists)}, _pool, required=("cpuLists",))
+)
 _POOL_MAP: Final = Named(_POOL)
 _POOL_FILE: Final = AnyCase(Group({"pools": _POOL_MAP}, required=("pools",)))
 
@@ -209,6 +220,15 @@ def without_effect(name: str, node: Node) -> tuple[tuple[str, Node], ...]:
     """What is accepted in the options of a policy and does nothing, for a warning."""
     unread = {key.lower() for key, kind in OPTIONS[name].group.keys.items() if isinstance(kind, Unread)}
     return tuple((key, child) for key, child in node.entries if key.lower() in unread)
+
+
+def names_option(policy: str, path: str) -> bool:
+    """Whether this is an option of a policy, or with a dot one of a group of options, in any case."""
+    name, _, below = path.lower().partition(".")
+    kind = next((kind for key, kind in OPTIONS[policy].group.keys.items() if key.lower() == name), None)
+    if not below:
+        return kind is not None
+    return isinstance(kind, AnyCase) and below in {key.lower() for key in kind.group.keys}
 
 
 def read_pools(node: Node, where: str) -> Mapping[str, Pool]:

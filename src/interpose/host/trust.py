@@ -1,4 +1,4 @@
-"""Whether a file may be believed: it belongs to whom it should, and nobody else can write to it.
+"""Whether a file or directory may be believed: it belongs to whom it should, and nobody else can write to it.
 
 Looking never hangs and has no effects, whatever stands there under the name.
 """
@@ -59,10 +59,21 @@ def examine(path: str, trust: Trust) -> Examined:
     if not stat.S_ISREG(found.st_mode):
         kind = "a socket" if stat.S_ISSOCK(found.st_mode) else kind_of(found.st_mode)
         return Examined(stamp, (f"is {kind}, not a regular file",))
+    return Examined(stamp, _all_doubts(path, found, trust))
+
+
+def examine_directory(path: str, trust: Trust) -> tuple[str, ...]:
+    """Why a directory does not count: whoever may write there decides what is in it. OSError if there is none."""
+    found = os.stat(path)  # noqa: PTH116
+    if not stat.S_ISDIR(found.st_mode):
+        return ("is not a directory",)
+    return _all_doubts(path, found, trust)
+
+
+def _all_doubts(path: str, found: os.stat_result, trust: Trust) -> tuple[str, ...]:
     doubts = [trust.doubts(found)]
-    real = os.path.realpath(path)
     if stat.S_ISLNK(os.lstat(path).st_mode):
-        folder = os.path.dirname(real)  # noqa: PTH120 - a real path
+        folder = os.path.dirname(os.path.realpath(path))  # noqa: PTH120 - a real path
         if about := trust.doubts(os.stat(folder)):  # noqa: PTH116
             doubts.append(f"leads to {folder}, which {about}")
-    return Examined(stamp, tuple(filter(None, doubts)))
+    return tuple(filter(None, doubts))

@@ -5,9 +5,9 @@ here that is a list of sets to try one after the other, so that CPUs a container
 Invariant: with full-pcpus-only whatever is taken is a set of whole cores.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-from interpose.cpuallocator.kubelet import take_distributed, take_packed
+from interpose.cpuallocator.kubelet import NotEnough, take_distributed, take_packed
 from interpose.model.cpuset import EMPTY, CpuSet
 from interpose.policy.static_options import StaticOptions
 from interpose.topology.topology import Topology
@@ -20,7 +20,9 @@ class Chooser:
         self._topology = topology
         self._options = options
         self._full_only = options.full_pcpus_only
-        self.group = topology.threads_per_core if options.full_pcpus_only else 1  # CPUs come in multiples of this
+        # With full-pcpus-only, what requests must be a multiple of. Where cores differ in size the kubelet rounds down:
+        # it asks for less than a core of the larger kind, and what is taken must still come to whole cores.
+        self.group = _threads(topology) if options.full_pcpus_only else 1
 
     def usable(self, free: CpuSet) -> CpuSet:
         """Those that can be taken at all: with full-pcpus-only, cores of which every thread is free."""
@@ -50,16 +52,15 @@ class Chooser:
         if not self._full_only or self.usable(cpus) == cpus:
             return cpus
         # Cores of several sizes, as on machines with two kinds of them: one was split to have exactly so many.
-        sized = CpuSet.union(
-            core for core in self._topology.cores.values() if core <= usable and len(core) == self.group
-        )
-        return self._take_near(sized, count, near)
+        return self._take_sized(usable, count, near)
 
-    def pick(self, free: CpuSet, count: int) -> CpuSet:
-        """So many CPUs by the kubelet's algorithm, whole cores or not."""
+    def pick(self, free: CpuSet, count: int, group: int = 0) -> CpuSet:
+        """So many CPUs by the kubelet's algorithm, whole cores or not; `group`: spread by so many at once."""
         options = self._options
         if options.distribute_cpus_across_numa:
-            return take_distributed(self._topology, free, count, group=self.group, by_socket=options.align_by_socket)
+            return take_distributed(
+                self._topology, free, count, group=group or self.group, by_socket=options.align_by_socket
+            )
         return take_packed(
             self._topology,
             free,
@@ -68,14 +69,52 @@ class Chooser:
             spread_cores=options.distribute_cpus_across_cores,
         )
 
-    def _take_near(self, free: CpuSet, count: int, near: tuple[CpuSet, ...]) -> CpuSet:
+    def _take_sized(self, free: CpuSet, count: int, near: tuple[CpuSet, ...]) -> CpuSet:
+        """So many CPUs of whole cores, as many as possible of the larger ones."""
+        kinds: dict[int, CpuSet] = {}
+        for core in self._topology.cores.values():
+            if core <= free:
+                kinds[len(core)] = kinds.get(len(core), EMPTY) | core
+        parts = _sum_up(count, tuple((size, len(kinds[size])) for size in sorted(kinds, reverse=True)))
+        if parts is None:
+            raise NotEnough(f"{count} CPUs cannot be had in whole cores")
+        return CpuSet.union(self._take_near(kinds[size], part, near, size) for size, part in parts.items())
+
+    def _take_near(self, free: CpuSet, count: int, near: tuple[CpuSet, ...], group: int = 0) -> CpuSet:
         taken = EMPTY
         for cpus in near:
             here = self.usable(cpus & free) - taken
-            taken |= self._some(here, min(len(here), count - len(taken)))
-        return taken | self._some(free - taken, count - len(taken))
+            taken |= self._some(here, min(len(here), count - len(taken)), group)
+        return taken | self._some(free - taken, count - len(taken), group)
 
-    def _some(self, cpus: CpuSet, count: int) -> CpuSet:
+    def _some(self, cpus: CpuSet, count: int, group: int) -> CpuSet:
         if count == len(cpus):
             return cpus
-        return self.pick(cpus, count) if count else EMPTY
+        return self.pick(cpus, count, group) if count else EMPTY
+
+
+def _threads(topology: Topology) -> int:
+    """Threads of a core as the kubelet counts them: on average, rounded down."""
+    return len(topology.cpus) // len(topology.cores) if topology.cores else 1
+
+
+def _sum_up(count: int, kinds: Sequence[tuple[int, int]]) -> Mapping[int, int] | None:
+    """So many CPUs of cores of several sizes, (size, CPUs there are): how many of each, of the first ones most.
+
+    None if no number of whole cores comes to it.
+    """
+    sums = [1]  # what can be had of the last kinds: a bit for each amount
+    for size, cpus in reversed(kinds):
+        some = sums[-1]
+        for _ in range(cpus // size):
+            some |= some << size
+        sums.append(some & ((2 << count) - 1))
+    if not sums.pop() >> count & 1:
+        return None
+    parts = {}
+    for size, cpus in kinds:
+        rest = sums.pop()
+        most = min(count, cpus) // size * size
+        parts[size] = next(part for part in range(most, -1, -size) if rest >> (count - part) & 1)
+        count -= parts[size]
+    return parts

@@ -1,6 +1,14 @@
 """Options of the policies static and static-plus."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Final
+
+_FORBIDDEN: Final = (
+    ("distribute_cpus_across_cores", "full_pcpus_only"),
+    ("distribute_cpus_across_cores", "distribute_cpus_across_numa"),
+    ("distribute_cpus_across_cores", "prefer_align_cpus_by_uncorecache"),
+    ("prefer_align_cpus_by_uncorecache", "distribute_cpus_across_numa"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +23,16 @@ class StaticOptions:
     distribute_cpus_across_numa: bool = False
     align_by_socket: bool = False
     distribute_cpus_across_cores: bool = False
+
+
+def contradictions(options: StaticOptions) -> list[str]:
+    """Every two options that cannot both be true, by their names in files."""
+    on = {item.name for item in fields(options) if getattr(options, item.name)}
+    return [f"{_key(one)} and {_key(other)} cannot both be true" for one, other in _FORBIDDEN if {one, other} <= on]
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

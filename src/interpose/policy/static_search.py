@@ -5,7 +5,7 @@ spread threads over them, so that a program that did not ask for it would run on
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from interpose.cpuallocator.candidate import Candidate
@@ -63,6 +63,8 @@ class Search:
                 f"CPUs of its own: {count} wanted, and full-pcpus-only gives whole cores: "
                 f"ask for a multiple of {self._chooser.group}",
             )
+        if wish is False:
+            stock = replace(stock, own=stock.own - stock.isolated)  # it may have got them before it could say so
         if len(stock.own) == count and not self._takes_last(stock.own, stock):
             kept = Candidate(name="the CPUs it has", cpus=stock.own, score=f"{count} kept", chosen=True, why="kept")
             return Found(
@@ -154,6 +156,8 @@ class Search:
         text = f"CPUs of its own: {count} wanted, {len(usable)} free"
         if self._options.full_pcpus_only:
             text += " in whole cores"
+            if len(usable) >= count:
+                text += ", which do not come to exactly so many"
         if self._options.strict_cpu_reservation:
             text += ", one of which stays for containers that share CPUs (strict-cpu-reservation)"
         return text

@@ -5,23 +5,17 @@ CPUs that the machine does not have are a mistake of whoever wrote them down.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final
 
 from interpose.errors import ConfigError
 from interpose.model.cpuset import CpuSet
 from interpose.policy.policy import Setup
-from interpose.policy.static_options import StaticOptions
+from interpose.policy.static_options import StaticOptions, contradictions
 from interpose.topology.topology import MemoryKind, Topology
 
 _AVAILABLE: Final = "available resources"
 _RESERVED: Final = "reserved resources"
-_FORBIDDEN: Final = (
-    ("distribute_cpus_across_cores", "full_pcpus_only"),
-    ("distribute_cpus_across_cores", "distribute_cpus_across_numa"),
-    ("distribute_cpus_across_cores", "prefer_align_cpus_by_uncorecache"),
-    ("prefer_align_cpus_by_uncorecache", "distribute_cpus_across_numa"),
-)
 Pick = Callable[[CpuSet, int], CpuSet]  # so many of these CPUs
 
 
@@ -36,12 +30,7 @@ class Parts:
 
 def check_options(options: StaticOptions) -> None:
     """ConfigError that names every two options that contradict each other."""
-    on = {item.name for item in fields(options) if getattr(options, item.name)}
-    problems = [
-        f"policy.static.CPUManagerPolicyOptions: {_key(one)} and {_key(other)} cannot both be true"
-        for one, other in _FORBIDDEN
-        if {one, other} <= on
-    ]
+    problems = [f"policy.static.CPUManagerPolicyOptions: {problem}" for problem in contradictions(options)]
     if problems:
         raise ConfigError(problems)
 
@@ -103,7 +92,3 @@ def _present(machine: Topology, cpus: CpuSet, where: str) -> CpuSet:
         said = f"all of CPUs {cpus} are offline" if cpus else "the list of CPUs is empty"
         raise ConfigError(f"{where}: {said}")
     return cpus & machine.online
-
-
-def _key(name: str) -> str:
-    return name.replace("_", "-")

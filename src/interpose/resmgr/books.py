@@ -81,6 +81,7 @@ class Books:
         self.asleep: dict[Key, Grant] = {}  # what containers hold while nothing is decided: the policy only stands in
         self._expected: tuple[Request, ...] = ()
         self._retired = False
+        self._tell(self.ledger.policy.notes)
 
     # -- what containers should have
 
@@ -361,7 +362,7 @@ class Books:
         """
         async with self._changing:
             before = (self.configuration, self.topology)
-            grants = dict(self.ledger.policy.book.grants)
+            grants, notes = dict(self.ledger.policy.book.grants), self.ledger.policy.notes
             failing = {key for key, writer in self.writers.all.items() if writer.permanent}
             asleep = self._awake(configuration.policy)
             await self._become(configuration, topology or self.topology, forced=forced, earlier=asleep)
@@ -376,7 +377,14 @@ class Books:
                 raise ConfigError(failed)
             if not self._idle:
                 self.asleep = {}
+            self._tell([one for one in self.ledger.policy.notes if one not in notes])
         self.on_change()
+
+    def _tell(self, notes: Iterable[str]) -> None:
+        """What a policy that is in force now has to say about its options."""
+        for note in notes:
+            kv = {"policy": self.configuration.policy, "note": note}
+            _log.warning("The policy does not use its options quite as they are", extra={"kv": kv})
 
     @property
     def _idle(self) -> bool:

@@ -1,7 +1,8 @@
 """What a container asked for, guessed from what CRI carries: CPU shares, quota, memory limit, OOM score.
 
 Each formula undoes one of the kubelet's. Shares give back every CPU request from three thousandths of a CPU up exactly,
-as far as they go: 256 CPUs and all above have the same, and only the limit of a Guaranteed container tells more. A memory request is known to a thousandth of the machine's memory, and of Burstable containers only. Pure.
+as far as they go: all requests of 256 CPUs and more have the same, and only the limit of a Guaranteed container tells
+more. A memory request is known to a thousandth of the machine's memory, and of Burstable containers only. Pure.
 """
 
 from typing import Final

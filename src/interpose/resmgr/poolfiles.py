@@ -1,11 +1,12 @@
 """Find the pools of static-pools: in the configuration itself, else in a file, else in CMK's tree of directories.
 
 The first that is there counts, and the others are not looked at. Trouble is a ConfigError that names the file or
-directory. What is read is bounded, so that a wrong path costs a message and nothing else.
+directory. What is read is bounded, so that a wrong path costs a message and nothing else. Whoever may write there
+decides who gets which CPUs, so file and tree count only if nobody can who should not.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -13,8 +14,9 @@ from typing import Final
 from interpose.config.document import parse_document, read_text
 from interpose.config.policy_options import read_pools
 from interpose.errors import ConfigError
+from interpose.host.trust import Trust, examine, examine_directory
 from interpose.policy.static_pools.config import FLAG, ROOT, pools_of_tree
-from interpose.policy.static_pools.options import PoolsOptions
+from interpose.policy.static_pools.options import Pool, PoolsOptions
 
 # 8192 CPUs in one list each are less; so is a file with all of them.
 MAX_ENTRIES: Final = 20_000
@@ -23,23 +25,37 @@ _MAX_FLAG_BYTES: Final = 16
 _DEPTH: Final = 3  # pool, socket, list
 
 
-def load_pools(options: PoolsOptions) -> PoolsOptions:
+def load_pools(options: PoolsOptions, trust: Trust | None = None) -> PoolsOptions:
     """The same options with their pools."""
     if options.pools:
         return options
+    trust = Trust() if trust is None else trust
     if options.conf_file:
-        where = f"file {options.conf_file}"
-        text = read_text(options.conf_file, MAX_FILE_BYTES)
-        return replace(options, pools=read_pools(parse_document(text, where), where))
+        return replace(options, pools=_of_file(options.conf_file, trust))
     where = f"directory {options.conf_dir}"
+    tree = _Tree(where, trust)
     try:
-        entries = dict(_walk(Path(options.conf_dir) / ROOT, ROOT, _DEPTH, [MAX_ENTRIES], where))
+        if not tree.doubted(options.conf_dir) and not tree.doubted(f"{options.conf_dir}/{ROOT}", ROOT):
+            entries = dict(tree.walk(Path(options.conf_dir) / ROOT, ROOT, _DEPTH))
     except OSError as error:
         raise ConfigError(
             f"{where}: its pools cannot be read: {error.filename}: {error.strerror}; static-pools needs pools in its "
             "configuration, in a file (ConfFilePath) or in such a directory (ConfDirPath)"
         ) from None
+    if tree.problems:
+        raise ConfigError(tree.problems)
     return replace(options, pools=pools_of_tree(entries, where))
+
+
+def _of_file(path: str, trust: Trust) -> Mapping[str, Pool]:
+    where = f"file {path}"
+    try:
+        doubts = examine(path, trust).doubts
+    except OSError as error:
+        raise ConfigError(f"{where}: cannot be read: {error.strerror}") from None
+    if doubts:
+        raise ConfigError([f"{where}: {doubt}" for doubt in doubts])
+    return read_pools(parse_document(read_text(path, MAX_FILE_BYTES), where), where)
 
 
 def pools_are_missing(options: PoolsOptions) -> bool:
@@ -55,17 +71,40 @@ def watched_paths(options: PoolsOptions) -> tuple[str, ...]:
     return (options.conf_file or options.conf_dir,)
 
 
-def _walk(folder: Path, path: str, depth: int, left: list[int], where: str) -> Iterator[tuple[str, str | None]]:
-    """Directories, and the files that matter with their content, by path below the root of the tree."""
-    with os.scandir(folder) as found:
-        for entry in found:
-            left[0] -= 1
-            if left[0] < 0:
-                raise ConfigError(f"{where}: has more than {MAX_ENTRIES} entries, no tree of pools has so many")
-            below = f"{path}/{entry.name}"
-            if entry.is_dir():
-                yield below, None
-                if depth > 1:
-                    yield from _walk(folder / entry.name, below, depth - 1, left, where)
-            elif entry.name == FLAG:
-                yield below, read_text(entry.path, _MAX_FLAG_BYTES)
+class _Tree:
+    """Reads a tree, and notes what in it is not to be believed."""
+
+    def __init__(self, where: str, trust: Trust) -> None:
+        self.problems: list[str] = []
+        self._where = where
+        self._trust = trust
+        self._left = MAX_ENTRIES
+
+    def doubted(self, path: str, below: str = "") -> bool:
+        """Whether a directory does not count; then nothing in it is looked at."""
+        doubts = examine_directory(path, self._trust)
+        self._note(below, doubts)
+        return bool(doubts)
+
+    def walk(self, folder: Path, path: str, depth: int) -> Iterator[tuple[str, str | None]]:
+        """Directories, and the files that matter with their content, by path below the root of the tree."""
+        with os.scandir(folder) as found:
+            for entry in found:
+                self._left -= 1
+                if self._left < 0:
+                    raise ConfigError(
+                        f"{self._where}: has more than {MAX_ENTRIES} entries, no tree of pools has so many"
+                    )
+                below = f"{path}/{entry.name}"
+                if entry.is_dir():
+                    yield below, None
+                    if depth > 1 and not self.doubted(entry.path, below):
+                        yield from self.walk(folder / entry.name, below, depth - 1)
+                elif entry.name == FLAG:
+                    doubts = examine(entry.path, self._trust).doubts
+                    self._note(below, doubts)
+                    if not doubts:
+                        yield below, read_text(entry.path, _MAX_FLAG_BYTES)
+
+    def _note(self, below: str, doubts: Iterable[str]) -> None:
+        self.problems += [f"{self._where}: {below + ': ' if below else ''}{doubt}" for doubt in doubts]

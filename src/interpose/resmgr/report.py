@@ -47,7 +47,7 @@ def policy_report(manager: Manager, *, problems: list[str], state_file: Mapping[
             *(f"another configuration should be in force: {one}" for one in configuration.stands_in),
             *problems,
             *homeless,
-            *(f"note: {one}" for one in configuration.notes),
+            *(f"note: {one}" for one in (*configuration.notes, *ledger.policy.notes)),
         ],
         "refused": [
             {

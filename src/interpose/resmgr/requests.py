@@ -3,9 +3,9 @@
 The annotation is exact but anybody's; what the kubelet asked the runtime for is rounded but true. So the annotation
 counts where the two agree, and where they do not it is the kubelet that counts: nobody gets CPU or memory for text.
 Extended resources are the exception: the kubelet does not tell runtimes of them, so what the annotation says of them
-cannot be checked, and is believed. Where they decide about CPUs, somebody must keep authors of pods from writing the
-annotation themselves: admission in the cluster. What hook servers made of the kubelet's wishes on the way plays no part. Nothing here fails; what could not be used is
-told in words. Pure.
+cannot be checked and is believed. Where they decide about CPUs, admission in the cluster must keep authors of pods from
+writing the annotation themselves. What hook servers made of the kubelet's wishes on the way plays no part. Nothing here
+fails; what could not be used is told in words. Pure.
 """
 
 from collections.abc import Iterable, Mapping

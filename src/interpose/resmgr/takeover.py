@@ -72,12 +72,20 @@ def coming(
 def held_by(container: Container, entry: tuple[str, Entry] | None, policy: str) -> tuple[Grant | None, Amounts | None]:
     """What a container holds, and the amounts it was granted for; None if it was resized since anybody noted them."""
     cpus = actual(container.resources).cpus
-    known = [one for one in _remembered(container, entry) if _in_force(container, one)]
-    for one in known:
+    known = _remembered(container, entry)
+    if not known:
+        return (Grant(exclusive=cpus) if cpus is not None else None), None
+    current = [one for one in known if _in_force(container, one)]
+    for one in current:
         if cpus is None or not one.grant.pinned or one.grant.exclusive <= cpus:
-            # Another policy's pools mean nothing here; CPUs are CPUs.
-            return one.grant if one.policy == policy else Grant(exclusive=one.grant.exclusive), one.amounts
-    return (Grant(exclusive=cpus) if cpus is not None else None), (known[0].amounts if known else None)
+            return _under(policy, one, one.grant.exclusive), one.amounts
+    own = known[0].grant.exclusive if cpus is None or not known[0].grant.pinned else cpus
+    return _under(policy, known[0], own), (current[0].amounts if current else None)
+
+
+def _under(policy: str, noted: Noted, cpus: CpuSet) -> Grant:
+    """A grant as a policy may read it, with these CPUs: another policy's pools mean nothing to it; CPUs are CPUs."""
+    return replace(noted.grant, exclusive=cpus) if noted.policy == policy else Grant(exclusive=cpus)
 
 
 def _in_force(container: Container, noted: Noted) -> bool:

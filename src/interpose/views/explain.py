@@ -43,22 +43,33 @@ def explain_text(answer: object, width: int = WIDTH) -> str:
     about = group(answer)
     decision = group(about.get("decision"))
     lines = [f"{plain(about.get('container'))}  ({', '.join(_identity(about))})", ""]
+    if refused := group(about.get("refused")):
+        lines += _labelled("Refused", _refused(refused), width)
     lines += _labelled("Asked for", _asked(group(decision.get("request"))), width)
     candidates = groups(decision.get("candidates"))
     if candidates:
         lines += ["Choices", *candidates_lines(candidates, "  ", width)]
-    lines += _labelled("Got", _got(decision), width)
+    if not refused:
+        lines += _labelled("Got", _got(decision), width)
     refusal = group(decision.get("refusal"))
     lines += _labelled("Why", plain(refusal.get("message") or decision.get("reason")), width)
     changed = words(decision.get("changed"))
     if changed:
         lines += _labelled("Others", f"changed for {amount(len(changed), 'container')}: {', '.join(changed)}", width)
-    lines += ["", *_values(about, width), "", *_writer(about, width), *_history(about, width)]
+    if not refused:
+        lines += ["", *_values(about, width), "", *_writer(about, width), *_history(about, width)]
     return "\n".join(lines)
 
 
+def _refused(about: Mapping[str, Any]) -> str:
+    times = about.get("times")
+    often = f", the last of {times} times" if isinstance(times, int) and times > 1 else ""
+    return f"at {plain(about.get('at'))}{often}; it does not run"
+
+
 def _identity(about: Mapping[str, Any]) -> Iterator[str]:
-    yield f"id {plain(about.get('id'))[:13]}"
+    if about.get("id") or not about.get("refused"):
+        yield f"id {plain(about.get('id'))[:13]}"
     if about.get("state"):
         yield plain(about["state"])
 

@@ -36,10 +36,11 @@ def policy_status_text(answer: object, width: int = WIDTH) -> str:
         f"{plain(one.get('container'))}: {plain(one.get('error'))} ({amount(_count(one), 'attempt')})"
         for one in groups(about.get("failing"))
     ]
-    refused = [f"{plain(one.get('container'))}: {plain(one.get('message'))}" for one in groups(about.get("refused"))]
+    refused = [_refusal(one) for one in groups(about.get("refused"))]
+    more = [f"and {len(refused) - _REFUSED} more"] if len(refused) > _REFUSED else []
     for title, listed in (
         ("not written", failing),
-        ("refused", refused[:_REFUSED]),
+        ("refused", refused[:_REFUSED] + more),
         ("problems", words(about.get("problems"))),
     ):
         lines += [f"  {title}:"] if listed else []
@@ -67,6 +68,13 @@ def _policy(policy: Mapping[str, Any], active: str | None, width: int) -> Iterat
     if options:
         yield ""
         yield from flat(table(rows, width=width, indent="    "))
+
+
+def _refusal(one: Mapping[str, Any]) -> str:
+    times = one.get("times")
+    often = f"{times} times" if isinstance(times, int) and times > 1 else ""
+    when = ", ".join(filter(None, (plain(one["at"]) if one.get("at") else "", often)))
+    return f"{plain(one.get('container'))}: {plain(one.get('message'))}" + (f" ({when})" if when else "")
 
 
 def _count(failing: Mapping[str, Any]) -> int:

@@ -74,3 +74,12 @@ def test_a_relay_without_a_policy_is_said_to_have_none(serve: Callable[[RouteTab
         result = run(address, *arguments)
         assert result.exit_code == 1
         assert "has no policy" in result.stderr
+
+
+def test_an_empty_name_is_no_name(serve: Callable[[RouteTable], str]) -> None:
+    """Nor does it mean that there is no policy."""
+    address = serve(ROUTES)
+    for name in ("", " ", "/"):
+        result = run(address, name)
+        assert result.exit_code == 2
+        assert "CONTAINER: is empty" in result.stderr

@@ -128,3 +128,37 @@ def test_mistakes_are_named(arguments: tuple[str, ...], stdin: str, problem: str
     result = run(*arguments, "-f", "-", stdin=stdin)
     assert result.exit_code == 78
     assert problem in result.stderr
+
+
+SAMPLES = Path(__file__).parents[3] / "samples"
+POOLS = ("--topology", "2 sockets x 2 numa x 2 cores x 2 threads", "--policy", "static-pools")
+
+
+def test_pools_come_from_a_file_as_for_a_relay() -> None:
+    """The example on the page of the policy."""
+    found = outcome(
+        *POOLS, "--static-pools-conf-file", SAMPLES / "static-pools.yaml", "-f", SAMPLES / "static-pools-pods.yaml"
+    )
+    assert {one["container"].split("/")[1]: one["cpus"] for one in found["assignments"]} == {
+        "fwd": "8-9",
+        "pair": "2-5",
+        "web": "6-7",
+        "api": "12-15",
+        "job": "12-15",
+        "agent": "0-1",
+    }
+    assert [one["container"] for one in found["records"] if one["refusal"]] == ["default/more/main"]
+
+
+def test_pools_come_from_a_directory_as_for_a_relay(tmp_path: Path) -> None:
+    """As CMK makes it; pools of the document count before it, which is said."""
+    pool = tmp_path / "pools/shared"
+    (pool / "0/4-5").mkdir(parents=True)
+    (pool / "exclusive").write_text("0")
+    flags = (*POOLS, "--static-pools-conf-dir", tmp_path)
+    assert outcome(*flags, "-f", "-", stdin=pod("a"))["pools"] == {"shared": "4-5"}
+    document = tmp_path / "policy.yaml"
+    document.write_text("policy.static-pools: {pools: {shared: {cpuLists: [{Cpuset: 6-7, Socket: 0}]}}}")
+    result = run(*flags, "--policy-config", document, "-f", "-", stdin=pod("a"))
+    assert "warning: flag --static-pools-conf-dir: has no effect" in result.stderr
+    assert "6-7" in result.stdout

@@ -70,7 +70,7 @@ def test_a_source_that_is_none_is_an_error() -> None:
 
 
 def test_assignments_come_from_the_relay(serve: Callable[[RouteTable], str]) -> None:
-    """As does the machine they are about, unless another is asked for."""
+    """As does the machine they are about."""
 
     async def policy(request: Request) -> Response:
         return json_response({"assignments": [{"container": "a/b/c", "exclusive": "2-3", "cpus": "2-3"}]})
@@ -82,8 +82,18 @@ def test_assignments_come_from_the_relay(serve: Callable[[RouteTable], str]) -> 
     shown = run("--show-assignments", "--admin", address, "-o", "picture").output
     assert shown.startswith("n4c16: ")
     assert shown.endswith("A a/b/c: 2-3\n")
-    other = run("--show-assignments", "--admin", address, "--from", TEXT, "-o", "picture").output
-    assert other.startswith(TEXT)
+    assert run("--show-assignments", "--admin", address, "-o", "json", "--svg", "-").output.startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [(("--from", TEXT), "drop --from"), (("-o", "tree"), "-o tree has none"), (("-o", "json"), "-o json has none")],
+)
+def test_assignments_are_refused_where_they_would_mean_nothing(arguments: tuple[str, ...], why: str) -> None:
+    """On another machine, and where nothing shows them. The relay is not even asked."""
+    result = run("--show-assignments", *arguments, "--admin", "/nowhere")
+    assert result.exit_code == 2
+    assert why in result.stderr
 
 
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])

@@ -247,6 +247,36 @@ def test_all_problems_of_all_keys_are_told_at_once() -> None:
     assert [one for one, start in zip(found, expected, strict=True) if not one.startswith(start)] == []
 
 
+@pytest.mark.parametrize("node", ["rdt.example.com", "pinmemory-1", "CPUManagerPolicyOptions.x"])
+def test_a_node_may_be_called_like_an_option(node: str) -> None:
+    """As far as it can be told apart; what may be a mistake is said."""
+    found = read_config_map({f"policy.static.{node}": "["}, "n1")
+    assert found.options == {}
+    said = f"ConfigMap key policy.static.{node}: is taken to be for the node {node}, has no effect on this one"
+    assert found.warnings == ((said,) if "." in node else ())
+
+
+def test_options_are_no_nodes() -> None:
+    """Nor are those of a group."""
+    keys = ("policy.static.rdt", "policy.static.cpumanagerpolicyoptions.full-pcpus-only")
+    assert len(map_problems(dict.fromkeys(keys, "true"))) == 2
+
+
+def test_options_of_policies_that_are_not_active_are_checked() -> None:
+    """As far as that goes without a machine."""
+    clash = "{full-pcpus-only: true, distribute-cpus-across-cores: true}"
+    where = "ConfigMap key policy.static line 1: CPUManagerPolicyOptions:"
+    data = {
+        "policy": "Active: none",
+        "policy.static": f"CPUManagerPolicyOptions: {clash}",
+        "policy.static-pools": "pools: {shared: {cpuLists: []}}",
+    }
+    assert map_problems(data) == [
+        f"{where} distribute-cpus-across-cores and full-pcpus-only cannot both be true",
+        "ConfigMap key policy.static-pools line 1: pools.shared.cpuLists: has no CPU lists",
+    ]
+
+
 def test_what_two_keys_say_is_a_problem() -> None:
     """Nobody could tell which of them counts."""
     data = {

@@ -54,33 +54,43 @@ def test_parent_cannot_lead_out_of_the_tree(tmp_path: Path) -> None:
 
 def test_amounts_that_need_no_cgroup_are_what_they_are(tmp_path: Path) -> None:
     """Nothing is read for them."""
-    assert resolve(CpuAmount(cpus=CpuSet.of([1])), cgroups=tmp_path) == CpuSet.of([1])
-    assert resolve(CpuAmount(milli=1500), cgroups=tmp_path) == 1500
-    assert resolve(CpuAmount(milli=0), cgroups=tmp_path) == 0
+    assert resolve(CpuAmount(cpus=CpuSet.of([1])), root=tmp_path) == CpuSet.of([1])
+    assert resolve(CpuAmount(milli=1500), root=tmp_path) == 1500
+    assert resolve(CpuAmount(milli=0), root=tmp_path) == 0
 
 
-@pytest.mark.parametrize("name", ["system", "/system", "{root}/cpuset/system", "{root}/system"])
+@pytest.mark.parametrize("name", ["system", "/system", "{path}"])
 @pytest.mark.parametrize("file", ["cpuset.cpus", "cpuset.cpus.effective", "cpuset.effective_cpus"])
 @pytest.mark.parametrize("place", ["system", "cpuset/system"])
 def test_a_cgroup_is_found_by_its_path_or_below_the_tree(tmp_path: Path, name: str, file: str, place: str) -> None:
     """Absolute, relative, of either version; the newline of the file is no part of the list."""
-    tree(tmp_path, {f"{place}/{file}": "0-1,4\n"})
-    wanted = f"{{root}}/{place}" if name.startswith("{") else name
-    assert resolve(CpuAmount(cgroup=wanted.format(root=tmp_path)), cgroups=tmp_path) == CpuSet.parse("0-1,4")
+    tree(tmp_path, {f"sys/fs/cgroup/{place}/{file}": "0-1,4\n"})
+    wanted = f"/sys/fs/cgroup/{place}" if name.startswith("{") else name
+    assert resolve(CpuAmount(cgroup=wanted), root=tmp_path) == CpuSet.parse("0-1,4")
+
+
+def test_a_path_is_one_of_the_host(tmp_path: Path) -> None:
+    """Where its file system is somewhere else, nothing of our own is read."""
+    ours = tree(tmp_path, {"group/cpuset.cpus": "9"}) / "group"
+    with pytest.raises(ConfigError, match="has no CPUs"):
+        resolve(CpuAmount(cgroup=str(ours)), root=tmp_path / "host")
+    tree(tmp_path / "host", {f"{ours}/cpuset.cpus".lstrip("/"): "0-1"})
+    assert resolve(CpuAmount(cgroup=str(ours)), root=tmp_path / "host") == CpuSet.parse("0-1")
 
 
 def test_a_cgroup_without_cpus_is_refused_with_all_places(tmp_path: Path) -> None:
     """Whoever misspelt it sees where it was looked for."""
-    tree(tmp_path, {"empty/cpuset.cpus": "\n"})
+    tree(tmp_path, {"sys/fs/cgroup/empty/cpuset.cpus": "\n"})
     for name in ("empty", "missing"):
         with pytest.raises(ConfigError) as caught:
-            resolve(CpuAmount(cgroup=name), "flag --reserved-resources", cgroups=tmp_path)
+            resolve(CpuAmount(cgroup=name), "flag --reserved-resources", root=tmp_path)
         assert caught.value.problems[0].startswith(f"flag --reserved-resources: cgroup {name} has no CPUs, looked for")
-        assert f"{tmp_path}/{name}, {tmp_path}/cpuset/{name}" in caught.value.problems[0]
+        root = f"{tmp_path}/sys/fs/cgroup"
+        assert f"{root}/{name}, {root}/cpuset/{name}" in caught.value.problems[0]
 
 
 def test_a_file_that_is_no_list_is_refused(tmp_path: Path) -> None:
     """A path may lead anywhere."""
-    tree(tmp_path, {"x/cpuset.cpus": "hello\n"})
+    tree(tmp_path, {"sys/fs/cgroup/x/cpuset.cpus": "hello\n"})
     with pytest.raises(ConfigError, match=r"cpu: cgroup x: 'hello' is no list of CPUs"):
-        resolve(CpuAmount(cgroup="x"), cgroups=tmp_path)
+        resolve(CpuAmount(cgroup="x"), root=tmp_path)

@@ -122,25 +122,38 @@ def test_a_file_that_cannot_be_read_is_told_too(path: Path) -> None:
 # -- resetting
 
 
-def test_grants_are_forgotten_and_configuration_kept(path: Path) -> None:
-    """And the other way round; twice is as good as once."""
-    for reset, left in (
-        (reset_policy, State(config={"a": "b"}, config_node="n")),
-        (reset_config, replace(STATE, config={}, config_node="")),
-    ):
-        replace_file(str(path), encode(STATE))
-        for _ in range(2):
-            assert reset(str(path)) == ""
-            assert load(str(path)).state == left
+def test_grants_are_to_be_forgotten_and_the_rest_is_kept(path: Path) -> None:
+    """By a mark, as containers carry notes; which policy they are under is still known. Twice is as good as once."""
+    replace_file(str(path), encode(STATE))
+    for _ in range(2):
+        said = reset_policy(str(path))
+        assert said == f"the next start decides about all containers anew, by a mark in {path}"
+        assert load(str(path)).state == replace(STATE, anew=True)
+
+
+def test_the_configuration_is_forgotten_and_grants_are_kept(path: Path) -> None:
+    """Once; the second time there is nothing to do."""
+    replace_file(str(path), encode(STATE))
+    assert reset_config(str(path)) == f"the configuration that the agent of node n sent is no longer in {path}"
+    assert load(str(path)).state == replace(STATE, config={}, config_node="")
+    assert reset_config(str(path)) == f"nothing to do, no configuration of an agent is in {path}"
 
 
 def test_nothing_is_made_of_nothing(path: Path) -> None:
-    """A reset without a file leaves none; a damaged one is set aside, which is told."""
-    assert reset_policy(str(path)) == ""
+    """A reset without a file leaves none, and says so."""
+    assert reset_policy(str(path)) == f"nothing to do, there is no {path}"
+    assert reset_config(str(path)).startswith("nothing to do")
     assert not path.parent.exists()
+
+
+def test_a_damaged_file_is_set_aside_by_a_reset(path: Path) -> None:
+    """Which is told; that grants are to be forgotten is clear all the same."""
     path.parent.mkdir()
-    path.write_text("{")
-    assert reset_config(str(path)).endswith(f"; kept as {path}.damaged-1")
+    for number, reset, left in ((1, reset_config, None), (2, reset_policy, State(anew=True))):
+        path.write_text("{")
+        path.chmod(0o600)
+        assert f"; kept as {path}.damaged-{number}" in reset(str(path))
+        assert load(str(path)).state == left
 
 
 # -- writing

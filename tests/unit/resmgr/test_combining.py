@@ -73,7 +73,27 @@ def test_settings_beat_a_document_key_by_key() -> None:
         available=cpus("1-7"),
         reserved=CpuAmount(milli=2000),
         options=StaticOptions(pin_memory=True),
+        notes=(
+            "document: policy.Active: has no effect, flag --name counts before it",
+            "document: policy.ReservedResources.CPU: has no effect, flag --reserved counts before it",
+        ),
     )
+
+
+def test_nothing_is_said_where_both_say_the_same() -> None:
+    """Or the document says nothing."""
+    document = PolicyDocument(active="static", reserved=CpuAmount(milli=2000), options={"static": StaticOptions()})
+    assert combined(document, name="static", reserved="cpu=2", static_relaxed_isolation=True).notes == ()
+
+
+def test_options_that_are_overridden_are_said() -> None:
+    """By the name they have in documents."""
+    document = PolicyDocument(active="static", options={"static": StaticOptions(relaxed_isolation=True)})
+    found = combine(
+        PolicySettings(static_relaxed_isolation=False), {"policy.static_relaxed_isolation": "env X"}, document, "file f"
+    )
+    assert found.options == StaticOptions()
+    assert found.notes == ("file f: policy.static.RelaxedIsolation: has no effect, env X counts before it",)
 
 
 def test_the_policy_none_can_be_given() -> None:
@@ -109,22 +129,42 @@ def test_relaxed_isolation_is_of_static(said: bool) -> None:
 @pytest.mark.parametrize(
     ("given", "options"),
     [
-        ({}, PoolsOptions(pools=POOLS, conf_file="/f", conf_dir="/d")),
-        ({"pools_file": "", "pools_dir": ""}, PoolsOptions(pools=POOLS, conf_file="/f", conf_dir="/d")),
+        ({}, PoolsOptions(conf_file="/f", conf_dir="/d")),
+        ({"pools_file": "", "pools_dir": ""}, PoolsOptions(conf_file="/f", conf_dir="/d")),
         ({"pools_file": "/x"}, PoolsOptions(conf_file="/x", conf_dir="/d")),
         ({"pools_dir": "/y"}, PoolsOptions(conf_dir="/y")),
         ({"pools_file": "/x", "pools_dir": "/y"}, PoolsOptions(conf_file="/x", conf_dir="/y")),
         (
             {"pools_label_node": True, "pools_taint_node": True},
-            PoolsOptions(pools=POOLS, conf_file="/f", conf_dir="/d", label_node=True, taint_node=True),
+            PoolsOptions(conf_file="/f", conf_dir="/d", label_node=True, taint_node=True),
         ),
     ],
 )
 def test_who_says_where_pools_are_means_no_others(given: dict[str, Any], options: PoolsOptions) -> None:
-    """A file or a directory on the command line, not what the document has."""
-    of_document = PoolsOptions(pools=POOLS, conf_file="/f", conf_dir="/d")
+    """A file or a directory on the command line, not those of the document."""
+    of_document = PoolsOptions(conf_file="/f", conf_dir="/d")
     document = PolicyDocument(active="static-pools", options={"static-pools": of_document})
     assert combined(document, **given).options == options
+
+
+def test_pools_of_a_document_count_before_files_and_directories() -> None:
+    """Whoever names these; what else flags say about the policy counts."""
+    document = PolicyDocument(active="static-pools", options={"static-pools": PoolsOptions(pools=POOLS)})
+    found = combined(document, pools_file="/x", pools_dir="/y", pools_label_node=True)
+    assert found.options == PoolsOptions(pools=POOLS, label_node=True)
+    assert found.notes == (
+        "flag --pools_dir: has no effect, document has pools itself",
+        "flag --pools_file: has no effect, document has pools itself",
+    )
+
+
+def test_places_of_pools_that_are_overridden_are_said() -> None:
+    """Those of the document, not those of another flag."""
+    document = PolicyDocument(active="static-pools", options={"static-pools": PoolsOptions(conf_file="/f")})
+    found = combined(document, pools_file="/x", pools_dir="/y")
+    assert found.notes == (
+        "document: policy.static-pools.ConfFilePath: has no effect, flag --pools_dir counts before it",
+    )
 
 
 def test_every_problem_is_known_at_once() -> None:

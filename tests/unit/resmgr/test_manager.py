@@ -114,7 +114,16 @@ async def test_a_refusal_says_why_and_nothing_passes(node: PolicyNode, caller: C
     assert reply.code == Code.RESOURCE_EXHAUSTED
     assert reply.message.startswith("policy static: ")
     assert caller.passed == []
-    assert [one.title for one in node.manager.refused] == ["default/db/app"]
+    assert [(one.title, one.times) for one in node.manager.refused] == [("default/db/app", 1)]
+
+
+async def test_one_that_is_tried_again_and_again_is_remembered_once(node: PolicyNode, caller: Caller) -> None:
+    """It must not push out the others."""
+    pods = [caller.pod("db"), caller.pod("api")]
+    for pod in (*pods, pods[0], pods[0]):
+        await caller.create(pod, 16000)
+    assert [(one.title, one.times) for one in node.manager.refused] == [("default/api/app", 1), ("default/db/app", 3)]
+    assert node.manager.refused[-1].decision.refusal == node.manager.refused[-1].refusal
 
 
 async def test_of_a_pod_nobody_knows_the_runtime_says_so_itself(caller: Caller) -> None:

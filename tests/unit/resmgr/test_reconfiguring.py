@@ -51,10 +51,10 @@ class Node:
         """What was put in force, by what it reserves."""
         return [one.reserved for one in self.applied]
 
-    def reconfiguring(self, **settings: str) -> Reconfiguring:
+    def reconfiguring(self, sent: Sent | None = None, **settings: str) -> Reconfiguring:
         """As it is after a start."""
         origins = {f"policy.{key}": f"flag --{key}" for key in settings}
-        sources = Sources(PolicySettings(**settings), origins)  # type: ignore[arg-type]
+        sources = Sources(PolicySettings(**settings), origins, sent=sent)  # type: ignore[arg-type]
         return Reconfiguring(
             sources,
             sources.at_start(),
@@ -234,3 +234,44 @@ async def test_agent_and_files_do_not_meet(node: Node, file: Path) -> None:
     assert node.reserved == [3000, 2000]
     assert node.at_once == 1
     assert changing.in_force.origin == "agent of node n"
+
+
+# -- another machine
+
+
+async def test_the_machine_changes_under_what_is_in_force(node: Node) -> None:
+    """It is brought there; what cannot be is told."""
+    changing = node.reconfiguring()
+    await changing.by_agent(GOOD, "n")
+    await changing.by_machine(node.apply)
+    assert node.reserved == [1000, 1000]
+
+    async def refuse(_configuration: Configuration) -> None:
+        raise ConfigError("no")
+
+    with pytest.raises(ConfigError, match="no"):
+        await changing.by_machine(refuse)
+    assert changing.in_force.reserved == 1000
+
+
+async def test_what_the_agent_sent_is_tried_again_on_another_machine(
+    node: Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Something else stood in for it. It is in force if it fits, and else what stands in is."""
+    group = tmp_path / "group"
+    data = {"policy": f"Active: static\nReservedResources: {{CPU: 'cgroup:{group}'}}"}
+    changing = node.reconfiguring(Sent(node_name="n", data=data))
+    assert changing.in_force.stands_in != ()
+    with caplog.at_level(logging.WARNING, "interpose"):
+        await changing.by_machine(node.apply)
+        await changing.by_machine(node.apply)
+    assert caplog.text.count("still does not fit") == 1
+    assert [one.policy for one in node.applied] == ["none", "none"]
+    group.mkdir()
+    (group / "cpuset.cpus").write_text("0")
+    await changing.by_machine(node.apply)
+    assert changing.in_force.origin == "agent of node n"
+    assert changing.in_force.stands_in == ()
+    assert node.applied[2:] == [changing.in_force]
+    await changing.by_files()
+    assert len(node.applied) == 3

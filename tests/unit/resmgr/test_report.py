@@ -5,17 +5,37 @@ from dataclasses import replace
 
 import pytest
 
+from interpose.cpuallocator.candidate import Candidate
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.model.cgroup import Parameter
+from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container
+from interpose.policy.decision import Action, Decision, Refusal, Why
 from interpose.policy.request import Key
 from interpose.resmgr.manager import Refused
-from interpose.resmgr.report import cgroup_report, container_report, find, policy_report, topology_report
+from interpose.resmgr.report import (
+    cgroup_report,
+    container_report,
+    find,
+    find_refused,
+    policy_report,
+    refusal_report,
+    topology_report,
+)
 from interpose.rpc.status import Code
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.policynode import PolicyNode, static
 
 FILE = {"path": "/x", "saved": 1}
+
+
+def refuse(node: PolicyNode, pod: str, at: float) -> None:
+    """A container of this pod was refused, for the second time."""
+    request = replace(find(node.books, "db/app")[0].request, pod=pod)
+    refusal = Refusal(why=Why.EXHAUSTED, message="full")
+    tried = Candidate(name="NUMA node 0", cpus=CpuSet.parse("1"), score="", chosen=False, why="")
+    decision = Decision(action=Action.ALLOCATE, key=request.key, refusal=refusal, reason="full", candidates=(tried,))
+    node.manager.refused.append(Refused(at, request, decision, refusal, 2))
 
 
 @pytest.fixture
@@ -53,18 +73,36 @@ async def test_reserved_as_an_amount(node: PolicyNode) -> None:
 
 async def test_refusals_newest_first(node: PolicyNode) -> None:
     """With the time of day."""
-    request = find(node.books, "db/app")[0].request
-    for at, pod in ((0.0, "first"), (1.5, "second")):
-        wanted = replace(request, key=Key(pod, "app"), pod=pod, amounts=replace(request.amounts, milli=16000))
-        decision = node.books.ledger.allocate(wanted)
-        assert decision.refusal is not None
-        node.manager.refused.append(Refused(at, wanted, decision, decision.refusal))
+    refuse(node, "a", 0.0)
+    refuse(node, "c", 1.5)
     report = policy_report(node.manager, problems=[], state_file={})
-    assert [(one["at"], one["container"], one["why"]) for one in report["refused"]] == [
-        ("1970-01-01T00:00:01.500+00:00", "default/second/app", "exhausted"),
-        ("1970-01-01T00:00:00.000+00:00", "default/first/app", "exhausted"),
+    shown = {"times": 2, "why": "exhausted", "message": "full"}
+    assert report["refused"] == [
+        {"at": "1970-01-01T00:00:01.500+00:00", "container": "default/c/app", **shown},
+        {"at": "1970-01-01T00:00:00.000+00:00", "container": "default/a/app", **shown},
     ]
-    assert all(one["message"] for one in report["refused"])
+
+
+async def test_refusals_are_found_and_told(node: PolicyNode) -> None:
+    """By names from the right; with what was asked for and which choices there were."""
+    refuse(node, "a", 0.0)
+    refuse(node, "c", 1.5)
+    assert find_refused(node.manager, "") == []
+    assert len(find_refused(node.manager, "app")) == 2
+    (one,) = find_refused(node.manager, "c/app")
+    report = refusal_report(node.books, one)
+    assert (report["container"], report["state"]) == ("default/c/app", "refused")
+    assert report["refused"] == {"at": "1970-01-01T00:00:01.500+00:00", "times": 2}
+    assert report["decision"]["refusal"]["message"] == "full"
+    assert report["decision"]["request"]["cpu_milli"] == 2000
+    assert report["decision"]["candidates"][0]["name"] == "NUMA node 0"
+
+
+async def test_what_stands_in_and_what_is_overridden_are_problems(node: PolicyNode) -> None:
+    """The worst first."""
+    node.books.configuration = replace(node.books.configuration, stands_in=("agent: bad",), notes=("key x",))
+    report = policy_report(node.manager, problems=["one"], state_file={})
+    assert report["problems"] == ["another configuration should be in force: agent: bad", "one", "note: key x"]
 
 
 async def test_what_is_not_in_step_shows(node: PolicyNode) -> None:

@@ -29,7 +29,12 @@ class Machine:
 
     def outside(self) -> Outside:
         """What is asked of it."""
-        return Outside(resolve=self.resolve, load_pools=self.load_pools, pool_paths=self.pool_paths)
+        return Outside(
+            resolve=self.resolve,
+            load_pools=self.load_pools,
+            pool_paths=self.pool_paths,
+            pools_are_missing=self.pools_are_missing,
+        )
 
     def resolve(self, amount: CpuAmount, where: str) -> CpuSet | int:
         """CPUs or thousandths."""
@@ -48,6 +53,10 @@ class Machine:
     def pool_paths(self, options: PoolsOptions) -> tuple[str, ...]:
         """The file."""
         return (options.conf_file,)
+
+    def pools_are_missing(self, options: PoolsOptions) -> bool:
+        """Unless there is one without a name."""
+        return not (options.pools or options.conf_file or "" in self.pool_files)
 
 
 def sources(machine: Machine | None = None, sent: Sent | None = None, **given: Any) -> Sources:
@@ -157,15 +166,45 @@ def test_keys_for_this_node_count() -> None:
 # -- broken ones
 
 
-def test_what_the_agent_sent_once_is_set_aside_if_it_is_broken(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """At the start the next one counts, and the log has every reason."""
+def test_the_next_one_stands_in_for_what_the_agent_sent_and_is_broken(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was sent is kept, files are followed, and the log and the configuration have every reason."""
     sent = Sent(node_name="n1", data={"policy": "Active: x", "policy.static": "Relaxed: 1"})
     found = sources(sent=sent, fallback=file)
-    assert found.at_start().origin == f"file {file}"
-    assert found.sent is None
+    for configuration in (found.at_start(), found.current()):
+        assert configuration.origin == f"file {file}"
+        assert len(configuration.stands_in) == 2
+    assert found.sent == found.again() == sent
+    assert found.watched == (str(file),)
     (record,) = caplog.records
     assert "Active" in record.__dict__["kv"]["problems"]
     assert "Relaxed" in record.__dict__["kv"]["problems"]
+
+
+def test_the_next_one_stands_in_for_what_does_not_fit(file: Path) -> None:
+    """Until the agent sends something that does."""
+
+    def fits(configuration: Configuration) -> None:
+        if configuration.reserved == 1000:
+            raise ConfigError("this machine has no CPU to reserve")
+
+    found = sources(sent=RELAXED, fallback=file)
+    configuration = found.at_start(fits)
+    assert (configuration.origin, configuration.stands_in) == (f"file {file}", ("this machine has no CPU to reserve",))
+    found.accept(RELAXED)
+    assert found.again() is None
+    assert found.current().stands_in == ()
+
+
+def test_a_stand_in_has_to_fit_as_well(file: Path) -> None:
+    """It is for the operator to see."""
+
+    def fits(configuration: Configuration) -> None:
+        raise ConfigError("no")
+
+    with pytest.raises(ConfigError, match="no"):
+        sources(sent=RELAXED, fallback=file).at_start(fits)
 
 
 def test_what_the_agent_sent_is_not_set_aside_later(file: Path) -> None:
@@ -277,3 +316,76 @@ def test_real_pool_files_are_read(tmp_path: Path) -> None:
     found = Sources(settings, {"policy.name": "flag --policy", "policy.pools_file": "flag --static-pools-conf-file"})
     assert found.current().options.pools == POOLS
     assert str(file) in found.watched
+
+
+# -- pools that only an agent has
+
+
+WAITING: dict[str, Any] = {"name": "static-pools", "config_socket": "/run/x.sock"}
+
+
+def test_a_relay_starts_without_pools_if_an_agent_may_bring_them() -> None:
+    """It decides nothing until then, and says why."""
+    found = sources(**WAITING)
+    configuration = found.at_start()
+    assert configuration.policy == "none"
+    assert "waits for pools from the agent" in configuration.stands_in[0]
+    assert found.current() == configuration
+    assert found.watched == ("",)
+    sent = Sent(node_name="n", data={"policy.static-pools": "pools: {shared: {cpuLists: [{Cpuset: 1, Socket: 0}]}}"})
+    found = sources(Machine(pool_files={"": POOLS}), **WAITING)
+    assert found.of_agent(sent).policy == "static-pools"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"config_socket": "none"},  # nobody can bring any
+        {"pools_file": "/gone.yaml"},  # somebody says where they are
+        {"pools_dir": "/etc/cmk"},
+        {"reserved": "cpu=cgroup:/gone"},  # something else is wrong
+    ],
+)
+def test_anything_else_that_is_missing_is_an_error(given: dict[str, Any]) -> None:
+    """For the operator to see."""
+    with pytest.raises(ConfigError):
+        sources(**{**WAITING, **given}).at_start()
+
+
+def test_pools_that_come_and_go_are_not_waited_for_again() -> None:
+    """Then the last good configuration stays in force."""
+    machine = Machine()
+    found = sources(machine, **WAITING)
+    assert found.at_start().policy == "none"
+    machine.pool_files[""] = POOLS
+    assert found.current().policy == "static-pools"
+    machine.pool_files.clear()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        found.current()
+
+
+def test_nothing_is_waited_for_that_was_there_at_the_start() -> None:
+    """Of files or of the agent."""
+    for sent in (None, Sent(node_name="n", data={"policy": "Active: static-pools"})):
+        machine = Machine(pool_files={"": POOLS})
+        found = sources(machine, sent, **WAITING)
+        assert found.at_start().policy == "static-pools"
+        machine.pool_files.clear()
+        with pytest.raises(ConfigError, match="cannot be read"):
+            found.current()
+
+
+def test_what_counts_before_a_document_is_said_once(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """And is with the configuration."""
+    found = sources(config=file, name="static-plus")
+    for _ in range(2):
+        assert found.current().notes == (f"file {file}: policy.Active: has no effect, flag --name counts before it",)
+    (record,) = caplog.records
+    assert record.__dict__["kv"]["warning"].startswith(f"file {file}: policy.Active: has no effect")
+
+
+def test_the_real_directory_of_pools_is_looked_for() -> None:
+    """There is none where CMK has it."""
+    origins = {"policy.name": "flag --policy"}
+    found = Sources(PolicySettings(**WAITING), origins)
+    assert found.at_start().policy == "none"

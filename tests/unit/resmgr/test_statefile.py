@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ def sealed(payload: Any, **more: Any) -> bytes:
     return json.dumps({"version": 1, "sha256": seal, "state": payload, **more}).encode()
 
 
-@pytest.mark.parametrize("state", [STATE, State()])
+@pytest.mark.parametrize("state", [STATE, State(), replace(STATE, anew=True)])
 def test_a_state_comes_back(state: State) -> None:
     """In the same order."""
     assert decode(encode(state)) == state

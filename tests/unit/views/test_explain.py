@@ -149,3 +149,24 @@ def test_a_long_path_goes_on_behind_a_slash() -> None:
     text = explain_text({"cgroup": {"path": f"kubepods/{pod}/{container}"}}, 80)
 
     assert f"cgroup        kubepods/{pod}/\n              {container}" in text
+
+
+def test_a_refusal_is_explained_without_what_it_has_not() -> None:
+    """When and how often, what was asked for, which choices there were, and why not."""
+    refusal = {**DECISION, "grant": None, "refusal": {"message": "2 wanted, 1 free"}, "changed": []}
+    answer = {
+        "container": "default/web/nginx",
+        "id": "",
+        "state": "refused",
+        "refused": {"at": "10:00", "times": 2},
+        "decision": refusal,
+    }
+    shown = explain_text(answer).splitlines()
+    assert shown[0] == "default/web/nginx  (refused)"
+    assert shown[2] == "Refused       at 10:00, the last of 2 times; it does not run"
+    assert shown[3].startswith("Asked for     Guaranteed")
+    assert shown[5] == "Choices"
+    assert shown[-1] == "Why           2 wanted, 1 free"
+    assert not any(line.startswith(("Got", "VALUE", "Writing")) for line in shown)
+    once = explain_text({**answer, "refused": {"at": "10:00", "times": 1}}).splitlines()
+    assert once[2] == "Refused       at 10:00; it does not run"

@@ -37,9 +37,20 @@ def test_the_block_is_short_and_complete() -> None:
         "    d/e/f: - (0 attempts)",
         "  refused:",
         *(f"    a/b/{number}: no room" for number in range(5)),
+        "    and 2 more",
         "  problems:",
         "    file x: is broken",
     ]
+
+
+def test_refusals_say_when_and_how_often() -> None:
+    """The kubelet tries again and again."""
+    refused = [
+        {"container": "a", "message": "no", "at": "10:00", "times": 3},
+        {"container": "b", "message": "no", "at": "9:00", "times": 1},
+    ]
+    shown = policy_status_text({"refused": refused}).splitlines()
+    assert shown[-2:] == ["    a: no (10:00, 3 times)", "    b: no (9:00)"]
 
 
 def test_what_is_not_said_is_not_shown() -> None:

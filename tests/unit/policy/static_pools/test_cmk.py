@@ -55,6 +55,10 @@ def test_the_call_may_begin_in_the_command_and_go_on_in_the_arguments() -> None:
         ("set -e; exec cmk isolate --pool='a' run; true", "set -e; exec run; true"),
         ('cd /x &&\ncmk isolate --pool="a" run', "cd /x &&\nrun"),
         ("(cmk isolate --pool=a run) | tee log", "(run) | tee log"),
+        ("cmk isolate \\\n --pool=a \\\n run \\\n -x", "run \\\n -x"),
+        ("if true; then cmk isolate --pool=a run; fi", "if true; then run; fi"),
+        ("FOO=1 BAR='x y' cmk isolate --pool=a run", "FOO=1 BAR='x y' run"),
+        ("cmk isolate --pool=a run;cleanup", "run;cleanup"),
     ],
 )
 def test_the_call_may_be_in_a_script(script: str, left: str) -> None:
@@ -78,11 +82,53 @@ def test_a_script_without_a_command_gets_a_shell(args: list[str], expected: tupl
 
 @pytest.mark.parametrize(
     "command",
-    [["echo", "cmk", "isolate"], ["sh", "-c", "echo cmk isolate x"], ["cmk", "nodes"], ["cmk"], ["xcmk", "isolate"]],
+    [
+        ["cmk", "nodes"],
+        ["cmk"],
+        ["xcmk", "isolate"],
+        ["sh", "-c", "echo 'run; cmk isolate --pool=shared x'"],
+        ["sh", "-c", "# cmk isolate is not used any more\nrun"],
+    ],
 )
 def test_words_that_are_no_call_are_left_alone(command: list[str]) -> None:
     """Talking about it is not calling it."""
     assert wish(command) == Wish()
+
+
+def test_a_call_may_be_what_another_program_starts() -> None:
+    """Behind `--`; that program stays. Without a command it is not known whose arguments these are."""
+    assert wish("/sbin/tini -g -- cmk isolate --pool=a -- run -x") == Wish(
+        pool="a", command=("/sbin/tini", "-g", "--", "run", "-x")
+    )
+    with pytest.raises(ValueError, match="where no command begins"):
+        wish([], ["--", "cmk", "isolate", "--pool=a", "run"])
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        (["sudo", "cmk", "isolate", "--pool=a", "run"], "'sudo cmk isolate --pool=a'"),
+        (["echo", "cmk", "isolate"], "'echo cmk isolate'"),
+        (["sh", "-c", "nice -n 5 cmk isolate --pool=a run"], "'nice -n 5 cmk isolate --pool=a run'"),
+    ],
+)
+def test_what_reads_like_a_call_and_is_none_is_an_error(command: list[str], named: str) -> None:
+    """It names the text, as the container wants some pool; one that names it in a variable can have any text."""
+    with pytest.raises(ValueError, match="cmk isolate where no command begins") as caught:
+        wish(command)
+    assert named in str(caught.value)
+    assert wish(command, STP_POOL="b") == Wish(pool="b")
+
+
+def test_what_was_said_at_the_creation_stands_in_for_an_unknown_command() -> None:
+    """Variables win over it as well; a command that is known counts alone."""
+    before = Wish(pool="a", socket=1, no_affinity=True)
+    assert read_wish(Request(key=Key("p", "c")), before) == before
+    assert read_wish(Request(key=Key("p", "c"), envs={"STP_POOL": "b"}), before) == Wish(
+        pool="b", socket=1, no_affinity=True
+    )
+    assert read_wish(Request(key=Key("p", "c"), command=("run",)), before) == Wish()
+    assert read_wish(Request(key=Key("p", "c"), args=("run",)), before) == Wish()
 
 
 @pytest.mark.parametrize(
@@ -95,6 +141,8 @@ def test_words_that_are_no_call_are_left_alone(command: list[str]) -> None:
         (["cmk", "isolate", "--pool"], "no program to start"),
         (["sh", "-c", "cmk isolate --pool=a"], "no program to start"),
         (["sh", "-c", "cmk isolate --pool=a x; cmk isolate --pool=b y"], "2 times"),
+        (["cmk isolate --pool=a x", "cmk isolate --pool=b y"], "2 times"),
+        (["sh", "-c", "cmk isolate --pool=a; run"], "no program to start"),
         (["cmk", "isolate", "--pool=a", "--socket-id=one", "run"], "--socket-id: expected .* found 'one'"),
     ],
 )

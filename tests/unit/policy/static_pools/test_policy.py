@@ -104,7 +104,7 @@ def test_one_exclusive_core_of_a_socket(policy: StaticPoolsPolicy) -> None:
     assert decision.reason == "pool exclusive, lists of its own 8,9: free, where least is left over"
     assert grant.exclusive == CpuSet.parse("8-9")
     assert grant.command == ("sleep", "inf")
-    assert grant.details == {"pool": "exclusive", "socket": "1", "lists": "8,9"}
+    assert grant.details == {"asked": "exclusive", "socket": "1", "pool": "exclusive", "lists": "8,9"}
     assert policy.book.assignment(request.key) == Assignment(cpus=CpuSet.parse("8-9"))
 
 
@@ -390,3 +390,80 @@ def test_the_example_of_the_page(policy: StaticPoolsPolicy) -> None:
     names = ("fwd", "pair", "web", "api", "job", "agent")
     assert [cpus_of(policy, name) for name in names] == ["8-9", "2-5", "6-7", "12-15", "12-15", "0-1"]
     assert refused(policy.allocate(ask("more", "exclusive", cores=2)))[0] is Why.EXHAUSTED
+
+
+# -- containers that run already, whose command nobody tells
+
+
+def restarted(grant: Grant, pools: Mapping[str, Mapping[str, int]] = POOLS, cores: int = 0, **more: str) -> Decision:
+    """What becomes of a container that holds a grant and says nothing."""
+    return policy_of(pools).allocate(ask("a", cores=cores, **more), grant)
+
+
+@pytest.mark.parametrize(
+    ("options", "cores"),
+    [
+        ("--pool=exclusive --socket-id=1", 1),
+        ("--pool=infra", 0),
+        ("--pool=shared --socket-id=1", 0),
+        ("--pool=shared --no-affinity", 0),
+        ("--pool=exclusive --no-affinity", 2),
+    ],
+)
+def test_what_the_command_said_is_known_after_a_restart(policy: StaticPoolsPolicy, options: str, cores: int) -> None:
+    """From the grant, or from what is recalled of it; the lists stay the same, and so does what is remembered."""
+    request = replace(ask("a", cores=cores), command=("cmk", "isolate", *options.split(), "run"))
+    grant = granted(policy.allocate(request))
+    decision = restarted(grant, cores=cores)
+    assert decision.action is Action.KEEP
+    assert replace(granted(decision), command=grant.command) == grant
+    recalled = replace(ask("a", cores=cores), recalled=grant.details)
+    for held in (None, Grant(exclusive=grant.exclusive)):
+        again = granted(policy_of().allocate(recalled, held))
+        assert (again.pools, again.pinned, again.details["asked"]) == (
+            grant.pools,
+            grant.pinned,
+            grant.details["asked"],
+        )
+
+
+def test_it_stays_so_when_it_is_resized_after_a_restart() -> None:
+    """Its request still says nothing."""
+    policy = policy_of()
+    details = {"asked": "infra", "socket": "-1", "pool": "infra", "lists": "0-1"}
+    policy.allocate(ask("a"), Grant(pools=("infra/0-1",), details=details))
+    assert granted(policy.resize(ask("a", milli=700))).pools == ("infra/0-1",)
+
+
+def test_who_named_no_pool_goes_where_such_containers_go(policy: StaticPoolsPolicy) -> None:
+    """Also if that is another place now: it did not ask for the one where it is."""
+    grant = granted(policy.allocate(ask("a")))
+    assert grant.details["asked"] == ""
+    others = {name: lists for name, lists in POOLS.items() if name != "shared"}
+    assert granted(restarted(grant, others)).pools == ("infra/0-1",)
+
+
+def test_a_pool_that_was_named_and_is_gone_is_missed(policy: StaticPoolsPolicy) -> None:
+    """As by a container that is new."""
+    grant = granted(policy.allocate(ask("a", "infra")))
+    others = {name: lists for name, lists in POOLS.items() if name != "infra"}
+    assert refused(restarted(grant, others))[0] is Why.INVALID
+
+
+def test_a_variable_that_is_known_wins_over_what_is_remembered(policy: StaticPoolsPolicy) -> None:
+    """As it won over the command."""
+    grant = granted(policy.allocate(ask("a", "infra")))
+    assert granted(restarted(grant, STP_POOL="shared")).pools == ("shared/6,7",)
+
+
+def test_a_record_that_is_not_ours_says_what_it_can() -> None:
+    """The socket is any if it is none."""
+    decision = restarted(Grant(details={"asked": "infra", "socket": "x"}))
+    assert granted(decision).details["socket"] == "-1"
+
+
+def test_a_call_that_is_not_understood_is_refused(policy: StaticPoolsPolicy) -> None:
+    """The container is not put into pool shared without a word."""
+    why, message = refused(policy.allocate(replace(ask("a"), command=("nice", "cmk", "isolate", "--pool=infra", "x"))))
+    assert why is Why.INVALID
+    assert "'nice cmk isolate --pool=infra'" in message

@@ -1,0 +1,70 @@
+"""What the admin socket of a relay answers about its policy."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from interpose.admin.routes import Handler, Request, Response
+from interpose.admin.routes import json_response as json
+from interpose.host.cgroup.files import KernelFiles
+from interpose.host.cgroup.tree import CgroupTree, detect_version
+from interpose.resmgr.checkpoint import Checkpoint
+from interpose.resmgr.manager import Manager
+from interpose.resmgr.report import (
+    cgroup_report,
+    container_report,
+    find,
+    find_refused,
+    policy_report,
+    refusal_report,
+    topology_report,
+)
+
+_MOST_MATCHES: Final = 20
+
+
+class PolicyViews:
+    """Handlers over the parts of a policy. `problems` are those that its books do not show."""
+
+    def __init__(self, manager: Manager, checkpoint: Checkpoint, sysfs: str, problems: Callable[[], list[str]]) -> None:
+        self._manager = manager
+        self._checkpoint = checkpoint
+        self._sys = sysfs
+        self._problems = problems
+
+    def routes(self) -> Mapping[tuple[str, str], Handler]:
+        """By method and path."""
+        return {
+            ("GET", "/v1/policy"): self._show,
+            ("GET", "/v1/policy/containers/*"): self._explain,
+            ("GET", "/v1/topology"): self._show_topology,
+        }
+
+    async def _show(self, _request: Request) -> Response:
+        return json(policy_report(self._manager, problems=self._problems(), state_file=self._state_file()))
+
+    def _state_file(self) -> dict[str, object]:
+        one = self._checkpoint
+        return {"path": one.path, "saved": one.saved, "failed": one.failed, "error": one.error, "dirty": one.dirty}
+
+    async def _show_topology(self, _request: Request) -> Response:
+        return json(topology_report(self._manager))
+
+    async def _explain(self, request: Request) -> Response:
+        books = self._manager.books
+        found = find(books, request.rest)
+        refused = [] if found else find_refused(self._manager, request.rest)
+        if len(found) == 1:
+            report = container_report(books, found[0])
+            container = books.store.containers.get(found[0].id)
+            return json({**report, "cgroup": await asyncio.to_thread(cgroup_report, container, self._cgroups)})
+        if len(refused) == 1:
+            return json(refusal_report(books, refused[0]))
+        matches = [f"{one.request.title} ({one.id[:12]})" for one in found]
+        matches += [f"{one.title} (refused)" for one in refused]
+        what = "more than one container is called" if matches else "no container under the policy is called"
+        return json({"error": f"{what} {request.rest!r:.80}", "matches": matches[:_MOST_MATCHES]}, 404)
+
+    def _cgroups(self) -> CgroupTree:
+        files, root = KernelFiles(), f"{self._sys}/fs/cgroup"
+        return CgroupTree(files, root, version=detect_version(files, root))

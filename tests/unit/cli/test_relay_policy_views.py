@@ -1,0 +1,97 @@
+"""What the admin socket answers about the policy of a relay."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interpose.admin.routes import Request, Response
+from interpose.cli.relay_policy_views import PolicyViews
+from interpose.policy.decision import Action, Decision, Refusal, Why
+from interpose.policy.request import Key
+from interpose.resmgr.checkpoint import Checkpoint
+from interpose.resmgr.manager import Refused
+from interpose.resmgr.report import find
+from interpose.testing.policynode import PolicyNode
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[PolicyNode]:
+    """A node with two containers."""
+    node = PolicyNode()
+    node.add("db", 2000)
+    node.add("web", 100, "burstable")
+    await node.start()
+    await node.in_step()
+    yield node
+    await node.close()
+
+
+async def ask(node: PolicyNode, folder: Path, path: str, rest: str = "") -> tuple[int, Any]:
+    """Status and answer."""
+    checkpoint = Checkpoint(str(folder / "state"), now=time.time)
+    views = PolicyViews(node.manager, checkpoint, str(folder / "sys"), lambda: ["something is wrong"])
+    request = Request(method="GET", path=path, rest=rest)
+    response = await views.routes()["GET", path](request)
+    assert isinstance(response, Response)
+    return response.status, json.loads(response.body)
+
+
+async def explain(node: PolicyNode, folder: Path, ref: str) -> tuple[int, Any]:
+    """About one container."""
+    return await ask(node, folder, "/v1/policy/containers/*", ref)
+
+
+def refuse(node: PolicyNode, pod: str, name: str = "app") -> None:
+    """A container of this name was refused."""
+    request = replace(find(node.books, "db/app")[0].request, key=Key(pod, name), pod=pod)
+    refusal = Refusal(why=Why.EXHAUSTED, message="full")
+    decision = Decision(action=Action.ALLOCATE, key=request.key, refusal=refusal, reason="full")
+    node.manager.refused.append(Refused(0.0, request, decision, refusal))
+
+
+async def test_the_policy_with_its_problems(node: PolicyNode, tmp_path: Path) -> None:
+    """And where its state is."""
+    status, answer = await ask(node, tmp_path, "/v1/policy")
+    assert (status, answer["policy"], answer["problems"]) == (200, "static", ["something is wrong"])
+    assert answer["state_file"]["path"] == f"{tmp_path}/state"
+
+
+async def test_the_machine(node: PolicyNode, tmp_path: Path) -> None:
+    """As the policy sees it."""
+    status, answer = await ask(node, tmp_path, "/v1/topology")
+    assert (status, answer["name"]) == (200, "n4c16")
+
+
+async def test_one_container(node: PolicyNode, tmp_path: Path) -> None:
+    """With what its cgroup says, or why that is not known."""
+    status, answer = await explain(node, tmp_path, "db/app")
+    assert (status, answer["holds"]["exclusive"]) == (200, "2-3")
+    assert "error" in answer["cgroup"]
+
+
+async def test_one_that_was_refused(node: PolicyNode, tmp_path: Path) -> None:
+    """As long as there is none of that name."""
+    refuse(node, "big")
+    refuse(node, "web")
+    status, answer = await explain(node, tmp_path, "big/app")
+    assert (status, answer["state"], answer["decision"]["refusal"]["message"]) == (200, "refused", "full")
+    assert (await explain(node, tmp_path, "web/app"))[1]["state"] == "in step"
+
+
+async def test_names_of_none_or_several_are_told(node: PolicyNode, tmp_path: Path) -> None:
+    """With those that are meant perhaps."""
+    status, answer = await explain(node, tmp_path, "nobody")
+    assert (status, answer["matches"]) == (404, [])
+    assert answer["error"] == "no container under the policy is called 'nobody'"
+    status, answer = await explain(node, tmp_path, "app")
+    assert (status, len(answer["matches"])) == (404, 2)
+    assert answer["error"] == "more than one container is called 'app'"
+    refuse(node, "big", "main")
+    refuse(node, "huge", "main")
+    status, answer = await explain(node, tmp_path, "main")
+    assert (status, answer["matches"]) == (404, ["default/big/main (refused)", "default/huge/main (refused)"])
