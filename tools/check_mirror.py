@@ -23,7 +23,6 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "dispatcher/client": "tests/integration, against hook servers of every kind",
     "admin/log_level": "tests/integration, over the admin sockets of processes",
     "cli/admin_socket": "tests/integration, as a process",
-    "cli/signals": "tests/integration, as a process",
     "cli/hookserver_admin": "tests/integration/test_hookserver.py, over the admin socket of a process",
     "cli/hookserver_once": "tests/integration/test_hookserver_once.py",
     "cli/hookserver_process": "tests/integration/test_hookserver.py, as a process",

@@ -169,7 +169,8 @@ async def test_pools_may_come_with_the_agent(tmp_path: Path) -> None:
 async def test_pools_that_are_said_to_be_somewhere_have_to_be_there(tmp_path: Path) -> None:
     """Or nobody can."""
     socket = str(tmp_path / "config.sock")
-    for settings in ({"pools_dir": "/nowhere", "config_socket": socket}, {"config_socket": "none"}):
+    cases: list[dict[str, Any]] = [{"pools_dir": "/nowhere", "config_socket": socket}, {"config_socket": "none"}]
+    for settings in cases:
         with pytest.raises(ConfigError, match="its pools cannot be read"):
             async with policy_stack(tmp_path, machine("n4c16"), name="static-pools", **settings):
                 pass
@@ -244,6 +245,7 @@ async def test_a_machine_that_cannot_be_followed_is_told(tmp_path: Path) -> None
         assert stack.cpus(web) == "0-7"
         plug(tmp_path, f"{EIGHT}; offline 7")
         await followed(stack, "0-6")
+        await eventually(lambda: not stack.policy._trouble, "no trouble any more")
         assert await problems(stack) == []
 
 

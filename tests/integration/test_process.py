@@ -5,6 +5,7 @@ import json
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,11 @@ StartRuntime = Callable[..., Child]
 def status(admin: Ask) -> Any:
     """What the relay says about itself."""
     return json.loads(admin("/v1/status")[1])
+
+
+def _says(relay: Relay, text: str) -> bool:
+    """Whether its log has this."""
+    return text in relay.child.log_tail()
 
 
 def connections(admin: Ask) -> str:
@@ -206,8 +212,8 @@ def test_sigusr1_turns_debugging_on_and_off(start_relay: Start, admin: Ask) -> N
     relay = start_relay()
     for level in ("debug", "info"):
         relay.child.signal(signal.SIGUSR1)
-        said = f'"SIGUSR1 changed the log level" level="{level}"'
-        relay.child.wait_until(lambda said=said: said in relay.child.log_tail(), within=5, what="the log line")
+        said = partial(_says, relay, f'"SIGUSR1 changed the log level" level="{level}"')
+        relay.child.wait_until(said, within=5, what="the log line")
         assert json.loads(admin("/v1/log-level")[1]) == {"level": level}
 
 

@@ -6,7 +6,6 @@ Set up before anybody can find us and send a signal.
 import asyncio
 import logging
 import signal
-from functools import partial
 
 from interpose.instrumentation.logging import LogControl
 
@@ -23,7 +22,7 @@ def handle_signals(log: LogControl, reload: str) -> "asyncio.Future[str]":
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _end, stop, signal.Signals(number).name)
     for number, instead in stray.items():
-        loop.add_signal_handler(number, partial(_log.info, f"{signal.Signals(number).name} was ignored: {instead}"))
+        loop.add_signal_handler(number, _ignore, signal.Signals(number).name, instead)
     loop.add_signal_handler(signal.SIGUSR1, _DebugSwitch(log).turn)
     return stop
 
@@ -31,6 +30,10 @@ def handle_signals(log: LogControl, reload: str) -> "asyncio.Future[str]":
 def _end(stop: "asyncio.Future[str]", why: str) -> None:
     if not stop.done():
         stop.set_result(why)
+
+
+def _ignore(name: str, instead: str) -> None:
+    _log.info(f"{name} was ignored: {instead}")
 
 
 class _DebugSwitch:

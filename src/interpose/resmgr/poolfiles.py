@@ -21,6 +21,7 @@ from interpose.policy.static_pools.options import Pool, PoolsOptions
 # 8192 CPUs in one list each are less; so is a file with all of them.
 MAX_ENTRIES: Final = 20_000
 MAX_FILE_BYTES: Final = 1 << 20
+_USUAL: Final = PoolsOptions().conf_dir
 _MAX_FLAG_BYTES: Final = 16
 _DEPTH: Final = 3  # pool, socket, list
 
@@ -58,9 +59,9 @@ def _of_file(path: str, trust: Trust) -> Mapping[str, Pool]:
     return read_pools(parse_document(read_text(path, MAX_FILE_BYTES), where), where)
 
 
-def pools_are_missing(options: PoolsOptions) -> bool:
+def pools_are_missing(options: PoolsOptions, usual: str = _USUAL) -> bool:
     """Whether nobody has said where pools are, and they are not where CMK has them."""
-    said = options.pools or options.conf_file or options.conf_dir != PoolsOptions().conf_dir
+    said = options.pools or options.conf_file or options.conf_dir != usual
     return not said and not Path(options.conf_dir, ROOT).exists()
 
 

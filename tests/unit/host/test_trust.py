@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.host.trust import Examined, Trust, examine
+from interpose.host.trust import Examined, Trust, examine, examine_directory
 
 OURS = Trust(uids={os.getuid()}, gids={os.getgid()})
 
@@ -80,3 +80,26 @@ def test_root_and_ourselves_are_trusted_unless_told_otherwise(file: Path) -> Non
     found: Examined = examine(str(file), Trust())
     assert found.doubts == ()
     assert set(Trust().uids) == {0, os.getuid()}
+
+
+def test_a_directory_counts_by_who_may_write_there(tmp_path: Path) -> None:
+    """And by the folder it really is in."""
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o755)
+    assert examine_directory(str(folder), OURS) == ()
+    link = tmp_path / "link"
+    link.symlink_to("open/inner")
+    (folder / "inner").mkdir()
+    assert examine_directory(str(link), OURS) == ()
+    folder.chmod(0o777)
+    assert examine_directory(str(folder), OURS) == ("has mode 0777, everybody may write to it (chmod o-w)",)
+    (doubt,) = examine_directory(str(link), OURS)
+    assert doubt == f"leads to {folder}, which has mode 0777, everybody may write to it (chmod o-w)"
+
+
+def test_what_is_no_directory_does_not_count_as_one(file: Path) -> None:
+    """Nor what is not there."""
+    assert examine_directory(str(file), OURS) == ("is not a directory",)
+    with pytest.raises(FileNotFoundError):
+        examine_directory(f"{file}.x", OURS)

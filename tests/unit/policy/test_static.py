@@ -387,6 +387,30 @@ def test_with_full_pcpus_only_nobody_shares_a_core() -> None:
     assert granted(policy.allocate(wants("a", 14000))) == "2-15"
 
 
+def test_with_full_pcpus_only_and_unequal_cores_amounts_are_as_the_kubelet_takes_them() -> None:
+    """Of two cores one thread is offline: 6 CPUs in 4 cores are one each, so that one CPU can be a whole core."""
+    policy = static("1 sockets x 4 cores x 2 threads; offline 1,3", cpus("4-5"), full_pcpus_only=True)
+    assert granted(policy.allocate(wants("a", 1000))) == "0"
+    assert granted(policy.allocate(wants("b", 1000))) == "2"
+    half = policy.allocate(wants("c", 1000)).refusal
+    assert half is not None
+    assert (half.why, half.message) == (
+        Why.EXHAUSTED,
+        "CPUs of its own: 1 wanted, 2 free in whole cores, which do not come to exactly so many",
+    )
+    assert granted(policy.allocate(wants("c", 2000))) == "6-7"
+
+
+def test_a_running_container_that_declines_isolated_cpus_does_not_keep_them() -> None:
+    """It goes to ordinary ones, and the isolated ones are free."""
+    declines = wants("a", 2000, annotations={"cri-resource-manager.intel.com/prefer-isolated-cpus": "false"})
+    policy = static("1 sockets x 8 cores x 1 threads; isolated 6-7")
+    assert granted(policy.allocate(declines, Grant(exclusive=cpus("6-7")))) == "1-2"
+    assert policy.pools()["isolated"] == cpus("6-7")
+    policy = static("1 sockets x 8 cores x 1 threads; isolated 6-7")
+    assert granted(policy.allocate(declines, Grant(exclusive=cpus("4,6")))) == "1,4"
+
+
 def test_with_full_pcpus_only_a_running_container_keeps_whole_cores() -> None:
     """Half of a core is not worth keeping."""
     policy = static(full_pcpus_only=True)

@@ -75,6 +75,32 @@ def test_full_pcpus_only_does_not_split_a_core_where_cores_differ() -> None:
         assert one.usable(near) == near
 
 
+@pytest.mark.parametrize("spread", [False, True])
+def test_full_pcpus_only_finds_whole_cores_that_add_up(spread: bool) -> None:
+    """The kubelet's multiple is threads on average, rounded down; cores of two sizes come to every number they can."""
+    one = chooser(
+        machine("1 sockets x 4 cores x 2 threads; offline 1,3"),
+        full_pcpus_only=True,
+        distribute_cpus_across_numa=spread,
+    )
+    assert one.group == 1
+    free = cpus("0,2,4-7")
+    for count in range(1, 7):
+        taken = one.take(free, count)
+        assert len(taken) == count
+        assert one.usable(taken) == taken
+    assert one.take(free, 3, (cpus("6-7"),)) > cpus("6-7")
+    assert one.take(cpus("0,4-7"), 3) in (cpus("0,4-5"), cpus("0,6-7"))
+    for free, count in ((cpus("4-7"), 1), (cpus("4-7"), 3), (cpus("0,4-7"), 6)):
+        with pytest.raises(NotEnough):
+            one.take(free, count)
+
+
+def test_a_machine_without_cpus_has_a_multiple_too() -> None:
+    """Nothing can be taken of it."""
+    assert chooser(Topology(cpus=(), nodes=()), full_pcpus_only=True).group == 1
+
+
 def test_what_is_around_nodes() -> None:
     """Their CPUs, or those of their packages; a node without CPUs has none."""
     assert chooser().around(cpus("1,3")) == cpus("4-7,12-15")

@@ -13,7 +13,9 @@ from interpose.model.cpuset import CpuSet
 from interpose.model.pod import ContainerState
 from interpose.policy.decision import Assignment, Grant
 from interpose.policy.request import Amounts, Key, Request
+from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.resmgr.configuration import Configuration
+from interpose.resmgr.report import policy_report
 from interpose.resmgr.statefile import Entry
 from interpose.rpc.status import Code
 from interpose.testing.eventually import eventually
@@ -364,3 +366,37 @@ async def test_retired_books_follow_nothing(node: PolicyNode) -> None:
     node.store.remove_container(own)
     node.books.tick()
     assert node.own == ["2-3"]
+
+
+# -- what a policy has to say about its options
+
+
+def pools_configuration(*lists: tuple[str, int]) -> Configuration:
+    """static-pools with one pool, of lists with the sockets they are said to be of."""
+    given = tuple(CpuList(cpus=CpuSet.parse(text), text=text, socket=socket) for text, socket in lists)
+    options = PoolsOptions(pools={"shared": Pool(exclusive=False, lists=given)})
+    return Configuration(policy="static-pools", options=options, origin="test")
+
+
+async def test_notes_of_a_policy_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """When it comes in force: at the start, and after a change those that are new. The report has all of them."""
+
+    def told() -> list[str]:
+        found = [record.kv["note"] for record in caplog.records if hasattr(record, "kv") and "note" in record.kv]
+        caplog.clear()
+        return found
+
+    first = "pool shared: list '0-3': is said to be of socket 1, its CPUs are in package 0"
+    second = "pool shared: list '8-9': is said to be of socket 0, its CPUs are in package 1"
+    caplog.set_level(logging.WARNING)
+    node = PolicyNode(configuration=pools_configuration(("0-3", 1)))
+    assert told() == [first]
+    await node.start()
+    await node.books.change(pools_configuration(("0-3", 1), ("8-9", 0)))
+    assert told() == [second]
+    report = policy_report(node.manager, problems=[], state_file={})
+    assert report["problems"] == [f"note: {first}", f"note: {second}"]
+    await node.books.change(static())
+    assert told() == []
+    assert policy_report(node.manager, problems=[], state_file={})["problems"] == []
+    await node.close()

@@ -58,6 +58,17 @@ def test_scores_of_burstable_containers_tell_memory(score: int, memory: int) -> 
             G,
             Amounts(milli=2000, limit_milli=2000, memory=GIB, memory_limit=GIB),
         ),
+        (
+            LinuxResources(cpu_shares=262_144, cpu_quota=30_000_000, cpu_period=100_000, memory_limit_in_bytes=GIB),
+            G,
+            Amounts(milli=300_000, limit_milli=300_000, memory=GIB, memory_limit=GIB),
+        ),
+        (
+            LinuxResources(cpu_shares=262_144, cpu_quota=30_000_000, cpu_period=100_000),
+            B,
+            Amounts(milli=256_000, limit_milli=300_000),
+        ),
+        (LinuxResources(cpu_shares=262_144), G, Amounts(milli=256_000, limit_milli=256_000)),
         (LinuxResources(), G, Amounts()),
         (LinuxResources(cpu_shares=512, oom_score_adj=999), B, Amounts(milli=500, memory=1000)),
         (
@@ -75,7 +86,10 @@ def test_scores_of_burstable_containers_tell_memory(score: int, memory: int) -> 
     ],
 )
 def test_amounts(asked: LinuxResources, qos: KubeQos, amounts: Amounts) -> None:
-    """Guaranteed: limit and request are the same; Burstable: a memory request that is above the limit is none."""
+    """Guaranteed: limit and request are the same, also where shares tell no more.
+
+    Burstable: a memory request that is above the limit is none.
+    """
     assert estimate(asked, qos, 1_000_000) == amounts
 
 
@@ -93,6 +107,8 @@ def test_amounts(asked: LinuxResources, qos: KubeQos, amounts: Amounts) -> None:
         (LinuxResources(cpu_shares=512, cpu_quota=50_000, memory_limit_in_bytes=1), G),
         (LinuxResources(cpu_shares=512, cpu_quota=50_000, memory_limit_in_bytes=1, oom_score_adj=-997), G),
         (LinuxResources(cpu_shares=512, cpu_quota=50_000, memory_limit_in_bytes=1, oom_score_adj=3), B),
+        (LinuxResources(cpu_shares=262_144, cpu_quota=30_000_000, memory_limit_in_bytes=1), G),
+        (LinuxResources(cpu_shares=262_144, cpu_quota=10_000_000, memory_limit_in_bytes=1), B),
     ],
 )
 def test_a_class_without_a_directory(asked: LinuxResources, qos: KubeQos) -> None:

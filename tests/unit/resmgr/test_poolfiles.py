@@ -1,14 +1,16 @@
 """Where the pools of static-pools come from: the configuration, a file, CMK's directories."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from interpose.errors import ConfigError
+from interpose.host.trust import Trust
 from interpose.model.cpuset import CpuSet
 from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.resmgr import poolfiles
-from interpose.resmgr.poolfiles import load_pools, watched_paths
+from interpose.resmgr.poolfiles import load_pools, pools_are_missing, watched_paths
 
 POOLS = {"shared": Pool(exclusive=False, lists=(CpuList(cpus=CpuSet.parse("0-3"), text="0-3", socket=0),))}
 FILE = """
@@ -98,7 +100,7 @@ def test_a_file_with_mistakes_is_named(tmp_path: Path) -> None:
 def test_a_directory_that_is_not_there_is_named() -> None:
     """With what can be given instead."""
     (problem,) = problems(PoolsOptions(conf_dir="/nonexistent"))
-    assert problem.startswith("directory /nonexistent: its pools cannot be read: /nonexistent/pools: No such file")
+    assert problem.startswith("directory /nonexistent: its pools cannot be read: /nonexistent: No such file")
     assert "ConfFilePath" in problem
 
 
@@ -125,3 +127,59 @@ def test_a_tree_with_very_many_entries_is_not_read(tree: Path, monkeypatch: pyte
     assert problems(PoolsOptions(conf_dir=str(tree))) == [
         f"directory {tree}: has more than 5 entries, no tree of pools has so many"
     ]
+
+
+def test_pools_are_missing_if_nobody_says_where_they_are(tmp_path: Path) -> None:
+    """And they are not where CMK has them."""
+    usual = str(tmp_path)
+    assert pools_are_missing(PoolsOptions(conf_dir=usual), usual)
+    assert not pools_are_missing(PoolsOptions(conf_dir="/elsewhere"), usual)
+    assert not pools_are_missing(PoolsOptions(conf_dir=usual, conf_file="/x.yaml"), usual)
+    (tmp_path / "pools").mkdir()
+    assert not pools_are_missing(PoolsOptions(conf_dir=usual), usual)
+
+
+# -- whose pools they are
+
+
+def test_a_file_others_can_write_is_not_read(tmp_path: Path) -> None:
+    """They would decide who gets which CPUs."""
+    file = tmp_path / "pools.yaml"
+    file.write_text(FILE)
+    file.chmod(0o646)
+    options = PoolsOptions(conf_file=str(file))
+    assert problems(options) == [f"file {file}: has mode 0646, everybody may write to it (chmod o-w)"]
+    file.chmod(0o644)
+    assert load_pools(options).pools
+    with pytest.raises(ConfigError, match="must belong to uid 12345"):
+        load_pools(options, Trust(uids={12345}))
+
+
+@pytest.mark.parametrize("path", ["", "pools", "pools/shared", "pools/exclusive/1", "pools/shared/exclusive"])
+def test_a_tree_others_can_write_to_is_not_read(tree: Path, path: str) -> None:
+    """Not the directory itself, nor anything below that says something; it is named."""
+    place = tree / path
+    mode = place.stat().st_mode & 0o777
+    place.chmod(mode | 0o002)
+    named = f"{path}: " if path else ""
+    said = f"has mode {mode | 0o002:04o}, everybody may write to it (chmod o-w)"
+    assert problems(PoolsOptions(conf_dir=str(tree))) == [f"directory {tree}: {named}{said}"]
+
+
+def test_all_places_others_can_write_to_are_told(tree: Path) -> None:
+    """But nothing below one of them; and what somebody else keeps in lists is no matter."""
+    for path in ("pools/shared", "pools/shared/0", "pools/exclusive/1", "pools/exclusive/1/10/tasks"):
+        (tree / path).chmod(0o777)
+    assert sorted(problems(PoolsOptions(conf_dir=str(tree)))) == [
+        f"directory {tree}: {path}: has mode 0777, everybody may write to it (chmod o-w)"
+        for path in ("pools/exclusive/1", "pools/shared")
+    ]
+
+
+def test_a_flag_that_is_no_file_is_not_opened(tree: Path) -> None:
+    """A pipe would never answer."""
+    flag = tree / "pools" / "shared" / "exclusive"
+    flag.unlink()
+    os.mkfifo(flag)
+    (problem,) = problems(PoolsOptions(conf_dir=str(tree)))
+    assert problem.startswith(f"directory {tree}: pools/shared/exclusive: is ")

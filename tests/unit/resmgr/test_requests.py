@@ -264,3 +264,22 @@ def test_of_a_guaranteed_container_limit_and_request_go_together() -> None:
         assert resized(asks(old, KubeQos.GUARANTEED), update, replace(TWO, cpu_quota=quota)) == new
     request = asks(old, KubeQos.GUARANTEED)
     assert resized(request, LinuxResources(cpu_shares=2048, cpu_quota=-1), TWO) is old
+
+
+def test_a_resize_beyond_what_shares_tell() -> None:
+    """From 300 to 400 CPUs the shares stay the same, only the limit of a Guaranteed container tells."""
+    before = replace(TWO, cpu_shares=262_144, cpu_quota=30_000_000)
+    old = Amounts(milli=300_000, limit_milli=300_000, memory=GIB, memory_limit=GIB)
+    update = LinuxResources(cpu_shares=262_144, cpu_quota=40_000_000, cpu_period=100_000)
+    new = resized(asks(old, KubeQos.GUARANTEED), update, before)
+    assert (new.milli, new.limit_milli) == (400_000, 400_000)
+    assert resized(asks(old, KubeQos.BURSTABLE), update, before).milli == 300_000
+
+
+def test_extended_resources_cannot_be_checked() -> None:
+    """They are believed although nothing else the annotation says is."""
+    said = {"requests": {"cpu": "64", "cmk.intel.com/exclusive-cores": "2"}}
+    made = make_request(container(), pod(said))
+    assert made.request.milli == 500
+    assert made.request.amounts.extended == {"cmk.intel.com/exclusive-cores": 2}
+    assert made.problems

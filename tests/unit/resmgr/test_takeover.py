@@ -1,6 +1,7 @@
 """What containers that run already hold, and what was asked of them: what counts when sources disagree."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,6 +93,106 @@ def test_owners_are_taken_over_first() -> None:
     assert found[0].held == OWN
     assert found[0].request.amounts == AMOUNTS
     assert key_of(other) == Key("pod", "side", 0)
+
+
+# -- resized since somebody noted what it holds
+
+G2 = Amounts(milli=2000, limit_milli=2000)
+PAIR = Grant(exclusive=CpuSet.parse("2-3"))
+
+
+def changed(
+    has: str,
+    shares: int,
+    quota: int = 0,
+    *,
+    grant: Grant = PAIR,
+    amounts: Amounts = G2,
+    policy: str = "static",
+    asked: LinuxResources | None = None,
+    annotations: dict[str, str] | None = None,
+) -> Container:
+    """A container with an annotation of its creation, and what the runtime says now."""
+    now = LinuxResources(cpuset_cpus=has, cpu_shares=shares, cpu_quota=quota, cpu_period=100_000)
+    note = grant_note(policy, Request(key=KEY, amounts=amounts), grant)
+    return Container(
+        id="c",
+        pod_id="pod",
+        name="main",
+        state=ContainerState.RUNNING,
+        resources=now,
+        requested=now if asked is None else asked,
+        annotations={ANNOTATION: note, **(annotations or {})},
+    )
+
+
+def taken(container: Container, entry: tuple[str, Entry] | None = None, policy: str = "static") -> tuple[str, int]:
+    """The CPUs and the amount with which a container is taken over."""
+    (found,) = coming([(container, POD)], {} if entry is None else {KEY: entry}, policy, 0)
+    assert found.held is not None
+    return str(found.held.exclusive), found.request.milli
+
+
+def test_what_a_note_says_counts_as_long_as_it_is_in_force() -> None:
+    """Shares and quota are those of then; where there are none, nobody contradicts."""
+    assert taken(changed("2-3", 2048, 200_000)) == ("2-3", 2000)
+    assert taken(changed("2-3", 2048, -1)) == ("2-3", 2000)
+    assert taken(changed("2-3", 0)) == ("2-3", 2000)
+    assert taken(changed("", 2048)) == ("2-3", 2000)
+
+
+def test_one_resized_since_its_note_keeps_what_it_has_now() -> None:
+    """More CPUs, or the pool that others share; not what it had at its creation."""
+    assert taken(changed("1-4", 4096, 400_000)) == ("1-4", 4000)
+    assert taken(changed("0-15", 1536, 150_000)) == ("0-15", 1500)
+    assert taken(changed("", 1536, 150_000)) == ("2-3", 1500)  # nobody knows better, and the policy decides
+    assert held_by(changed("1-4", 4096), None, "static-plus") == (Grant(exclusive=CpuSet.parse("1-4")), None)
+
+
+def test_a_state_file_that_is_in_force_comes_before_a_note() -> None:
+    """It knows of the resize; one that does not is as old as the note."""
+    new = Entry(key=KEY, container_id="c", grant=Grant(exclusive=CpuSet.parse("1-4")), amounts=Amounts(milli=4000))
+    assert taken(changed("1-4", 4096, 400_000), ("static", new)) == ("1-4", 4000)
+    assert taken(changed("0-15", 1536, 150_000), ("static", new)) == ("0-15", 1500)
+
+
+def test_shares_a_policy_wrote_are_compared_with_what_it_wrote() -> None:
+    """They say nothing of what was asked for; the limit of a Guaranteed container does."""
+    plus = replace(PAIR, pools=("shared",), shares=512, milli=500)
+    half = Amounts(milli=2500, limit_milli=2500)
+    assert taken(changed("1-15", 512, 250_000, grant=plus, amounts=half), policy="static-plus") == ("2-3", 2500)
+    assert taken(changed("1-15", 512, 350_000, grant=plus, amounts=half, policy="static-plus")) == ("1-15", 3500)
+    assert taken(changed("2-4", 3072, grant=plus, amounts=half)) == ("2-4", 3000)
+
+
+def test_shares_somebody_else_wrote_contradict_nobody() -> None:
+    """A hook server changes them, so that they are not the kubelet's; as long as the note of it counts, that does."""
+    hooked = {REQUESTED: json.dumps({"cpu_shares": 2048})}
+    assert taken(changed("2-3", 512, annotations=hooked)) == ("2-3", 2000)
+    asked = LinuxResources(cpu_shares=4096)
+    assert taken(changed("2-5", 512, asked=asked, annotations=hooked)) == ("2-5", 4000)
+
+
+def test_one_that_is_not_bound_has_what_was_noted() -> None:
+    """Its CPU set is not what it holds, resized or not."""
+    loose = replace(PAIR, pinned=False, details={"asked": "x"})
+    for shares in (2048, 4096):
+        one = changed("0-15", shares, grant=loose, policy="static-pools")
+        assert held_by(one, None, "static-pools")[0] == loose
+
+
+def test_what_policies_wrote_down_is_recalled() -> None:
+    """Of all grants, the newest first; extended resources stay those of the note, as nobody can resize them."""
+    amounts = replace(G2, extended={"x/cores": 2})
+    one = changed("2-3", 1024, grant=replace(PAIR, details={"asked": "a", "came": "1"}), amounts=amounts)
+    new = Entry(key=KEY, container_id="c", grant=Grant(details={"came": "2"}), amounts=AMOUNTS)
+    (found,) = coming([(one, POD)], {KEY: ("static-plus", new)}, "static", 0)
+    assert found.request.recalled == {"asked": "a", "came": "2"}
+    (found,) = coming([(one, POD)], {}, "static", 0)
+    assert (found.request.milli, found.request.amounts.extended) == (1000, {"x/cores": 2})
+    said = json.dumps({"containers": {"main": {"requests": {"x/cores": "3"}}}})
+    (found,) = coming([(one, replace(POD, annotations={"intel.com/resources": said}))], {}, "static", 0)
+    assert found.request.amounts.extended == {"x/cores": 3}
 
 
 # -- who wrote what is there

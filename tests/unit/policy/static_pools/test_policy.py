@@ -395,9 +395,9 @@ def test_the_example_of_the_page(policy: StaticPoolsPolicy) -> None:
 # -- containers that run already, whose command nobody tells
 
 
-def restarted(grant: Grant, pools: Mapping[str, Mapping[str, int]] = POOLS, cores: int = 0, **more: str) -> Decision:
-    """What becomes of a container that holds a grant and says nothing."""
-    return policy_of(pools).allocate(ask("a", cores=cores, **more), grant)
+def restarted(grant: Grant, pools: Mapping[str, Mapping[str, int]] = POOLS, cores: int = 0, pool: str = "") -> Decision:
+    """What becomes of a container that holds a grant and says nothing, or names a pool in a variable."""
+    return policy_of(pools).allocate(ask("a", pool, cores), grant)
 
 
 @pytest.mark.parametrize(
@@ -453,7 +453,7 @@ def test_a_pool_that_was_named_and_is_gone_is_missed(policy: StaticPoolsPolicy) 
 def test_a_variable_that_is_known_wins_over_what_is_remembered(policy: StaticPoolsPolicy) -> None:
     """As it won over the command."""
     grant = granted(policy.allocate(ask("a", "infra")))
-    assert granted(restarted(grant, STP_POOL="shared")).pools == ("shared/6,7",)
+    assert granted(restarted(grant, pool="shared")).pools == ("shared/6,7",)
 
 
 def test_a_record_that_is_not_ours_says_what_it_can() -> None:

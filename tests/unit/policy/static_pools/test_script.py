@@ -77,9 +77,7 @@ def test_calls_elsewhere_are_told(script: str) -> None:
 
 def test_a_call_ends_with_its_command() -> None:
     """Lines go on behind a backslash, quotes are taken off."""
-    assert called("cmk isolate \\\n --pool=a 'x y' z\\ z \"q\\\"\" w'v'; other") == [
-        ["--pool=a", "x y", "z z", 'q\\"', "wv"]
-    ]
+    assert called("cmk isolate \\\n --pool=a 'x y' z\\ z w'v'\"u\"; other") == [["--pool=a", "x y", "z z", "wvu"]]
     assert called("cmk isolate a\ncmk isolate b|cmk isolate c") == [["a"], ["b"], ["c"]]
     assert called("cmk isolate a\\\nb") == [["ab"]]
 
