@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.errors import ConfigError
 from interpose.cli.machines import load_topology
+from interpose.errors import ConfigError
 from interpose.testing.machines import machine
 from interpose.topology.document import topology_document
 

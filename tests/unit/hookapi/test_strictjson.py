@@ -3,7 +3,8 @@
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.hookapi.strictjson import Fraction, Object, Whole, expect, quoted, read_object, shown
+from interpose.hookapi.strictjson import Fraction, Object, Whole, expect, read_object, shown
+from interpose.model.text import quoted
 
 
 def test_duplicates_and_the_text_of_numbers_survive() -> None:
