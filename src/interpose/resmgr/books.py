@@ -23,6 +23,7 @@ from interpose.policy.request import Key, Request
 from interpose.resmgr.checkpoint import Entry
 from interpose.resmgr.configuration import Configuration
 from interpose.resmgr.ledger import Coming, Ledger
+from interpose.resmgr.rebuilding import Breath, in_turn, rebuilt, refusals
 from interpose.resmgr.takeover import FIELDS, actual, as_asked, coming, concerns_us, key_of, written_by_us
 from interpose.resmgr.writers import Send, Writers
 from interpose.rpc.status import Code, RpcError
@@ -34,7 +35,6 @@ from interpose.topology.topology import Topology
 
 _log = logging.getLogger(__name__)
 
-_SLICE: Final = 0.002  # seconds that rebuilding may hold the loop
 _SOME: Final = 20  # containers whose records are read without a look at the clock
 _MOVING: Final = 10.0  # seconds that moving running containers may take before a change counts as carried out
 _PATIENCE: Final = 120  # ticks that a create of somebody else may take: the kubelet gives up after as long
@@ -280,18 +280,18 @@ class Books:
         alive = sorted(self._alive(), key=lambda one: (places.get(key_of(one), len(places)), str(key_of(one))))
         pairs = [(one, self.store.pods[one.pod_id]) for one in alive]
         found: list[Coming] = []
-        began = self._clock()
+        breath = Breath(self._clock)
         for start in range(0, len(pairs), _SOME):
             some = pairs[start : start + _SOME]
             found += coming(some, self._entries, self.configuration.policy, self.capacity)
-            began = await self._breathe(began)
+            await breath.take()
         found += self._awaited({one.request.key for one in found})
         if self._anew:
             found = [replace(one, held=None) for one in found]
         elif self._idle:
             held = coming(pairs, self._entries, self._last, self.capacity)
             self.asleep = {one.request.key: one.held for one in held if one.held is not None}
-        await self._in_turn(found, self._kept, self._taken)
+        await in_turn(found, self._kept, self._taken, self._enter, breath)
         self.ready.set()
         # What came, went or changed while we were at it.
         there = {one.id: one for one in self._alive()}
@@ -304,31 +304,6 @@ class Books:
         counts = {"containers": len(self.ledger.held), "without_place": len(self.ledger.without_place)}
         _log.info("Running containers were taken over", extra={"kv": {"policy": self.configuration.policy, **counts}})
         self.carry_out_soon(tuple(self.ledger.held))
-
-    async def _in_turn(
-        self,
-        found: Sequence[Coming],
-        keep: Callable[[Coming], Decision | None],
-        take: Callable[[Coming], Decision],
-        *,
-        enter: bool = True,
-    ) -> None:
-        """Take containers into books, in slices: who can keep CPUs of its own, who has to leave them, who has none."""
-        began = self._clock()
-        holding = [one for one in found if one.held is not None and one.held.exclusive]
-        moving = []
-        for one in holding:
-            kept = keep(one)
-            if kept is None:
-                moving.append(one)
-            elif enter:
-                self._enter(one, kept)
-            began = await self._breathe(began)
-        for one in (*moving, *(one for one in found if one.held is None or not one.held.exclusive)):
-            decision = take(one)
-            if enter:
-                self._enter(one, decision)
-            began = await self._breathe(began)
 
     def _awaited(self, known: Set[Key]) -> list[Coming]:
         """Creates of somebody else that are in flight and not among the known containers yet."""
@@ -344,12 +319,6 @@ class Books:
     def _alive(self) -> list[Container]:
         pods = self.store.pods
         return [one for one in self.store.containers.values() if concerns_us(one, pods.get(one.pod_id))]
-
-    async def _breathe(self, began: float) -> float:
-        if self._clock() - began < _SLICE:
-            return began
-        await asyncio.sleep(0)
-        return self._clock()
 
     # -- everything at once
 
@@ -406,37 +375,12 @@ class Books:
         earlier: Mapping[Key, Grant] = MappingProxyType({}),
     ) -> None:
         """`earlier`: what containers held under this very configuration; it counts more than what they hold now."""
-        ledger = Ledger(self._make(configuration, topology), self._now)
-        same = configuration.policy == self.configuration.policy
-        await self._in_turn(self._in_order(same, earlier), ledger.keep, ledger.take_over, enter=False)
-        # What happened meanwhile.
-        for key in [key for key in ledger.held if key not in self.ledger.held]:
-            ledger.release(key)
-        for one in self._in_order(same, earlier):
-            known = ledger.held.get(one.request.key)
-            if known is None:
-                ledger.take_over(one)
-            else:
-                if one.id and known.id != one.id:
-                    ledger.confirm(one.request.key, one.id)
-                if known.request.amounts != one.request.amounts:
-                    ledger.resize(one.request)
-        new_refusals = [key for key in ledger.without_place if key not in self.ledger.without_place]
-        if new_refusals and not forced:
-            raise ConfigError([_refusal(ledger, key) for key in new_refusals])
-        ledger.outcomes.update(self.ledger.outcomes)
+        policy = self._make(configuration, topology)
+        breath = Breath(self._clock)
+        ledger = await rebuilt(policy, self._now, lambda: self.ledger, earlier=earlier, breath=breath)
+        if not forced and (refused := refusals(ledger, self.ledger)):
+            raise ConfigError(refused)
         self.ledger, self.configuration, self.topology = ledger, configuration, topology
-
-    def _in_order(self, same: bool, earlier: Mapping[Key, Grant]) -> list[Coming]:
-        """Everybody in the books with what they held earlier or hold now, in order of their coming."""
-        grants = self.ledger.policy.book.grants
-        found = []
-        for key, held in self.ledger.held.items():
-            grant = earlier.get(key)
-            if grant is None and (grant := grants.get(key)) is not None and not same:
-                grant = Grant(exclusive=grant.exclusive)  # another policy's pools mean nothing here
-            found.append(Coming(request=held.request, id=held.id, held=grant))
-        return found
 
     async def _move(self, failing: Set[Key]) -> list[str]:
         """Bring everybody to the new books; returns what the runtime refused outright, but to those it did before."""
@@ -478,12 +422,6 @@ class Books:
         """Leave nothing behind."""
         await self.tasks.cancel()
         await self.writers.close()
-
-
-def _refusal(ledger: Ledger, key: Key) -> str:
-    held = ledger.held[key]
-    why = next((event.decision.refusal for event in reversed(held.events) if event.decision.refusal is not None), None)
-    return f"container {held.request.title}: {why.message if why is not None else 'has no place'}"
 
 
 def _nothing() -> None:

@@ -15,6 +15,7 @@ from interpose.policy.decision import Assignment, Grant
 from interpose.policy.request import Amounts, Key, Request
 from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.resmgr.configuration import Configuration
+from interpose.resmgr.rebuilding import Breath
 from interpose.resmgr.report import policy_report
 from interpose.resmgr.statefile import Entry
 from interpose.rpc.status import Code
@@ -90,16 +91,15 @@ async def test_what_happens_while_the_books_are_made(node: PolicyNode, monkeypat
     going, other = node.add("going", 2000), node.add("other", 100, "burstable")
     coming = ""
 
-    async def breathe(began: float) -> float:
+    async def take(_breath: Breath) -> None:
         nonlocal coming
         if not coming:
             coming = node.add("coming", 2000)
             node.store.remove_container(going)
             found = await node.sync.container(coming)
             assert found is not None
-        return began
 
-    monkeypatch.setattr(node.books, "_breathe", breathe)
+    monkeypatch.setattr(Breath, "take", take)
     await node.start()
     await node.in_step()
     assert going not in node.books.ledger.by_id
