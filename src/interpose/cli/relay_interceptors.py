@@ -142,10 +142,10 @@ class Interceptors:
             self.settled = True
             self._relay.refresh()
         self._exits.tick()
-        if self._policy is not None:
-            self._policy.tick()
         for client in self._clients():
             client.tick()
+        if self._policy is not None:
+            self._policy.tick()  # last: if it fails, everybody else was served
 
     async def close(self) -> None:
         """Leave nothing behind."""

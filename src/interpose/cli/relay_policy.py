@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from interpose.config.settings import RelaySettings
 from interpose.errors import ConfigError, SocketInUseError
 from interpose.host.cpusets import resolve
 from interpose.host.sysfs import online_now, read_topology
+from interpose.instrumentation.logging import RateLimited
 from interpose.instrumentation.metrics import Family
 from interpose.policy.names import NONE
 from interpose.policy.policy import Policy, Setup
@@ -72,6 +74,8 @@ class PolicyPart:
         self._ticks = 0
         self._looking: asyncio.Task[None] | None = None
         self._trouble = ""  # why the machine could not be looked at, or not be followed
+        self._read_again = False  # whether files were read since the books are ready
+        self._remarks = RateLimited(_log)
         self._told = ""  # about reserved CPUs that are offline
         try:
             self._online = online_now(self._sys)
@@ -95,10 +99,10 @@ class PolicyPart:
             policy=NONE, fingerprint=self._state.fingerprint
         ):
             # Nothing of an earlier policy is left: without the file, the next start need not load any of this.
-            Path(path).unlink(missing_ok=True)
+            with suppress(OSError):
+                Path(path).unlink(missing_ok=True)
         self.checkpoint = Checkpoint(path, now=time.time)
         self._manager: Manager | None = None
-        self._relay: Relay | None = None
         self._calls: OwnCalls | None = None
         self._reconfiguring: Reconfiguring | None = None
         self._files: ConfigFiles | None = None
@@ -166,10 +170,11 @@ class PolicyPart:
         books.expect(self._pending)
         books.on_change = self._changed
         store.on_container = books.seen
-        sync.on_in_step = books.in_step
+        sync.on_listed = books.listed
+        books.on_configured = relay.refresh
         manager = Manager(books, clock=clock, now=time.time)
         calls.below = manager
-        self._manager, self._relay, self._calls = manager, relay, calls
+        self._manager, self._calls = manager, calls
         self._reconfiguring = Reconfiguring(
             self._sources, self._configuration, self._apply, remember=self._remember, watch=self._watch
         )
@@ -197,10 +202,12 @@ class PolicyPart:
             return
         try:
             bound = bind_config_socket(path)
-        except SocketInUseError:
+        except (SocketInUseError, OSError) as error:
             if not patient:
                 raise
-            return  # our predecessor's; the next tick tries again
+            # Our predecessor's, perhaps; the next tick tries again.
+            self._remarks.log(logging.WARNING, "Config socket cannot be opened yet", path=path, err=str(error))
+            return
         # What something stands in for is not in force: sent again, it is tried again.
         accepted = self._sources.sent if self._sources.again() is None else None
         self._server = ConfigServer(self._reconfiguring.by_agent, forced=self._sources.forced, accepted=accepted)
@@ -217,6 +224,10 @@ class PolicyPart:
         if self._socket is not None:
             self._socket.tick()
         self._ticks += 1
+        if manager.books.ready.is_set() and not self._read_again and self._reconfiguring is not None:
+            # What was asked for before there were books could not be done.
+            self._read_again = True
+            self._tasks.spawn(self._reconfiguring.by_files(), name="look at the configuration again")
         due = self._ticks % _LOOK == 0 and not self._retired and manager.books.ready.is_set()
         if due and (self._looking is None or self._looking.done()):
             self._looking = self._tasks.spawn(self._look_at_machine(), name="look at the CPUs")
@@ -255,8 +266,6 @@ class PolicyPart:
 
         if self._reconfiguring is not None:
             await self._reconfiguring.by_machine(become)
-        if self._relay is not None:
-            self._relay.refresh()
 
     def retire(self) -> None:
         """A successor has taken over: state file and config socket are its own."""
@@ -287,8 +296,6 @@ class PolicyPart:
         self._check_running_switch(configuration)
         await manager.books.change(configuration)
         self._tell_unplugged(configuration)
-        if self._relay is not None:
-            self._relay.refresh()
 
     def _check_running_switch(self, configuration: Configuration) -> None:
         """ConfigError if containers are under another policy, and it may not be switched."""
@@ -341,8 +348,14 @@ class PolicyPart:
     def inherit(self, memory: object) -> None:
         """The other side of `memory`."""
         estate = read_estate(memory)
-        if estate is not None and estate.state.fingerprint == self._topology.fingerprint:
-            self._state, self._pending = estate
+        if estate is None or estate.state.fingerprint != self._topology.fingerprint:
+            return
+        self._state, self._pending = estate
+        sent = Sent(node_name=self._state.config_node, data=self._state.config)
+        if sent != (self._sources.sent or Sent()):
+            # It did not reach the disk, or something newer did not.
+            self._sources.accept(sent)
+            self._configuration = self._first_configuration()
 
     # -- views
 
@@ -364,4 +377,7 @@ class PolicyPart:
         """What an operator has to know, besides what the books show themselves."""
         books = self.manager.books
         of_files = self._reconfiguring.problems if self._reconfiguring is not None else ()
-        return [*of_files, *filter(None, (self._trouble, unplugged(books.configuration, books.topology)))]
+        waits = "" if books.ready.is_set() else "what runs is not known yet: nobody gets CPUs of their own"
+        troubles = [f"{what} cannot be looked up: {why}" for what, why in books.sync.troubles.items()]
+        own = (waits, self._trouble, unplugged(books.configuration, books.topology))
+        return [*filter(None, own), *of_files, *troubles]

@@ -41,7 +41,8 @@ class PolicyViews:
         }
 
     async def _show(self, _request: Request) -> Response:
-        return json(policy_report(self._manager, problems=self._problems(), state_file=self._state_file()))
+        report = policy_report(self._manager, problems=self._problems(), state_file=self._state_file())
+        return await asyncio.to_thread(json, report)  # plain values by now, and many of them
 
     def _state_file(self) -> dict[str, object]:
         one = self._checkpoint

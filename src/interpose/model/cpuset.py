@@ -7,6 +7,7 @@ same text.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
@@ -61,13 +62,7 @@ class CpuSet:
         return cls(mask)
 
     def __str__(self) -> str:
-        ordered = list(self)
-        breaks = [(last, first) for last, first in pairwise(ordered) if first - last > 1]
-        firsts = [*ordered[:1], *(first for _, first in breaks)]
-        lasts = [*(last for last, _ in breaks), *ordered[-1:]]
-        return ",".join(
-            str(first) if first == last else f"{first}-{last}" for first, last in zip(firsts, lasts, strict=True)
-        )
+        return _listed(self.mask)
 
     def __repr__(self) -> str:
         return f"CpuSet.parse({str(self)!r})"
@@ -163,6 +158,17 @@ def _ranges(text: str) -> Iterator[range]:
             yield from (range(first + offset, last + 1, size) for offset in range(used))
         else:
             yield from (range(start, min(start + used, last + 1)) for start in range(first, last + 1, size))
+
+
+@lru_cache(maxsize=1024)  # many containers share few sets, and each is written down again and again
+def _listed(mask: int) -> str:
+    ordered = list(CpuSet(mask))
+    breaks = [(last, first) for last, first in pairwise(ordered) if first - last > 1]
+    firsts = [*ordered[:1], *(first for _, first in breaks)]
+    lasts = [*(last for last, _ in breaks), *ordered[-1:]]
+    return ",".join(
+        str(first) if first == last else f"{first}-{last}" for first, last in zip(firsts, lasts, strict=True)
+    )
 
 
 def _bits(numbers: range) -> int:

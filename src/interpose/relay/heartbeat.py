@@ -1,11 +1,15 @@
 """The relay's pulse: measures how late the loop is, and once a second keeps connections in check."""
 
 import asyncio
+import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from interpose.instrumentation.logging import RateLimited
 from interpose.instrumentation.metrics import Buckets, Family
+
+_log = logging.getLogger(__name__)
 
 BEAT: Final = 0.1
 _BEATS_PER_TICK: Final = 10
@@ -23,6 +27,7 @@ class Heartbeat:
         self._loop = asyncio.get_running_loop()
         self._late = [0] * (len(_BOUNDS) + 1)
         self._late_sum = 0.0
+        self._remarks = RateLimited(_log)
 
     def start(self) -> None:
         """Begin to beat."""
@@ -44,7 +49,10 @@ class Heartbeat:
         self._timer = self._loop.call_at(self._due, self._beat)
         if self._beats % _BEATS_PER_TICK == 0:
             for tick in self._ticks:
-                tick()
+                try:
+                    tick()
+                except Exception as error:  # the others are due all the same
+                    self._remarks.log(logging.ERROR, "Tick failed", key=repr(error), err=repr(error))
 
     def collect(self) -> Iterable[Family]:
         """How late the loop was."""

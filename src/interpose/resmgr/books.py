@@ -22,6 +22,7 @@ from interpose.policy.policy import Policy
 from interpose.policy.request import Key, Request
 from interpose.resmgr.checkpoint import Entry
 from interpose.resmgr.configuration import Configuration
+from interpose.resmgr.grants import ANNOTATION, read_note
 from interpose.resmgr.ledger import Coming, Ledger
 from interpose.resmgr.rebuilding import Breath, in_turn, rebuilt, refusals
 from interpose.resmgr.takeover import FIELDS, actual, as_asked, coming, concerns_us, key_of, written_by_us
@@ -37,6 +38,7 @@ _log = logging.getLogger(__name__)
 
 _SOME: Final = 20  # containers whose records are read without a look at the clock
 _MOVING: Final = 10.0  # seconds that moving running containers may take before a change counts as carried out
+_TRIES: Final = 4  # incomplete lists, about two seconds, after which what is known is taken over
 _PATIENCE: Final = 120  # ticks that a create of somebody else may take: the kubelet gives up after as long
 
 Make = Callable[[Configuration, Topology], Policy]
@@ -68,6 +70,7 @@ class Books:
         self.tasks = TaskBag()
         self.ready = asyncio.Event()
         self.on_change: Callable[[], None] = _nothing  # told when there is something new to remember
+        self.on_configured: Callable[[], None] = _nothing  # told when another configuration decides
         self._make = make
         self._clock = clock
         self._now = now
@@ -80,6 +83,7 @@ class Books:
         self._anew = False  # nothing of an earlier run decides what containers get
         self.asleep: dict[Key, Grant] = {}  # what containers hold while nothing is decided: the policy only stands in
         self._expected: tuple[Request, ...] = ()
+        self._incomplete = 0  # lists that did not tell about everything
         self._retired = False
         self._tell(self.ledger.policy.notes)
 
@@ -106,6 +110,18 @@ class Books:
         if name == "mems":
             return CpuSet.of(node.id for node in self.topology.nodes if node.memory_bytes)
         return None
+
+    @property
+    def shelter(self) -> CpuSet:
+        """What a container gets about which nobody can decide: CPUs that nobody holds alone, as far as is known."""
+        fallback = self.ledger.policy.fallback
+        if self.ready.is_set():
+            return fallback
+        # The books are still empty. What is remembered, and what containers carry with them, tells who holds what.
+        notes = (read_note(one.annotations.get(ANNOTATION, "")) for one in self._alive())
+        noted = CpuSet.union(note.grant.exclusive for note in notes if note is not None)
+        held = CpuSet.union(entry.grant.exclusive for _, entry in self._entries.values())
+        return fallback - noted - held or fallback
 
     def in_the_way(self, key: Key) -> list[Key]:
         """Others that may still have CPUs which this container gets: they lost them, but not all updates are through.
@@ -270,9 +286,16 @@ class Books:
         """Creates that somebody else has in flight: their containers may come, and hold what was remembered."""
         self._expected = tuple(pending)
 
-    def in_step(self) -> None:
-        """The store shows what runs: the first time, all of it is taken over."""
-        if not self.ready.is_set() and (self._taking is None or self._taking.done()):
+    def listed(self, failed: int) -> None:
+        """The store shows what runs: the first time, all of it is taken over.
+
+        `failed` records could not be looked up. They are waited for a little; a container that is broken for good must
+        not keep the policy from all others, and is adopted if it ever gets known.
+        """
+        if self.ready.is_set() or (self._taking is not None and not self._taking.done()):
+            return
+        self._incomplete += 1 if failed else 0
+        if not failed or self._incomplete >= _TRIES:
             self._taking = self.tasks.spawn(self._take_over(), name="take over what runs")
 
     async def _take_over(self) -> None:
@@ -381,6 +404,7 @@ class Books:
         if not forced and (refused := refusals(ledger, self.ledger)):
             raise ConfigError(refused)
         self.ledger, self.configuration, self.topology = ledger, configuration, topology
+        self.on_configured()
 
     async def _move(self, failing: Set[Key]) -> list[str]:
         """Bring everybody to the new books; returns what the runtime refused outright, but to those it did before."""

@@ -136,7 +136,7 @@ class Manager:
 
     async def _create_undecided(self, call: Call, proceed: Proceed, error: Exception) -> Reply:
         self._note_failure(call, error)
-        write_fallback(call.request, self.books.ledger.policy.fallback)
+        write_fallback(call.request, self.books.shelter)
         return await proceed()
 
     async def _book(self, call: Call) -> _Booked | Reply | None:

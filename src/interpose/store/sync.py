@@ -33,6 +33,10 @@ _PARALLEL: Final = 8
 _AGAIN: Final = (2.0, 10.0)
 # A look-up whose object changes all the time gives up; the next list starts it again.
 _TRIES: Final = 5
+# Seconds until a run is repeated that was not complete: the runtime is starting, or a record is broken for good.
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 30.0
+_MOST_TROUBLES: Final = 10
 _SILENT: Final = frozenset((Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED))
 
 
@@ -61,7 +65,11 @@ class Synchronizer:
         self._trouble = ""
         self._failed = 0
         self._inherited: dict[str, str] = {}  # by container: what was requested, as a predecessor noted it
-        self.on_in_step: Callable[[], None] | None = None  # told whenever the whole store was brought in step
+        # Told whenever the runtime has listed everything, with the number of records that could not be looked up.
+        self.on_listed: Callable[[int], None] | None = None
+        self.troubles: dict[str, str] = {}  # records that could not be looked up the last time, and why; some of them
+        self._retry: asyncio.TimerHandle | None = None
+        self._attempts = 0  # in a row that were not complete
         self.in_step = False  # whether the last attempt to bring the whole store in step worked
 
     def inherit(self, notes: object) -> None:
@@ -100,6 +108,19 @@ class Synchronizer:
                 log = _log.debug if self._trouble else _log.warning
                 self._trouble = str(error)
                 log("Store is not in step: the runtime does not list", extra={"kv": {"err": self._trouble}})
+            self._again_later()
+
+    def _again_later(self) -> None:
+        """What is not complete is tried again by itself: nobody else knows that something is missing."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if self.in_step:
+            self._attempts = 0
+            return
+        pause = min(_FIRST_PAUSE * 2**self._attempts, _LONGEST_PAUSE)
+        self._attempts += 1
+        self._retry = asyncio.get_running_loop().call_later(pause, self.resync_soon)
 
     async def _once(self, completely: bool) -> None:
         store, mark = self.store, self.store.mark()
@@ -109,9 +130,11 @@ class Synchronizer:
         new_pods = [one.id for one in pods if one.id not in store.pods]
         new_containers = [one.id for one in containers if one.id not in store.containers]
         known = [one.id for one in containers if one.id in store.containers] if completely else []
-        failed = await self._each([(Kind.POD, one) for one in new_pods])
-        failed += await self._each([(Kind.CONTAINER, one) for one in new_containers])
-        stale = await self._each([(Kind.AGAIN, one) for one in known])
+        troubles: dict[str, str] = {}
+        self.troubles = troubles
+        failed = await self._each([(Kind.POD, one) for one in new_pods], troubles=troubles)
+        failed += await self._each([(Kind.CONTAINER, one) for one in new_containers], troubles=troubles)
+        stale = await self._each([(Kind.AGAIN, one) for one in known], troubles=troubles)
         failed += stale
         self._completely |= stale > 0  # unlike what is new, the next list would not show that they are due
         added = sum(one in store.pods for one in new_pods) + sum(one in store.containers for one in new_containers)
@@ -129,10 +152,12 @@ class Synchronizer:
         level = logging.DEBUG if not news else logging.WARNING if failed else logging.INFO
         text = "Store is in step but for some records" if failed else "Store is in step with the runtime"
         _log.log(level, text, extra={"kv": counts})
-        if self.in_step and self.on_in_step is not None:
-            self.on_in_step()
+        if self.on_listed is not None:
+            self.on_listed(failed)
 
-    async def _each(self, wanted: Sequence[tuple[Kind, str]], *, patient: bool = True) -> int:
+    async def _each(
+        self, wanted: Sequence[tuple[Kind, str]], *, patient: bool = True, troubles: dict[str, str] | None = None
+    ) -> int:
         """Carry out look-ups, some at a time. Returns how many failed; the next list starts those again.
 
         Who is not patient gives up on all of them when the runtime does not answer one.
@@ -152,6 +177,8 @@ class Synchronizer:
                     await looks[kind](ref)
                 except RpcError as error:
                     failed += 1
+                    if troubles is not None and len(troubles) < _MOST_TROUBLES:
+                        troubles[f"{kind.value} {ref}"] = str(error)
                     if not patient and error.code in _SILENT:
                         waiting = iter(())
                     _log.debug("Record could not be looked up", extra={"kv": {"id": ref, "err": str(error)}})
@@ -316,6 +343,8 @@ class Synchronizer:
 
     async def close(self) -> None:
         """Stop everything that is under way."""
+        if self._retry is not None:
+            self._retry.cancel()
         await self._tasks.cancel()
 
 

@@ -60,7 +60,7 @@ class PolicyNode:
             now=lambda: 1_700_000_000.0,
         )
         self.store.on_container = self.books.seen
-        self.sync.on_in_step = self.books.in_step
+        self.sync.on_listed = self.books.listed
         self.manager = Manager(self.books, clock=self.now, now=lambda: 1_700_000_000.0)
 
     def now(self) -> float:
