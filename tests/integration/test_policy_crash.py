@@ -217,7 +217,7 @@ class Node:
     async def in_step(self, kubelet: Kubelet) -> Any:
         """Wait until books and runtime agree."""
         wrong: list[str] = []
-        for _ in range(200):
+        for _ in range(300):
             await kubelet.look()
             report = await self.policy()
             wrong = self.wrong(report)

@@ -52,6 +52,8 @@ from interpose.topology.topology import Topology
 _log = logging.getLogger(__name__)
 
 _LOOK: Final = 5  # ticks after which the machine is looked at again
+# Ticks after which all containers are looked at again: what a relay sent before it was killed may be carried out late.
+_AGAIN: Final = frozenset((3, 15, 60))
 
 
 def make_policy(configuration: Configuration, topology: Topology) -> Policy:
@@ -202,7 +204,7 @@ class PolicyPart:
             return
         try:
             bound = bind_config_socket(path)
-        except (SocketInUseError, OSError) as error:
+        except (SocketInUseError, ConfigError, OSError) as error:
             if not patient:
                 raise
             # Our predecessor's, perhaps; the next tick tries again.
@@ -224,6 +226,8 @@ class PolicyPart:
         if self._socket is not None:
             self._socket.tick()
         self._ticks += 1
+        if self._ticks in _AGAIN and not self._retired:
+            manager.books.sync.resync_soon(completely=True)
         if manager.books.ready.is_set() and not self._read_again and self._reconfiguring is not None:
             # What was asked for before there were books could not be done.
             self._read_again = True
