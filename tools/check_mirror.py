@@ -38,7 +38,6 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "cli/relay_process": "tests/integration, as a process",
     "cli/relay_sockets": "tests/integration, as a process",
     "relay/drain": "tests/integration, as a process",
-    "relay/heartbeat": "tests/integration, as metrics and watchdog of a process",
     "relay/metrics": "tests/integration, as scraped from a process",
     "relay/relay": "tests/integration, with grpcio on both sides",
     "rpc/client": "tests/integration, against grpcio and our own server",

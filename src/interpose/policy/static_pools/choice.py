@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from interpose.cpuallocator.candidate import Candidate
 from interpose.model.cpuset import CpuSet
@@ -9,6 +10,8 @@ from interpose.policy.static_pools.options import CpuList
 from interpose.topology.topology import Topology
 
 _Place = Callable[[CpuSet], CpuSet]
+
+_MOST_SHOWN: Final = 16  # candidates: every container remembers those of its last decisions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,7 @@ def choose_own(
 
 
 def own_candidates(lists: Sequence[CpuList], taken: CpuSet, chosen: Sequence[CpuList] = ()) -> tuple[Candidate, ...]:
-    """All lists of an exclusive pool, chosen ones first, taken ones last."""
+    """Lists of an exclusive pool, chosen ones first, taken ones last; the first of them if there are many."""
     # There can be as many as CPUs, and no two overlap: bits of numbers tell them apart.
     mine, others = CpuSet.union(one.cpus for one in chosen).mask, taken.mask
     ordered = sorted(lists, key=lambda one: (not one.cpus.mask & mine, bool(one.cpus.mask & others)))
@@ -82,7 +85,7 @@ def own_candidates(lists: Sequence[CpuList], taken: CpuSet, chosen: Sequence[Cpu
             score="taken" if one.cpus.mask & others else "free",
             chosen=bool(one.cpus.mask & mine),
         )
-        for one in ordered
+        for one in ordered[: max(_MOST_SHOWN, len(chosen))]
     )
 
 
