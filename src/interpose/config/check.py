@@ -7,23 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from interpose.config.document import Node
+from interpose.config.document import TAG_NAMES, Node
 from interpose.config.schema import Schema, Setting
 from interpose.errors import ConfigError
 
 API_VERSION = "interpose/v1"
 # More than a person reads; a file that is something else altogether has one per line.
 _MAX_PROBLEMS = 50
-
-_TAG_NAMES = {
-    "map": "a group of keys",
-    "list": "a list",
-    "str": "text",
-    "int": "a number",
-    "float": "a number with a fraction",
-    "bool": "true or false",
-    "null": "empty",
-}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +30,7 @@ def check_document(root: Node, path: str, schema: Schema) -> Checked:
     checked = Checked()
     by_key = {setting.key: setting for setting in schema.table}
     if root.tag != "map":
-        checked.problems.append(f"{_place(path, root)}: the file must hold keys and values, not {_TAG_NAMES[root.tag]}")
+        checked.problems.append(f"{_place(path, root)}: the file must hold keys and values, not {TAG_NAMES[root.tag]}")
         return checked
     checked.problems += _header_problems(root, path, schema.file_kind)
     _walk(root, "", path, by_key, checked)
@@ -85,14 +75,14 @@ def _enter(child: Node, key: str, where: str, path: str, by_key: Mapping[str, Se
     if child.tag == "map":
         _walk(child, key, path, by_key, checked)
     elif child.tag != "null":  # a group whose keys are all commented out is fine
-        checked.problems.append(f"{where}: expected a group of keys, found {_TAG_NAMES[child.tag]} ({_shown(child)})")
+        checked.problems.append(f"{where}: expected a group of keys, found {TAG_NAMES[child.tag]} ({_shown(child)})")
 
 
 def _take(child: Node, setting: Setting, where: str, path: str, checked: Checked) -> None:
     text = child.text
     if child.tag not in setting.kind.accepts:
         checked.problems.append(
-            f"{where}: expected {setting.kind.name}, found {_TAG_NAMES[child.tag]} ({_shown(child)})"
+            f"{where}: expected {setting.kind.name}, found {TAG_NAMES[child.tag]} ({_shown(child)})"
         )
         return
     if child.tag == "list":
@@ -113,7 +103,7 @@ def _place(path: str, node: Node) -> str:
 
 def _shown(node: Node) -> str:
     if node.tag in ("map", "list"):
-        return _TAG_NAMES[node.tag]
+        return TAG_NAMES[node.tag]
     return repr(node.text if len(node.text) <= 80 else node.text[:77] + "...")
 
 

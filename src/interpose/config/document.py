@@ -6,9 +6,10 @@ stay visible, and the checker decides. Aliases are refused, so a small file cann
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interpose.errors import ConfigError
@@ -25,6 +26,18 @@ MAX_DEPTH = 32
 _YAML_TAGS = {f"tag:yaml.org,2002:{tag}": tag for tag in ("str", "int", "float", "bool", "null", "map", "seq")} | {
     "tag:yaml.org,2002:timestamp": "str"  # JSON has no such type: a date without quotes is the text it is
 }
+# What a tag is in the words of messages.
+TAG_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "map": "a group of keys",
+        "list": "a list",
+        "str": "text",
+        "int": "a number",
+        "float": "a number with a fraction",
+        "bool": "true or false",
+        "null": "nothing",
+    }
+)
 # A text in JSON; with a colon after it, it is a key.
 _JSON_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?')
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-from interpose.config.document import Node
+from interpose.config.document import TAG_NAMES, Node
 from interpose.errors import ConfigError
 from interpose.model.text import quoted
 
@@ -23,17 +23,6 @@ _TRUE: Final = frozenset(("true", "yes", "on"))
 # How much alike two keys must be for one to be a slip of the other.
 _ALIKE: Final = 0.6
 _MUCH_ALIKE: Final = 0.8
-_TAG_NAMES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "map": "a group of keys",
-        "list": "a list",
-        "str": "text",
-        "int": "a number",
-        "float": "a number with a fraction",
-        "bool": "true or false",
-        "null": "nothing",
-    }
-)
 
 
 class Report:
@@ -58,7 +47,7 @@ class Report:
 
     def expected(self, what: str, tag: str, node: Node, key: str) -> None:
         """Note that a value is not `what` it should be; `tag` is the right one for it."""
-        found = _TAG_NAMES[node.tag]
+        found = TAG_NAMES[node.tag]
         if node.tag not in ("map", "list", "null"):
             found = quoted(node.text) if node.tag == tag else f"{found} ({quoted(node.text)})"
         self.say(node, key, f"expected {what}, found {found}")

@@ -4,7 +4,8 @@ Objects keep duplicate keys, numbers stay text, NaN is refused. Any text gives a
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from interpose.errors import ConfigError
@@ -66,6 +67,15 @@ def expect(value: Any, where: str, kind: type) -> Any:
     if type(value) is not kind:
         raise ConfigError(f"{where}: expected {_KINDS[kind]}, found {shown(value)}")
     return value
+
+
+@contextmanager
+def about_annotation() -> Iterator[None]:
+    """Every complaint inside is a ValueError that says that it is about an annotation."""
+    try:
+        yield
+    except (ConfigError, ValueError) as error:
+        raise ValueError(f"annotation {error}") from None
 
 
 def shown(value: Any) -> str:

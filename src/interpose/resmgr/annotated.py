@@ -8,14 +8,12 @@ ValueError that names the annotation, the place in it and what was found there. 
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.errors import ConfigError
-from interpose.hookapi.strictjson import Object, expect, read_object, shown
+from interpose.hookapi.strictjson import Object, about_annotation, expect, read_object, shown
 from interpose.model.cgroup import KubeQos
 from interpose.model.cpuset import MAX_CPUS
 from interpose.model.quantity import milli, parse_quantity, whole
@@ -73,7 +71,7 @@ class Annotated:
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
-        with _as_value_error():
+        with about_annotation():
             root = _root(text, name)
             self._groups = {group: _fields(root.get(group), f"{name}: {group}") for group in _GROUPS}
 
@@ -98,7 +96,7 @@ class Annotated:
 
     def _read(self, group: str, name: str, value: Any) -> Requirements:
         where = f"{self.name}: {group}[{quoted(name)}]"
-        with _as_value_error():
+        with about_annotation():
             fields = _fields(value, where)
             return Requirements(
                 requests=_quantities(fields.get("requests"), f"{where}.requests"),
@@ -113,15 +111,6 @@ def annotated(annotations: Mapping[str, str]) -> Annotated | None:
         if (text := annotations.get(name)) is not None:
             return Annotated(name, text)
     return None
-
-
-@contextmanager
-def _as_value_error() -> Iterator[None]:
-    """Every complaint is a ValueError that says that it is about an annotation."""
-    try:
-        yield
-    except (ConfigError, ValueError) as error:
-        raise ValueError(f"annotation {error}") from None
 
 
 def _root(text: str, where: str) -> dict[str, Any]:

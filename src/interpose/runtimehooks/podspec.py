@@ -7,15 +7,14 @@ the largest takes no longer to read than some hundred values.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from interpose.errors import ConfigError
-from interpose.hookapi.strictjson import Object, Whole, expect, read_object, shown
+from interpose.hookapi.strictjson import Object, Whole, about_annotation, expect, read_object, shown
 from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Pod
 from interpose.model.qos import QosClass
@@ -94,7 +93,7 @@ def managed(pod: Pod) -> bool:
 
 def resource_status(annotations: Mapping[str, str]) -> ResourceStatus:
     """The scheduler's decision; empty without one."""
-    with _as_value_error():
+    with about_annotation():
         fields = _fields(_document(annotations, RESOURCE_STATUS), RESOURCE_STATUS)
         cpuset = _cpus(fields.get("cpuset"), f"{RESOURCE_STATUS}: cpuset")
         numa = _each(fields.get("numanoderesources"), f"{RESOURCE_STATUS}: numaNodeResources", _numa_resources)
@@ -103,21 +102,21 @@ def resource_status(annotations: Mapping[str, str]) -> ResourceStatus:
 
 def extended_resources(annotations: Mapping[str, str]) -> Mapping[str, Extended]:
     """Batch and mid resources by container, in the order of the text; empty without any."""
-    with _as_value_error():
+    with about_annotation():
         fields = _fields(_document(annotations, EXTENDED_RESOURCES), EXTENDED_RESOURCES)
         return _by_name(fields.get("containers"), f"{EXTENDED_RESOURCES}: containers", _extended)
 
 
 def device_allocated(annotations: Mapping[str, str]) -> Mapping[str, tuple[Device, ...]]:
     """Devices by kind ("gpu", "rdma"); empty without any."""
-    with _as_value_error():
+    with about_annotation():
         document = _document(annotations, DEVICE_ALLOCATED)
         return _by_name(document, DEVICE_ALLOCATED, lambda value, where: _each(value, where, _device))
 
 
 def oom_scores(annotations: Mapping[str, str]) -> Mapping[str, int]:
     """OOM scores by container; empty without any."""
-    with _as_value_error():
+    with about_annotation():
         return _by_name(_document(annotations, OOM_SCORES), OOM_SCORES, _oom_score)
 
 
@@ -126,7 +125,7 @@ def oom_score(annotations: Mapping[str, str]) -> int | None:
     text = annotations.get(OOM_SCORE)
     if text is None:
         return None
-    with _as_value_error():
+    with about_annotation():
         return _oom_score(Whole(text.strip()) if _WHOLE.fullmatch(text.strip()) else text, OOM_SCORE)
 
 
@@ -189,7 +188,7 @@ def _first(amounts: Amounts, names: tuple[str, ...], highest: int) -> int:
 
 def system_cpuset(annotations: Mapping[str, str]) -> str:
     """The CPUs of pods of class SYSTEM, as a normalised list, from a node's annotations; empty if there are none."""
-    with _as_value_error():
+    with about_annotation():
         fields = _fields(_document(annotations, SYSTEM_QOS), SYSTEM_QOS)
         return _cpus(fields.get("cpuset"), f"{SYSTEM_QOS}: cpuset")
 
@@ -267,15 +266,6 @@ def _amount(value: Any, where: str) -> Fraction:
 
 
 # -- JSON
-
-
-@contextmanager
-def _as_value_error() -> Iterator[None]:
-    """Every complaint is a ValueError that says that it is about an annotation."""
-    try:
-        yield
-    except (ConfigError, ValueError) as error:
-        raise ValueError(f"annotation {error}") from None
 
 
 def _document(annotations: Mapping[str, str], annotation: str) -> Object | None:

@@ -67,7 +67,7 @@ def test_every_problem_is_reported_at_once_with_file_line_key_and_value(tmp_path
         "file c.yaml line 8: socket: expected a group of keys, found true or false ('yes')",
         "file c.yaml line 9: max_connections: is not a known key, did you mean socket.max_connections?",
         "file c.yaml line 10: embedded: expected true or false, found text ('true')",
-        "file c.yaml line 12: logging.level: expected debug or info or warning or error, found empty ('')",
+        "file c.yaml line 12: logging.level: expected debug or info or warning or error, found nothing ('')",
         "file c.yaml line 13: logging.level_of_detail_xyz: is not a known key",
     ]
     assert len(checked.problems) == len(expected), checked.problems
