@@ -51,6 +51,8 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "testing/hookfakes": "tests/unit/dispatcher stands on it",
     "testing/hookstack": "tests/integration stands on it",
     "testing/policynode": "tests/unit/resmgr stands on it",
+    "testing/managercaller": "tests/unit/resmgr stands on it",
+    "testing/policychecks": "tests/integration stands on it",
     "testing/policystack": "tests/integration stands on it",
     "testing/seams": "tests/integration stands on it",
     "testing/eventually": "tests/integration stands on it",

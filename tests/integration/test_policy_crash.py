@@ -86,7 +86,7 @@ class StandingRuntime(FakeRuntime):
         owed, self._owed = self._owed, None
         if owed is not None:
             with suppress(RpcError):
-                self._methods[owed[0]].run(owed[1])  # type: ignore[operator]
+                self._methods[owed[0]].run(owed[1])
 
     async def call(self, method: str, request: Message) -> Any:
         """A call in this process or from outside."""
@@ -116,6 +116,7 @@ class Kubelet:
 
     def __init__(self, call: CriCaller) -> None:
         self.call = call
+        self.resizing: tuple[str, int] | None = None  # what it has no answer to; it will ask again
 
     async def run(self, name: str, milli: int, qos: QosClass = "guaranteed") -> tuple[str, str]:
         """A pod with a running container: both ids."""
@@ -129,8 +130,10 @@ class Kubelet:
 
     async def resize(self, container_id: str, cpus: int) -> None:
         """Other amounts."""
+        self.resizing = container_id, cpus
         linux = cri.LinuxContainerResources(cpu_period=PERIOD, cpu_quota=cpus * PERIOD, cpu_shares=cpus * 1024)
         await self.call(cri.UpdateContainerResourcesRequest(container_id=container_id, linux=linux))
+        self.resizing = None
 
     async def stop(self, container_id: str) -> None:
         """It ends."""
@@ -166,6 +169,7 @@ class Node:
     def __init__(self, runtime: StandingRuntime, relay: Relay) -> None:
         self.runtime = runtime
         self.relay = relay
+        self.resizing: tuple[str, int] | None = None
 
     @asynccontextmanager
     async def kubelet(self) -> AsyncIterator[Kubelet]:
@@ -188,6 +192,7 @@ class Node:
                     await day
             else:
                 await day
+            self.resizing = kubelet.resizing
         self.runtime.go_on()
         if reached:
             if outcome is Outcome.LATE:
@@ -227,7 +232,7 @@ class Node:
         raise AssertionError("; ".join(wrong))
 
     def owned(self) -> dict[str, CpuSet]:
-        """What containers have alone at the runtime, after looking whether they may and whether it is as much as due."""
+        """What containers have alone at the runtime; nobody else may have it, and it must be as much as is due."""
         has = {one.id: CpuSet.parse(one.resources.cpuset_cpus) for one in self.runtime.alive()}
         quota = {one.id: one.resources.cpu_quota for one in self.runtime.alive()}
         own = {one: cpus for one, cpus in has.items() if quota[one]}
@@ -239,6 +244,14 @@ class Node:
         for one, cpus in has.items():
             assert one in own or cpus == EVERYTHING - taken
         return own
+
+    async def catch_up(self) -> None:
+        """The runtime does what it still owes, when nobody thinks of it any more; the kubelet asks again."""
+        async with self.kubelet() as kubelet:
+            await self.in_step(kubelet)
+            self.runtime.finish()
+            if self.resizing is not None:
+                await kubelet.resize(*self.resizing)
 
     async def check(self) -> None:
         """Books and runtime agree, nobody is in the way of another one, and what is free can be had."""
@@ -277,9 +290,7 @@ async def test_every_call_can_be_the_last(a_node: Node, outcome: Outcome) -> Non
     while await a_node.killed(number, outcome):
         killed += 1
         if outcome is Outcome.LATER:
-            async with a_node.kubelet() as kubelet:
-                await a_node.in_step(kubelet)
-            a_node.runtime.finish()
+            await a_node.catch_up()
         try:
             await a_node.check()
         except AssertionError as error:

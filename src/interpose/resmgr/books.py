@@ -16,6 +16,7 @@ from typing import Any, Final
 from interpose.errors import ConfigError
 from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container
+from interpose.model.resources import NO_RESOURCES, LinuxResources
 from interpose.policy.decision import Assignment, Decision, Grant
 from interpose.policy.names import NONE
 from interpose.policy.policy import Policy
@@ -26,6 +27,9 @@ from interpose.resmgr.grants import ANNOTATION, read_note
 from interpose.resmgr.ledger import Coming, Ledger
 from interpose.resmgr.rebuilding import Breath, in_turn, rebuilt, refusals
 from interpose.resmgr.takeover import FIELDS, actual, as_asked, coming, concerns_us, key_of, written_by_us
+from interpose.resmgr.touched import Touched
+from interpose.resmgr.unsettled import Updates
+from interpose.resmgr.upkeep import Upkeep
 from interpose.resmgr.writers import Send, Writers
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
@@ -40,6 +44,8 @@ _SOME: Final = 20  # containers whose records are read without a look at the clo
 _MOVING: Final = 10.0  # seconds that moving running containers may take before a change counts as carried out
 _TRIES: Final = 4  # incomplete lists, about two seconds, after which what is known is taken over
 _PATIENCE: Final = 120  # ticks that a create of somebody else may take: the kubelet gives up after as long
+_RESERVED: Final = "reserved"  # the pool of policies that have one
+_NO_GRANT: Final = Grant()
 
 Make = Callable[[Configuration, Topology], Policy]
 
@@ -63,7 +69,9 @@ class Books:
         self.configuration = configuration
         self.topology = topology
         self.ledger = Ledger(make(configuration, topology), now)
-        self.writers = Writers(send, self.wanted, telling=self.touch, missing=self._denied)
+        self.writers = Writers(send, self.wanted, telling=self.touch, told=self._told, missing=self._denied)
+        self.updates = Updates()
+        self._upkeep = Upkeep(self)
         self.store = store
         self.sync = sync
         self.capacity = capacity
@@ -74,7 +82,7 @@ class Books:
         self._make = make
         self._clock = clock
         self._now = now
-        self._touched: dict[Key, frozenset[str]] = {}  # what we ever wrote in a container
+        self._touched = Touched()
         self._doubtful: dict[Key, int] = {}  # creates whose outcome is not known, and for how many ticks
         self._changing = asyncio.Lock()
         self._taking: asyncio.Task[None] | None = None
@@ -89,20 +97,26 @@ class Books:
 
     # -- what containers should have
 
-    def wanted(self, key: Key) -> Assignment | None:
-        """What a container should have now; where a policy no longer cares, what it would have without us."""
+    def wanted(self, key: Key, asking: LinuxResources = NO_RESOURCES) -> Assignment | None:
+        """What a container should have now; where a policy no longer cares, what it would have without us.
+
+        `asking` is what an update says that is about to be sent.
+        """
         held = self.ledger.held.get(key)
         if held is None:
             return None
         assignment = self.ledger.assignment(key)
-        touched = self._touched.get(key, frozenset())
-        gone = [name for name in touched if getattr(assignment, name) is None]
-        if not gone or self.configuration.stands_in:
+        gone = self._gone(key, assignment)
+        if not gone:
             return assignment
         container = self.store.containers.get(held.id)
-        asked = actual(container.requested) if container is not None else Assignment()
+        asked = actual((container.requested if container is not None else NO_RESOURCES).overlay(asking))
         lifted: dict[str, Any] = {name: getattr(asked, name) or self._everything(name) for name in gone}
         return replace(assignment, **lifted)
+
+    def _gone(self, key: Key, assignment: Assignment) -> list[str]:
+        """What we wrote in a container, and the policy has nothing to say about any more."""
+        return [] if self.configuration.stands_in else self._touched.gone(key, assignment)
 
     def _everything(self, name: str) -> CpuSet | None:
         if name == "cpus":
@@ -115,10 +129,13 @@ class Books:
     def shelter(self) -> CpuSet:
         """What a container gets about which nobody can decide: CPUs that nobody holds alone, as far as is known."""
         fallback = self.ledger.policy.fallback
+        if self._retired:
+            # Somebody else decides by now who has what alone. Reserved CPUs nobody has; the rest is the successor's.
+            return self.ledger.policy.book.pools.get(_RESERVED) or fallback
         if self.ready.is_set():
             return fallback
         # The books are still empty. What is remembered, and what containers carry with them, tells who holds what.
-        notes = (read_note(one.annotations.get(ANNOTATION, "")) for one in self._alive())
+        notes = (read_note(one.annotations.get(ANNOTATION, "")) for one in self.alive())
         noted = CpuSet.union(note.grant.exclusive for note in notes if note is not None)
         held = CpuSet.union(entry.grant.exclusive for _, entry in self._entries.values())
         return fallback - noted - held or fallback
@@ -126,28 +143,33 @@ class Books:
     def in_the_way(self, key: Key) -> list[Key]:
         """Others that may still have CPUs which this container gets: they lost them, but not all updates are through.
 
-        Nobody may have what is its own; what it shares, nobody may have alone.
+        Nobody may have what is its own; what it shares, nobody may have alone. Who is not pinned goes where it likes.
         """
+        if key not in self.ledger.held:
+            return []
         grants = self.ledger.policy.book.grants
-        own, cpus = grants[key].exclusive, self.ledger.assignment(key).cpus
+        own, cpus = grants.get(key, _NO_GRANT).exclusive, self.ledger.assignment(key).cpus
         found = []
         for other, writer in self.writers.all.items():
-            grant = grants.get(other)
-            wrong = cpus if grant is not None and grant.exclusive else own
-            if other != key and wrong and writer.may_have(wrong):
+            grant = grants.get(other, _NO_GRANT)
+            wrong = cpus if grant.exclusive else own
+            if other != key and grant.pinned and wrong and writer.may_have(wrong):
                 found.append(other)
         return found
 
     # -- containers come and go
 
     def confirm(self, key: Key, container_id: str, written: Assignment) -> None:
-        """The runtime made a container, with these values."""
+        """The runtime made a container, with these values of ours."""
         if key not in self.ledger.held:
             return  # released meanwhile, with its pod; if it is there all the same, the store will tell
+        self.touch(key, written)
+        self._identify(key, container_id, written)
+
+    def _identify(self, key: Key, container_id: str, has: Assignment) -> None:
         self._doubtful.pop(key, None)
         self.ledger.confirm(key, container_id)
-        self.writers.add(key, container_id, written)
-        self.touch(key, written)
+        self.writers.add(key, container_id, has)
         self.writers.want((key,))
 
     def doubt(self, key: Key) -> None:
@@ -160,11 +182,18 @@ class Books:
         return key in self._doubtful
 
     def tick(self) -> None:
-        """A second has passed: creates that the store has settled are settled here."""
-        if not self._doubtful or self._retired:
+        """A second has passed."""
+        if self._retired:
+            return
+        self._settle_creates()
+        self._upkeep.tick()
+
+    def _settle_creates(self) -> None:
+        """Creates that the store has settled are settled here."""
+        if not self._doubtful:
             return
         waiting = {key_of(one.container) for one in self.store.pending if isinstance(one, PendingContainer)}
-        there = {key_of(one): one for one in self._alive()}
+        there = {key_of(one): one for one in self.alive()}
         for key, ticks in tuple(self._doubtful.items()):
             self._doubtful[key] = ticks + 1
             if key in waiting or ticks <= 0:  # the store may be about to hear of it
@@ -176,18 +205,31 @@ class Books:
 
     def touch(self, key: Key, written: Assignment) -> None:
         """We wrote these values."""
-        fields = frozenset(name for name in FIELDS if getattr(written, name) is not None)
-        self._touched[key] = self._touched.get(key, frozenset()) | fields
+        self._touched.add(key, written)
+
+    def let_go(self, key: Key, given: Assignment) -> None:
+        """A container has values of others where the policy has nothing to say any more: these are theirs again."""
+        gone = self._gone(key, self.ledger.assignment(key)) if key in self.ledger.held else []
+        self._touched.let_go(key, [name for name in gone if getattr(given, name) is not None])
+
+    def _told(self, key: Key, written: Assignment) -> None:
+        """A container has these values: those that its caller asked for are put back."""
+        container = self.store.containers.get(self.ledger.held[key].id) if key in self.ledger.held else None
+        if container is not None:
+            asked = actual(container.requested)
+            same = {name: getattr(asked, name) for name in FIELDS if getattr(asked, name) == getattr(written, name)}
+            self.let_go(key, Assignment(**same))
 
     def release(self, keys: Iterable[Key]) -> list[Key]:
         """Containers are gone; returns those that have something else to get now."""
         changed: dict[Key, None] = {}
         for key in keys:
+            changed.update(dict.fromkeys(self.ledger.release(key).changed))
             self.writers.drop(key)
-            self._touched.pop(key, None)
+            self.updates.drop(key)
+            self._touched.drop(key)
             self._doubtful.pop(key, None)
             self.asleep.pop(key, None)
-            changed.update(dict.fromkeys(self.ledger.release(key).changed))
         self.on_change()
         return [key for key in changed if key in self.ledger.held]
 
@@ -209,6 +251,8 @@ class Books:
                 self._seen_gone(new or old)
             else:
                 self._seen_alive(new)
+                if old is not None:
+                    self._upkeep.follow(old, new)
         except Exception:
             _log.exception("Books were not kept")
 
@@ -220,15 +264,19 @@ class Books:
         key = key_of(container)
         held = self.ledger.held.get(key)
         if held is None:
-            self._adopt([container])
+            self.adopt([container])
         elif held.id == container.id:
             self._doubtful.pop(key, None)
             if self.writers.found(key, actual(container.resources)):
                 self.writers.want((key,))
+            self._upkeep.settle(container)
         elif key in self._doubtful or (held.id and held.id not in self.store.containers):
-            self.confirm(key, container.id, actual(container.resources))
+            # What is in it may be its caller's; ours is what was granted, by this policy or the one before.
+            self.touch(key, self.ledger.assignment(key))
+            self._touched.note(key, written_by_us(container, None))
+            self._identify(key, container.id, actual(container.resources))
 
-    def _adopt(self, containers: Iterable[Container]) -> None:
+    def adopt(self, containers: Iterable[Container]) -> None:
         """Take containers into the books that came around us."""
         pairs = [(one, self.store.pods[one.pod_id]) for one in containers]
         changed: dict[Key, None] = {}
@@ -262,7 +310,8 @@ class Books:
         if self._last != NONE:  # which has put everything back
             container = self._as_asked(container)
         self.writers.add(key, one.id, actual(container.resources))
-        self._touched[key] = written_by_us(container, self._entries.get(key))
+        self._touched.drop(key)
+        self._touched.note(key, written_by_us(container, self._entries.get(key)))
         if decision.refusal is not None:
             kv = {"container": one.request.title, "why": decision.refusal.message}
             _log.warning("Running container has no place under the policy", extra={"kv": kv})
@@ -300,7 +349,7 @@ class Books:
 
     async def _take_over(self) -> None:
         places = {key: place for place, key in enumerate(self._entries)}
-        alive = sorted(self._alive(), key=lambda one: (places.get(key_of(one), len(places)), str(key_of(one))))
+        alive = sorted(self.alive(), key=lambda one: (places.get(key_of(one), len(places)), str(key_of(one))))
         pairs = [(one, self.store.pods[one.pod_id]) for one in alive]
         found: list[Coming] = []
         breath = Breath(self._clock)
@@ -317,8 +366,8 @@ class Books:
         await in_turn(found, self._kept, self._taken, self._enter, breath)
         self.ready.set()
         # What came, went or changed while we were at it.
-        there = {one.id: one for one in self._alive()}
-        self._adopt([one for one in there.values() if key_of(one) not in self.ledger.held])
+        there = {one.id: one for one in self.alive()}
+        self.adopt([one for one in there.values() if key_of(one) not in self.ledger.held])
         self._entries = {}
         self.release([key for key, held in self.ledger.held.items() if held.id and held.id not in there])
         for before in alive:
@@ -339,7 +388,8 @@ class Books:
         self._expected = ()
         return found
 
-    def _alive(self) -> list[Container]:
+    def alive(self) -> list[Container]:
+        """Containers that have CPUs to speak of, by the store."""
         pods = self.store.pods
         return [one for one in self.store.containers.values() if concerns_us(one, pods.get(one.pod_id))]
 
@@ -431,6 +481,11 @@ class Books:
         if error.code is Code.NOT_FOUND:
             self.carry_out_soon(self.release((key,)))
         self.sync.refresh_soon(container_id)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether the books are made, and nobody is making others."""
+        return self.ready.is_set() and not self._retired and not self._changing.locked()
 
     @property
     def retired(self) -> bool:

@@ -151,11 +151,11 @@ class Ledger:
 
     def release(self, key: Key) -> Decision:
         """A container is gone."""
+        decision = self.policy.release(key)  # first: should it fail, the container is still in the books
         entry = self.held.pop(key, None)
         self._without_place.pop(key, None)
         if entry is not None and entry.id:
             self.by_id.pop(entry.id, None)
-        decision = self.policy.release(key)
         if entry is not None:
             self.outcomes[Action.RELEASE.value, "granted"] += 1
         placed = [one for other in tuple(self._without_place) for one in self._place(other)]

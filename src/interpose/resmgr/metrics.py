@@ -47,7 +47,7 @@ def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
         yield Family(
             "interpose_policy_late_total",
             "counter",
-            "Containers created before all others had given up their CPUs.",
+            "Containers that got CPUs before all others had given them up.",
             [Sample(manager.late)],
         )
         yield Family(

@@ -15,7 +15,8 @@ from interpose.policy.record import assignment_record, decision_record, grant_re
 from interpose.policy.request import Key
 from interpose.resmgr.books import Books
 from interpose.resmgr.ledger import Event, Held
-from interpose.resmgr.manager import Manager, Refused
+from interpose.resmgr.manager import Manager
+from interpose.resmgr.tally import Refused
 from interpose.topology.document import topology_document
 
 _LOOKED_AT = (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS, Parameter.CPU_SHARES)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from interpose.model.cgroup import MAX_SHARES, PERIOD, KubeQos, kube_place_of, quota_of, shares_of
 from interpose.model.pod import Container, Pod
-from interpose.model.resources import NO_RESOURCES, LinuxResources
+from interpose.model.resources import LinuxResources
 from interpose.policy.request import Amounts, Key, Request, Source
 from interpose.resmgr.annotated import Annotated, annotated
 from interpose.resmgr.estimate import estimate, estimated_qos, limit_of, milli_of
@@ -40,11 +40,11 @@ def make_request(
 ) -> Made:
     """The request of a container.
 
-    `asked` is what the kubelet itself asked for, by default what the record of the container says about it. `capacity`
-    is the machine's memory in bytes, 0 if it is not known.
+    `asked` is what the kubelet itself asked for, by default what the record of the container says about it; that may
+    be nothing at all. `capacity` is the machine's memory in bytes, 0 if it is not known.
     """
     if asked is None:
-        asked = container.requested if container.requested != NO_RESOURCES else container.resources
+        asked = container.requested
     problems: list[str] = []
     said = _said(pod.annotations, container.name, problems)
     qos = kube_place_of(pod.requested_cgroup_parent or pod.cgroup_parent)

@@ -60,8 +60,7 @@ def coming(
         key = key_of(container)
         entry = entries.get(key)
         grant, amounts = held_by(container, entry, policy)
-        # What it has now may be what a policy gave it.
-        made = make_request(replace(container, resources=container.requested), pod, capacity=capacity).request
+        made = make_request(container, pod, capacity=capacity).request
         made = _recalling(made, amounts, _remembered(container, entry))
         first = grant is None or not grant.exclusive
         order = (first, remembered.get(key, len(remembered)), str(key))
@@ -146,6 +145,10 @@ def as_asked(container: Container, entry: tuple[str, Entry] | None) -> Container
         for field in (FIELDS[name] for name in _SETS if name in _spoken_of(container, entry))
         if getattr(container.resources, field) == getattr(container.requested, field)
     }
+    known = _entered(container, entry)
+    if known is not None and known.grant.shares is not None and known.grant.shares == container.resources.cpu_shares:
+        # It may have been resized since its creation, and only the state file knows to how much.
+        ours["cpu_shares"] = shares_of(known.amounts.milli)
     requested = replace(container.requested, **ours)
     return container if requested == container.requested else replace(container, requested=requested)
 
@@ -162,11 +165,15 @@ def _spoken_of(container: Container, entry: tuple[str, Entry] | None) -> set[str
 
 def _remembered(container: Container, entry: tuple[str, Entry] | None) -> list[Noted]:
     """Grants with the policies that gave them, the newest first."""
-    known: list[Noted] = []
-    if entry is not None and entry[1].container_id in ("", container.id):
-        known.append(Noted(entry[0], entry[1].grant, entry[1].amounts))
+    entered = _entered(container, entry)
+    known = [] if entry is None or entered is None else [Noted(entry[0], entered.grant, entered.amounts)]
     noted = read_note(container.annotations.get(ANNOTATION, ""))
     return known if noted is None else [*known, noted]
+
+
+def _entered(container: Container, entry: tuple[str, Entry] | None) -> Entry | None:
+    """The entry of a state file, if it is about this very container."""
+    return entry[1] if entry is not None and entry[1].container_id in ("", container.id) else None
 
 
 def _parsed(text: str) -> CpuSet | None:

@@ -72,8 +72,8 @@ class Writer:
 class Writers:
     """All writers.
 
-    `wanted` tells what a container should have now; `telling` is told what is about to be written; `missing` is told of
-    a container that the runtime denies.
+    `wanted` tells what a container should have now; `telling` is told what is about to be written, `told` what the
+    runtime took; `missing` is told of a container that the runtime denies.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class Writers:
         wanted: Callable[[Key], Assignment | None],
         *,
         telling: Callable[[Key, Assignment], None],
+        told: Callable[[Key, Assignment], None],
         missing: Callable[[Key, str, RpcError], None],
     ) -> None:
         self.all: dict[Key, Writer] = {}
@@ -89,6 +90,7 @@ class Writers:
         self._send = send
         self._wanted = wanted
         self._telling = telling
+        self._told = told
         self._missing = missing
         self._gate = asyncio.Semaphore(_PARALLEL)
         self._tasks = TaskBag()
@@ -123,7 +125,8 @@ class Writers:
             writer = self.all.get(key)
             if writer is None:
                 continue
-            if patch_of(self._wanted(key), writer.written) is None:
+            # What an update says that is on its way may be an older wish: somebody has to look when it has arrived.
+            if patch_of(self._wanted(key), writer.written) is None and writer.sending is None:
                 _forgive(writer)
                 continue
             if writer.task is None or writer.task.done():
@@ -164,6 +167,18 @@ class Writers:
             for writer in writers
             if has_too_much(self._wanted(writer.key), writer)
         ]
+
+    def exceeds(self, key: Key) -> bool:
+        """Whether a container has CPUs that it should not have, or may get them by an update that is on its way."""
+        writer = self.all.get(key)
+        if writer is None:
+            return False
+        wanted = self._wanted(key)
+        return has_too_much(wanted, writer) or displaced(wanted, writer.written)
+
+    def resting(self) -> list[Key]:
+        """Containers of which no update has failed: the others are tried again after their pause."""
+        return [key for key, writer in self.all.items() if writer.retry is None]
 
     def _displaced(self, key: Key) -> bool:
         writer = self.all.get(key)
@@ -215,6 +230,7 @@ class Writers:
             writer.sending = None
         self.results["ok"] += 1
         writer.written = target
+        self._told(writer.key, target)
         self.recovered(writer)
         return True
 

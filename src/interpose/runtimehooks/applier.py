@@ -154,6 +154,23 @@ class Applier:
         """Write files, step by step."""
         return [] if self._dry_run else [self._carry_out(step) for step in steps]
 
+    def displaced(self, step: Step) -> str:
+        """What stands where somebody else was to put a value, as an error; empty if it is in place, or nobody can tell.
+
+        A relay may have a policy that decides the same, and has the last word.
+        """
+        target, parameter = step.item.target, step.item.parameter
+        actuator = self._actuators.get(parameter)
+        if step.item.action is not Action.SET or step.value is CLEAR or not target.directory or actuator is None:
+            return ""
+        try:
+            found = actuator.read(target, parameter)
+        except Exception:  # it may be gone; the next round looks again
+            return ""
+        if same(actuator, parameter, found, step.value):
+            return ""
+        return f"sent {step.value}, found {'nothing' if found is None else found}: somebody else sets it"
+
     def report(self, step: Step, error: str = "") -> Outcome:
         """Count a step that somebody else has carried out, and journaled; one that was refused is held."""
         return self._refused(step, error) if error else self._done(step, drifted=False)

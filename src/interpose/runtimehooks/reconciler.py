@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from interpose.instrumentation.logging import RateLimited
 from interpose.model.cgroup import CRI_FIELDS, Level, Parameter, Value, cri_value
-from interpose.model.pod import Pod
+from interpose.model.pod import ContainerState, Pod
 from interpose.runtimehooks import desired
 from interpose.runtimehooks.applier import Applier
 from interpose.runtimehooks.desired import Desire, Member, Subject
@@ -256,13 +256,18 @@ class Reconciler:
                 errors = await self._updates.send(updates)
                 for update in updates:
                     error = errors.get(update.target.key)
-                    if error is None or not error.later:
-                        for step in batch.containers[update.target.key]:
-                            self._applier.report(step, "" if error is None else error.text)
-                    done.written += error is None
-                    if error is not None:
-                        done.errors.append(f"{update.target.name}: {error.text}")
-                        done.undone += [step.item for step in batch.containers[update.target.key]]
+                    steps = batch.containers[update.target.key]
+                    if error is None:
+                        # One that is just being started gets what it was sent a moment later, with the next round.
+                        runs = update.member.state is ContainerState.RUNNING
+                        look = runs and update.target.key not in self._updates.gone
+                        await asyncio.to_thread(self._look_after, steps, done, look=look)
+                        continue
+                    if not error.later:
+                        for step in steps:
+                            self._applier.report(step, error.text)
+                    done.errors.append(f"{update.target.name}: {error.text}")
+                    done.undone += [step.item for step in steps]
             else:
                 for outcome in await asyncio.to_thread(self._applier.carry_out, batch.steps):
                     done.written += outcome.ok
@@ -274,6 +279,15 @@ class Reconciler:
         if done.written or done.errors:
             kv = {"reason": done.reason, "written": done.written, "failed": len(done.errors)}
             _log.info("Values were put right", extra={"kv": kv})
+
+    def _look_after(self, steps: Sequence[Step], done: Round, *, look: bool) -> None:
+        """An update was taken: see what came of it. What is not there is held, as if it had been refused."""
+        done.written += 1
+        for step in steps:
+            outcome = self._applier.report(step, self._applier.displaced(step) if look else "")
+            if not outcome.ok:
+                done.undone.append(step.item)
+                done.errors.append(f"{step.item.target.name}: {step.item.parameter}: {outcome.error}")
 
 
 def _known(subjects: Sequence[Subject], *, running: bool) -> dict[tuple[str, Parameter], Value | None]:

@@ -71,12 +71,14 @@ class Updates:
         self._asked = asked  # None: there is no relay that would ask
         self._unasked = False
         self.sending: set[str] = set()  # containers that are being updated; they have just been looked at
+        self.gone: set[str] = set()  # containers that the runtime did not know when it was last sent updates
         self.sent = 0
         self.failed = 0
 
     async def send(self, updates: Sequence[Update]) -> dict[str, Refused]:
         """Carry them out. What went wrong, by container; a container that is gone is not among it."""
         errors: dict[str, Refused] = {}
+        self.gone.clear()
         waiting = iter(updates)
 
         async def work() -> None:
@@ -96,6 +98,7 @@ class Updates:
             return await self._through_relay(update, self._asked)
         except RpcError as error:
             if error.code is Code.NOT_FOUND:
+                self.gone.add(update.target.key)
                 return None
             self.failed += 1
             return Refused(f"{error.code.name}: {error.message}", error.code in _LATER)

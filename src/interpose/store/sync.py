@@ -324,7 +324,7 @@ class Synchronizer:
         """Whoever looks for the same thing at the same time waits for one look-up, which outlives each of them."""
         task: asyncio.Task[_T | RpcError] | None = self._lookups.get(key)
         if task is None:
-            task = self._lookups[key] = self._tasks.spawn(_outcome(find()), name=f"look up {key[0]} {key[1]}")
+            task = self._lookups[key] = self._tasks.spawn(_outcome(find), name=f"look up {key[0]} {key[1]}")
             task.add_done_callback(lambda _: self._lookups.pop(key, None))
         outcome = await asyncio.shield(task)
         if isinstance(outcome, RpcError):
@@ -348,10 +348,10 @@ class Synchronizer:
         await self._tasks.cancel()
 
 
-async def _outcome(find: Coroutine[Any, Any, _T]) -> _T | RpcError:
+async def _outcome(find: Callable[[], Coroutine[Any, Any, _T]]) -> _T | RpcError:
     """An error as a value: it belongs to whoever waits, and perhaps nobody does any more."""
     try:
-        return await find
+        return await find()
     except RpcError as error:
         return error
 

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -13,50 +12,13 @@ from interpose.relay.messages import CriParser
 from interpose.relay.methods import METHODS
 from interpose.resmgr.configuration import Configuration
 from interpose.resmgr.grants import ANNOTATION, read_note
-from interpose.rpc.status import Code, RpcError
-from interpose.store.requested import NOT_REQUESTED
+from interpose.rpc.status import Code
 from interpose.testing.eventually import eventually
+from interpose.testing.managercaller import ManagerCaller as Caller
 from interpose.testing.pods import container_config, linux_resources, pod_config
-from interpose.testing.policynode import PolicyNode
+from interpose.testing.policynode import PolicyNode, static
 
 UPDATE = "UpdateContainerResources"
-
-
-class Caller:
-    """Sends calls through the manager to the node's runtime."""
-
-    def __init__(self, node: PolicyNode) -> None:
-        self.node = node
-        self.passed: list[str] = []
-
-    async def __call__(self, request: Any, *, raw: bytes | None = None, **more: Any) -> Reply:
-        """The reply; `raw` are the bytes that came, if they are no such message."""
-        name = type(request).__name__.removesuffix("Request")
-        method = METHODS[name]
-        body = Body(request.SerializeToString() if raw is None else raw, CriParser(f"{name}Request"))
-        call = Call(method=method, path=b"/", body=body, **more)
-
-        async def proceed() -> Reply:
-            self.passed.append(name)
-            try:
-                answer = await self.node.call(name, body.data())
-            except RpcError as error:
-                return Reply(code=error.code, message=error.message)
-            return Reply(code=0, body=Body(answer, CriParser(f"{name}Response")))
-
-        return await self.node.manager.intercept(call, proceed)
-
-    def pod(self, name: str) -> tuple[str, cri.PodSandboxConfig]:
-        """A Guaranteed pod at the runtime."""
-        config = pod_config(name, qos="guaranteed")
-        return self.node.runtime.state.run_sandbox(config, "runc").id, config
-
-    async def create(self, pod: tuple[str, cri.PodSandboxConfig], milli: int, **more: Any) -> Reply:
-        """A container in a pod."""
-        resources = linux_resources(cpu_request=milli, cpu_limit=milli, memory_limit=1 << 20)
-        config = container_config(pod[1], resources=resources)
-        request = cri.CreateContainerRequest(pod_sandbox_id=pod[0], config=config, sandbox_config=pod[1])
-        return await self(request, **more)
 
 
 @pytest.fixture
@@ -74,12 +36,6 @@ async def node() -> AsyncIterator[PolicyNode]:
 def caller(node: PolicyNode) -> Caller:
     """Sends calls."""
     return Caller(node)
-
-
-def resize(container_id: str, cpus: int) -> cri.UpdateContainerResourcesRequest:
-    """The kubelet wants so many CPUs for a container."""
-    linux = cri.LinuxContainerResources(cpu_period=100_000, cpu_quota=cpus * 100_000, cpu_shares=cpus * 1024)
-    return cri.UpdateContainerResourcesRequest(container_id=container_id, linux=linux)
 
 
 async def test_without_a_policy_it_stands_in_nobodys_way(node: PolicyNode) -> None:
@@ -215,80 +171,77 @@ async def test_an_answer_that_cannot_be_read_leaves_doubt(node: PolicyNode) -> N
     assert any(node.books.in_doubt(key) for key in node.books.ledger.held)
 
 
+async def test_a_pod_that_is_stopped_while_others_make_room(node: PolicyNode, caller: Caller) -> None:
+    """Nothing has failed: the runtime says what there is to say."""
+    pod = caller.pod("db")
+    stall = node.runtime.stall(UPDATE)
+    task = asyncio.create_task(caller.create(pod, 2000))
+    await stall.entered.wait()
+    await caller(cri.StopPodSandboxRequest(pod_sandbox_id=pod[0]))
+    stall.release()
+    assert (await task).code != Code.OK
+    assert not node.manager.failures
+    await node.in_step()
+    assert [node.cpus(one) for one in node.runtime.containers] == ["0-15"]
+
+
+async def test_other_books_that_have_no_place_for_it(node: PolicyNode, caller: Caller) -> None:
+    """They came while others made room: the container is made without a place, and is in the books."""
+    stall = node.runtime.stall(UPDATE)
+    task = asyncio.create_task(caller.create(caller.pod("db"), 14000))
+    await stall.entered.wait()
+    change = asyncio.create_task(node.books.change(static("0-7"), forced=True))
+    await eventually(lambda: node.books.ledger.without_place, "the new books")
+    stall.release()
+    made = (await task).response.container_id
+    await change
+    key = node.books.ledger.by_id[made]
+    assert node.books.ledger.without_place == (key,)
+    assert ANNOTATION not in node.runtime.containers[made].config.annotations
+    assert node.cpus(made) == str(node.books.ledger.policy.fallback)
+
+
+async def test_a_booking_that_cannot_be_taken_back_is_in_doubt(
+    node: PolicyNode, caller: Caller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until it is known that there is no such container."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    node.runtime.fail("CreateContainer", Code.INVALID_ARGUMENT, "no", times=1)
+    with monkeypatch.context() as patched, caplog.at_level(logging.CRITICAL, "interpose"):
+        patched.setattr(node.books, "release", fail)
+        assert (await caller.create(caller.pod("db"), 2000)).code == Code.INVALID_ARGUMENT
+    (key,) = (key for key in node.books.ledger.held if node.books.in_doubt(key))
+    for _ in range(2):
+        node.books.tick()
+    assert key not in node.books.ledger.held
+    await node.in_step()
+
+
+async def test_who_leaves_while_others_make_room_leaves_nothing(node: PolicyNode, caller: Caller) -> None:
+    """And who leaves while the runtime is asked leaves doubt."""
+    for method, doubts in ((UPDATE, 0), ("CreateContainer", 1)):
+        stall = node.runtime.stall(method)
+        task = asyncio.create_task(caller.create(caller.pod(method.lower()), 2000))
+        await stall.entered.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        stall.release()
+        node.runtime.clear(method)
+        assert sum(node.books.in_doubt(key) for key in node.books.ledger.held) == doubts
+        assert len(node.own) == doubts
+        await node.in_step()
+
+
 async def test_retired_it_decides_nothing(node: PolicyNode, caller: Caller) -> None:
-    """A successor will."""
+    """A successor will: until then the container has reserved CPUs, which nobody is given alone."""
     node.books.retire()
     reply = await caller.create(caller.pod("db"), 2000)
-    assert node.cpus(reply.response.container_id) == "0-15"
+    assert node.cpus(reply.response.container_id) == "0"
     assert node.own == []
-
-
-# -- updates
-
-
-async def test_a_resize_is_booked_and_constrained(node: PolicyNode, caller: Caller) -> None:
-    """The policy's CPU set is in the very update of the kubelet."""
-    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
-    reply = await caller(resize(made, 4))
-    assert reply.code == Code.OK
-    assert len(node.own[0].split("-")) == 2
-    sent = [one.linux for one in node.runtime.requests_of(UPDATE) if one.container_id == made]
-    assert [(one.cpu_quota, one.cpuset_cpus) for one in sent] == [(400_000, node.own[0])]
-
-
-async def test_a_resize_that_does_not_fit_is_refused(node: PolicyNode, caller: Caller) -> None:
-    """And everything stays."""
-    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
-    assert (await caller(resize(made, 16))).code == Code.RESOURCE_EXHAUSTED
-    assert (node.own, node.cpus(made)) == (["2-3"], "2-3")
-
-
-async def test_values_that_nobody_wants_are_no_resize(node: PolicyNode, caller: Caller) -> None:
-    """Somebody puts them right, and says so."""
-    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
-    await caller(resize(made, 4), metadata=lambda: (NOT_REQUESTED,))
-    assert node.own == ["2-3"]
-    assert node.cpus(made) == "2-3"
-
-
-async def test_updates_of_strangers_pass(caller: Caller) -> None:
-    """The runtime says what there is to say."""
-    assert (await caller(resize("nope", 4))).code == Code.NOT_FOUND
-
-
-async def test_a_runtime_that_cannot_be_asked_does_not_stop_an_update(node: PolicyNode, caller: Caller) -> None:
-    """It goes as it came."""
-    node.runtime.fail("ContainerStatus", Code.UNAVAILABLE, "gone")
-    assert (await caller(resize("nope", 4))).code == Code.NOT_FOUND
-
-
-async def test_an_update_whose_caller_leaves_is_in_doubt(node: PolicyNode, caller: Caller) -> None:
-    """What the container has is found out by sending it again."""
-    made = (await caller.create(caller.pod("db"), 4000)).response.container_id
-    await node.sync.resync()
-    (shared,) = (one for one in node.runtime.containers if one != made)
-    before = node.cpus(shared)
-    stall = node.runtime.stall(UPDATE)
-    task = asyncio.create_task(caller(resize(made, 2)))
-    await stall.entered.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert node.cpus(shared) == before
-    stall.release()
-    await node.in_step()
-    await eventually(lambda: node.cpus(made) == node.own[0], "the container to have what it should")
-    assert len(node.cpus(shared)) >= len(before)
-
-
-async def test_what_others_wanted_is_counted(node: PolicyNode, caller: Caller) -> None:
-    """By field, and by who wanted it."""
-    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
-    request = cri.UpdateContainerResourcesRequest(container_id=made)
-    request.linux.cpuset_cpus = "0-15"
-    await caller(request)
-    assert node.manager.overrides == {("cpuset_cpus", "the caller"): 1}
-    assert node.cpus(made) == "2-3"
 
 
 # -- containers go

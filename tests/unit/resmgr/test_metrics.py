@@ -46,7 +46,7 @@ async def test_books_in_numbers(node: PolicyNode) -> None:
     assert found["pool_cpus{pool=shared}"] == 14
     assert (found["containers{}"], found["exclusive_cpus{}"], found["ready{}"]) == (2, 2, 1)
     assert (found["late_total{}"], found["failing_containers{}"], found["without_place{}"]) == (0, 0, 0)
-    node.manager.late += 1
+    node.manager.tally.late += 1
     node.manager.failures["CreateContainer"] += 1
     node.manager.overrides["cpuset_cpus", "a hook"] += 2
     node.runtime.fail("UpdateContainerResources", Code.INTERNAL, "no")

@@ -12,7 +12,6 @@ from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container
 from interpose.policy.decision import Action, Decision, Refusal, Why
 from interpose.policy.request import Key
-from interpose.resmgr.manager import Refused
 from interpose.resmgr.report import (
     cgroup_report,
     container_report,
@@ -22,6 +21,7 @@ from interpose.resmgr.report import (
     refusal_report,
     topology_report,
 )
+from interpose.resmgr.tally import Refused
 from interpose.rpc.status import Code
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.policynode import PolicyNode, static

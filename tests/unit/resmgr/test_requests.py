@@ -28,8 +28,9 @@ def pod(said: Any = None, parent: str = BURSTABLE, **more: Any) -> Pod:
 
 
 def container(resources: LinuxResources = HALF, **more: Any) -> Container:
-    """A container of it."""
-    return Container(id="c1", pod_id="p1", name="main", attempt=2, resources=resources, **more)
+    """A container of it, which has what was asked for."""
+    asked = more.pop("requested", resources)
+    return Container(id="c1", pod_id="p1", name="main", attempt=2, resources=resources, requested=asked, **more)
 
 
 def amounts(cpu: Any, memory: Any = "1Gi") -> Any:
@@ -147,6 +148,8 @@ def test_what_hook_servers_changed_plays_no_part() -> None:
     changed = container(HALF, requested=TWO)
     assert make_request(changed, pod(amounts("2"))).problems == ()
     assert make_request(changed, pod(), asked=LinuxResources(cpu_shares=1024)).request.milli == 1000
+    nothing = container(TWO, requested=LinuxResources())
+    assert make_request(nothing, pod(None, GUARANTEED)).request.amounts == Amounts(milli=0)
 
 
 @pytest.mark.parametrize(

@@ -228,3 +228,13 @@ def test_what_is_known_to_differ_stays() -> None:
         (container(), entry(Grant(shares=1024))),
     ):
         assert as_asked(one, known) is one
+
+
+def test_shares_of_a_policy_stand_for_those_that_were_asked_for_last() -> None:
+    """A resize is in no note of the creation, but in the state file; other shares than the policy's are no news."""
+    resized = container(annotations={REQUESTED: json.dumps({"cpu_shares": 512})})
+    resized = replace(resized, requested=LinuxResources(cpu_shares=512))
+    found = as_asked(replace(resized, resources=LinuxResources(cpu_shares=64)), entry(Grant(shares=64)))
+    assert found.requested.cpu_shares == 1024
+    for known in (entry(Grant(shares=65)), entry(Grant(shares=64), "other")):
+        assert as_asked(replace(resized, resources=LinuxResources(cpu_shares=64)), known).requested.cpu_shares == 512

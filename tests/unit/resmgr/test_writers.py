@@ -29,6 +29,7 @@ class Node:
         self.wanted: dict[Key, Assignment] = {}
         self.told: list[tuple[str, str]] = []
         self.touched: list[Key] = []
+        self.arrived: list[tuple[Key, Assignment]] = []
         self.denied: list[tuple[Key, str, Code]] = []
         self.errors: dict[str, RpcError] = {}
         self.held: dict[str, asyncio.Event] = {}
@@ -38,6 +39,7 @@ class Node:
             self.send,
             self.wanted.get,
             telling=lambda key, _: self.touched.append(key),
+            told=lambda key, written: self.arrived.append((key, written)),
             missing=lambda key, one, error: self.denied.append((key, one, error.code)),
         )
 
@@ -380,3 +382,39 @@ async def test_a_failure_is_forgotten_when_nothing_is_to_be_done(node: Node) -> 
     node.wanted[A] = has("0-7")
     assert node.writers.want((A,)) == []
     assert node.writers.all[A].state == "idle"
+
+
+async def test_a_wish_that_comes_while_an_older_one_is_on_its_way_is_not_lost(node: Node) -> None:
+    """What was written last looks right, but what is on its way is not."""
+    gate = node.hold("a")
+    node.wanted[A] = has("0-3")
+    cut = asyncio.create_task(node.writers.shrink((A,), 5))
+    await eventually(lambda: node.told == [("a", "0-3")], "the shrink to be sent")
+    node.wanted[A] = has("0-7")
+    assert len(node.writers.want((A,))) == 1
+    gate.set()
+    await cut
+    await eventually(lambda: node.writers.all[A].written == has("0-7"), "the container to have it all back")
+    assert node.told == [("a", "0-3"), ("a", "0-7")]
+
+
+async def test_who_has_what_it_should_not_have(node: Node) -> None:
+    """Some of it, none of what it should, by an update on its way, or nobody knows."""
+    assert not node.writers.exceeds(Key("pod", "nobody"))
+    assert not node.writers.exceeds(A)
+    for wanted in ("0-3", "8-9"):
+        node.wanted[A] = has(wanted)
+        assert node.writers.exceeds(A)
+    node.wanted[A] = has("0-8")
+    assert not node.writers.exceeds(A)
+    node.writers.all[A].sending = has("0-9")
+    assert node.writers.exceeds(A)
+
+
+async def test_what_the_runtime_took_is_told(node: Node) -> None:
+    """And what it did not is not."""
+    node.errors["b"] = RpcError(Code.INTERNAL, "no")
+    node.wanted[A] = node.wanted[B] = has("0-3")
+    await node.writers.reach((A, B), 5)
+    assert node.arrived == [(A, has("0-3"))]
+    assert node.writers.resting() == [A]

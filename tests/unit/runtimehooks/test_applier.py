@@ -430,3 +430,13 @@ def test_clearing_is_what_restores_nothing() -> None:
         assert [one.ok for one in applier.carry_out(ordered(applier.survey(wants, LIVE)))] == [True]
     assert group.value is None
     assert len(journal) == 0
+
+
+def test_what_somebody_else_put_in_place_is_looked_at(node: Node) -> None:
+    """Another value than was sent is told; one that is as it should be, or that nobody can look at, is not."""
+    (step,) = ordered(node.applier.survey([want(SANDBOX, SHARES, 50)], LIVE))
+    assert node.applier.displaced(step) == f"sent 50, found {node.value(SANDBOX, SHARES)}: somebody else sets it"
+    node.kernel.write(node.kernel.path(SANDBOX.directory, "cpu.shares"), "50")
+    assert node.applier.displaced(step) == ""
+    node.kernel.remove(SANDBOX.directory)
+    assert node.applier.displaced(step) == ""

@@ -22,7 +22,7 @@ from interpose.runtimehooks.surroundings import Surroundings
 from interpose.runtimehooks.wants import Target
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
-from interpose.testing.fakestate import Sandbox
+from interpose.testing.fakestate import Container, Sandbox
 from interpose.testing.hookparts import HookParts, ToyPlugin
 from interpose.testing.pods import BUSYBOX, container_config
 from interpose.testing.qospods import be_pod, ls_pod
@@ -551,3 +551,39 @@ async def test_nothing_is_put_back_while_a_source_never_told_anything(rig: Rig) 
     rig.facts_known = True
     await rig.round()
     assert rig.of(sandbox, Parameter.CPU_SHARES) != 7
+
+
+# -- somebody who has the last word
+
+
+class Stubborn:
+    """A runtime that takes updates, behind somebody who has opinions about shares."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.updates = 0
+        self._updating = rig.parts.node.updating
+
+    def updating(self, container: Container, patch: cri.LinuxContainerResources) -> None:
+        """Take everything but shares."""
+        self.updates += 1
+        patch.cpu_shares = 700
+        self._updating(container, patch)
+
+
+async def test_a_value_that_is_replaced_on_its_way_is_held(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is asked for it again and again; other values of the same update are in place and are not held."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    stubborn = Stubborn(rig)
+    monkeypatch.setattr(rig.parts.node, "updating", stubborn.updating)
+    rig.want(Level.CONTAINER, cpu_shares=33, cpu_quota=50_000)
+    done = await rig.round()
+    assert [text.partition(": ")[2] for text in done.errors] == [
+        "cpu.shares: sent 33, found 700: somebody else sets it"
+    ]
+    for _ in range(5):
+        await rig.round()
+    assert (stubborn.updates, rig.parts.applier.held) == (1, 1)
+    assert rig.of(sandbox, QUOTA) == 50_000
+    rig.want(Level.CONTAINER, cpu_shares=700, cpu_quota=50_000)
+    await rig.round()
+    assert rig.parts.applier.held == 0

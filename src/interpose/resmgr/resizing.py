@@ -1,0 +1,170 @@
+"""Updates of the kubelet: honoured, then constrained.
+
+Other amounts are decided and booked first, others give up what the container gets, and then the update passes the
+writer of its container with the policy's values in it, so that two updates never race. The runtime said no: everything
+is as before. Nobody knows: what is booked stays, until the record of the container shows what became of it.
+"""
+
+from dataclasses import replace
+
+from interpose.model.pod import Container
+from interpose.policy.decision import Decision
+from interpose.policy.request import Key, Request
+from interpose.relay.interceptor import Call, Proceed, Reply, Unreadable
+from interpose.resmgr.books import Books
+from interpose.resmgr.edits import write_update
+from interpose.resmgr.requests import resized
+from interpose.resmgr.takeover import FIELDS, actual
+from interpose.resmgr.tally import Tally
+from interpose.resmgr.unsettled import Unsettled, telling
+from interpose.resmgr.waiting import Waiting, asked_by_caller
+from interpose.resmgr.writers import DOUBTFUL, Writer
+from interpose.rpc.status import Code, RpcError
+from interpose.store import convert
+from interpose.store.requested import NOT_REQUESTED
+
+
+class Resizing:
+    """What the manager does about updates."""
+
+    def __init__(self, books: Books, waiting: Waiting, tally: Tally) -> None:
+        self._books = books
+        self._waiting = waiting
+        self._tally = tally
+
+    async def update(self, call: Call, proceed: Proceed) -> Reply:
+        """Decide, carry out, let the update pass."""
+        try:
+            known = await self._known(call)
+        except (RpcError, Unreadable):
+            known = None
+        if known is None:
+            return await proceed()
+        with self._books.updates.under_way(known[1].key):
+            return await self._update(call, proceed, *known)
+
+    async def _update(self, call: Call, proceed: Proceed, container: Container, writer: Writer) -> Reply:
+        books, key = self._books, writer.key
+        changed: tuple[Key, ...] = ()
+        before = books.ledger.held[key].request
+        sent = False
+
+        async def send() -> Reply:
+            nonlocal sent
+            sent = True
+            return await proceed()
+
+        try:
+            decision = self._resize(call, container, before)
+            if isinstance(decision, Reply):
+                return decision
+            if decision is not None:
+                changed = decision.changed
+                await self._waiting.for_room(call, key, changed)
+        except Exception as error:
+            self._tally.failed(call, error)
+        except BaseException:
+            books.carry_out_soon((*changed, *self._back(before)))
+            raise
+        try:
+            reply = await self._constrained(call, send, writer)
+        except BaseException:
+            if sent:
+                self._doubt(call, container, before)
+                books.carry_out_soon((key, *changed))
+            else:
+                books.carry_out_soon((*changed, *self._back(before)))
+            raise
+        if reply.code == Code.OK:
+            books.updates.drop(key)
+        elif reply.code in DOUBTFUL:
+            self._doubt(call, container, before)
+        if changed or before is not self._request(key):
+            if reply.code in DOUBTFUL:
+                # It may still have what it should give up: others get that when it certainly has not.
+                books.carry_out_soon((key, *changed))
+                changed = ()
+            elif reply.code != Code.OK:
+                changed = (*changed, *self._back(before))
+            await self._waiting.for_growth(call, changed)
+            books.on_change()
+        return reply
+
+    async def _known(self, call: Call) -> tuple[Container, Writer] | None:
+        await self._waiting.for_books(call)
+        found = await self._books.sync.container(call.request.container_id)
+        if found is None:
+            return None
+        key = self._books.ledger.by_id.get(found[0].id)
+        writer = None if key is None else self._books.writers.all.get(key)
+        return None if writer is None else (found[0], writer)
+
+    def _request(self, key: Key) -> Request | None:
+        held = self._books.ledger.held.get(key)
+        return None if held is None else held.request
+
+    def _resize(self, call: Call, container: Container, before: Request) -> Decision | Reply | None:
+        """A decision if the caller wants other amounts, a refusal if it cannot have them."""
+        if NOT_REQUESTED in call.metadata:
+            return None  # somebody puts values of their own right: nobody wants more or less
+        # What hook servers made of it is for the runtime; who has CPUs alone is not theirs to decide.
+        amounts = resized(before, convert.to_resources(asked_by_caller(call).linux), container.requested)
+        if amounts == before.amounts:
+            return None
+        request = replace(before, amounts=amounts)
+        decision = self._books.ledger.resize(request)
+        if decision.refusal is None:
+            return decision
+        return self._tally.refuse(self._books.configuration.policy, request, decision, decision.refusal)
+
+    def _back(self, before: Request) -> tuple[Key, ...]:
+        """The runtime did not take it: neither do we."""
+        ledger = self._books.ledger
+        if self._request(before.key) is before:
+            return (before.key,)
+        decision = ledger.resize(before) if before.key in ledger.held else None
+        return () if decision is None else (before.key, *decision.changed)
+
+    def _doubt(self, call: Call, container: Container, before: Request) -> None:
+        """Nobody knows whether the runtime took it."""
+        books = self._books
+        if NOT_REQUESTED in call.metadata or before.key not in books.ledger.held:
+            return
+        asked, sent = (convert.to_resources(one.linux) for one in (call.body.original(), call.request))
+        wanted = books.wanted(before.key)
+        ours = [field for name, field in FIELDS.items() if wanted is not None and getattr(wanted, name) is not None]
+        books.updates.add(
+            Unsettled(
+                before=before,
+                requested=container.requested,
+                had=container.resources,
+                asked=asked,
+                telling=telling(asked, sent, container.resources, ours),
+            )
+        )
+
+    async def _constrained(self, call: Call, proceed: Proceed, writer: Writer) -> Reply:
+        """Send the caller's update with the policy's values in it, while nobody else writes."""
+        books, key = self._books, writer.key
+        async with writer.lock:
+            asking = convert.to_resources(call.request.linux)
+            wanted = books.wanted(key, asking)
+            if wanted is not None:
+                self._tally.overridden(call, write_update(call.request, wanted))
+            writer.sending = wanted
+            try:
+                reply = await proceed()
+            except BaseException:
+                writer.written = None
+                raise
+            finally:
+                writer.sending = None
+            if reply.code == Code.OK and wanted is not None:
+                writer.written = wanted
+                books.touch(key, wanted)
+                books.let_go(key, actual(asking))
+                books.writers.recovered(writer)
+            elif reply.code in DOUBTFUL:
+                writer.written = None
+        books.writers.want((key,))
+        return reply

@@ -1,0 +1,74 @@
+"""What a call waits for on its way to the runtime and back, and how long: never more than half of what its caller has.
+
+Whoever does not get what it waits for goes on all the same. A container that has CPUs then which are not its own, or
+that gets CPUs which others may still have, is counted and told of.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final
+
+from interpose.policy.request import Key
+from interpose.relay.interceptor import Call
+from interpose.resmgr.books import Books
+from interpose.resmgr.tally import Tally
+from interpose.rpc.status import Code, RpcError
+
+# Seconds: for the books to be made at the start, for a look at others, for containers to lose CPUs, for others to grow.
+_BEGINNING: Final = 5.0
+LOOKING: Final = 1.0
+_SHRINKING: Final = 2.0
+_GROWING: Final = 0.5
+
+
+def asked_by_caller(call: Call) -> Any:
+    """The request as its caller made it, whatever hook servers made of it. Not to be changed."""
+    return call.request if call.body.received == call.body.data() else call.body.original()
+
+
+class Waiting:
+    """Waits. `clock` is the loop's."""
+
+    def __init__(self, books: Books, tally: Tally, clock: Callable[[], float]) -> None:
+        self._books = books
+        self._tally = tally
+        self._clock = clock
+
+    def _budget(self, call: Call, most: float) -> float:
+        return most if call.deadline is None else min(most, max(call.deadline - self._clock(), 0.0) / 2)
+
+    async def for_books(self, call: Call) -> None:
+        """Until everything that runs is in the books; RpcError if that takes too long."""
+        if not self._books.ready.is_set():
+            try:
+                await asyncio.wait_for(self._books.ready.wait(), self._budget(call, _BEGINNING))
+            except TimeoutError:
+                raise RpcError(Code.UNAVAILABLE, "the runtime has not told what runs") from None
+
+    async def for_a_look(self, call: Call, ids: list[str]) -> None:
+        """Until the runtime has told about these containers."""
+        if ids:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._budget(call, LOOKING)):
+                    await self._books.sync.refresh(*ids)
+
+    async def for_room(self, call: Call, key: Key, changed: Iterable[Key]) -> None:
+        """Until others have given up what a container gets. An update of theirs that failed has not done that."""
+        books = self._books
+        others = dict.fromkeys((*changed, *books.in_the_way(key)))
+        await books.writers.shrink(others, self._budget(call, _SHRINKING))
+        if left := books.in_the_way(key):
+            self._tally.too_early(books.ledger.held[key].request.title, len(left))
+
+    async def for_itself(self, call: Call, key: Key) -> None:
+        """Until a new container has lost what others got while it was being made; it does not run before that."""
+        books = self._books
+        if books.writers.exceeds(key):
+            await books.writers.reach((key,), self._budget(call, _SHRINKING))
+            if books.writers.exceeds(key):
+                self._tally.too_early(books.ledger.held[key].request.title, 1)
+
+    async def for_growth(self, call: Call, keys: Iterable[Key]) -> None:
+        """Until others have what became free."""
+        await self._books.writers.reach(keys, self._budget(call, _GROWING))

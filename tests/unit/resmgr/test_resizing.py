@@ -1,0 +1,182 @@
+"""Updates of the kubelet: what is decided, what they say when they reach the runtime, and what is taken back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from interpose.api import cri_pb2 as cri
+from interpose.rpc.status import Code
+from interpose.store.requested import NOT_REQUESTED
+from interpose.testing.eventually import eventually
+from interpose.testing.managercaller import ManagerCaller as Caller
+from interpose.testing.managercaller import resize
+from interpose.testing.policynode import PolicyNode
+
+UPDATE = "UpdateContainerResources"
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[PolicyNode]:
+    """Packages 0-7 and 8-15, cores of two neighbours; CPU 0 is reserved. One container shares."""
+    node = PolicyNode()
+    node.add("web", 100, "burstable")
+    await node.start()
+    await node.in_step()
+    yield node
+    await node.close()
+
+
+@pytest.fixture
+def caller(node: PolicyNode) -> Caller:
+    """Sends calls."""
+    return Caller(node)
+
+
+async def test_a_resize_is_booked_and_constrained(node: PolicyNode, caller: Caller) -> None:
+    """The policy's CPU set is in the very update of the kubelet."""
+    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
+    reply = await caller(resize(made, 4))
+    assert reply.code == Code.OK
+    assert len(node.own[0].split("-")) == 2
+    sent = [one.linux for one in node.runtime.requests_of(UPDATE) if one.container_id == made]
+    assert [(one.cpu_quota, one.cpuset_cpus) for one in sent] == [(400_000, node.own[0])]
+
+
+async def test_a_resize_that_does_not_fit_is_refused(node: PolicyNode, caller: Caller) -> None:
+    """And everything stays."""
+    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
+    assert (await caller(resize(made, 16))).code == Code.RESOURCE_EXHAUSTED
+    assert (node.own, node.cpus(made)) == (["2-3"], "2-3")
+
+
+async def test_values_that_nobody_wants_are_no_resize(node: PolicyNode, caller: Caller) -> None:
+    """Somebody puts them right, and says so."""
+    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
+    await caller(resize(made, 4), metadata=lambda: (NOT_REQUESTED,))
+    assert node.own == ["2-3"]
+    assert node.cpus(made) == "2-3"
+
+
+async def test_updates_of_strangers_pass(caller: Caller) -> None:
+    """The runtime says what there is to say."""
+    assert (await caller(resize("nope", 4))).code == Code.NOT_FOUND
+
+
+async def test_a_runtime_that_cannot_be_asked_does_not_stop_an_update(node: PolicyNode, caller: Caller) -> None:
+    """It goes as it came."""
+    node.runtime.fail("ContainerStatus", Code.UNAVAILABLE, "gone")
+    assert (await caller(resize("nope", 4))).code == Code.NOT_FOUND
+
+
+async def test_an_update_whose_caller_leaves_is_in_doubt(node: PolicyNode, caller: Caller) -> None:
+    """What the container has is found out by sending it again."""
+    made = (await caller.create(caller.pod("db"), 4000)).response.container_id
+    await node.sync.resync()
+    (shared,) = (one for one in node.runtime.containers if one != made)
+    before = node.cpus(shared)
+    stall = node.runtime.stall(UPDATE)
+    task = asyncio.create_task(caller(resize(made, 2)))
+    await stall.entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert node.cpus(shared) == before
+    stall.release()
+    await node.in_step()
+    await eventually(lambda: node.cpus(made) == node.own[0], "the container to have what it should")
+    assert len(node.cpus(shared)) >= len(before)
+
+
+async def test_what_others_wanted_is_counted(node: PolicyNode, caller: Caller) -> None:
+    """By field, and by who wanted it."""
+    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
+    request = cri.UpdateContainerResourcesRequest(container_id=made)
+    request.linux.cpuset_cpus = "0-15"
+    await caller(request)
+    assert node.manager.overrides == {("cpuset_cpus", "the caller"): 1}
+    assert node.cpus(made) == "2-3"
+
+
+async def test_what_hook_servers_make_of_an_update_decides_nothing(node: PolicyNode, caller: Caller) -> None:
+    """It reaches the runtime; who has CPUs alone is decided by what the kubelet wants."""
+    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
+
+    def hook(request: cri.UpdateContainerResourcesRequest) -> None:
+        request.linux.cpu_shares = 1536
+
+    update = cri.UpdateContainerResourcesRequest(container_id=made)
+    update.linux.memory_limit_in_bytes = 1 << 29
+    await caller(update, edit=hook)
+    assert node.own == ["2-3"]
+    (sent,) = (one.linux for one in node.runtime.requests_of(UPDATE) if one.container_id == made)
+    assert (sent.cpu_shares, sent.cpuset_cpus) == (1536, "2-3")
+
+
+async def test_others_that_cannot_be_made_smaller_are_told_of(node: PolicyNode, caller: Caller) -> None:
+    """The container grows all the same."""
+    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
+    await node.in_step()
+    node.runtime.fail(UPDATE, Code.INTERNAL, "the kernel says no", times=1)
+    assert (await caller(resize(made, 4))).code == Code.OK
+    assert node.manager.late == 1
+    assert node.own == ["1-4"]
+
+
+async def test_who_leaves_before_the_update_is_sent_has_changed_nothing(node: PolicyNode, caller: Caller) -> None:
+    """Somebody else was telling the container something."""
+    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
+    await node.in_step()
+    (shared,) = (one for one in node.runtime.containers if one != made)
+    writer = node.books.writers.all[node.books.ledger.by_id[made]]
+    async with writer.lock:
+        task = asyncio.create_task(caller(resize(made, 4)))
+        await eventually(lambda: node.cpus(shared) == "0,5-15", "others to make room")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert node.own == ["2-3"]
+    assert caller.passed.count(UPDATE) == 0
+    assert writer.key not in node.books.updates
+    await node.in_step()
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+async def test_an_update_in_doubt_is_settled_by_what_the_runtime_shows(
+    node: PolicyNode, caller: Caller, arrives: bool
+) -> None:
+    """The books believe it until then."""
+    made = (await caller.create(caller.pod("db"), 4000)).response.container_id
+    await node.sync.resync()
+    held = node.books.ledger.held[node.books.ledger.by_id[made]]
+    node.runtime.fail(UPDATE, Code.DEADLINE_EXCEEDED, "slow", times=1, when="after" if arrives else "before")
+    await caller(resize(made, 2))
+    assert held.request.milli == 2000
+    await node.in_step()
+    looks = node.runtime.calls["ContainerStatus"]
+    node.books.tick()
+    await eventually(lambda: node.runtime.calls["ContainerStatus"] > looks, "a look")
+    await eventually(lambda: held.request.milli == (2000 if arrives else 4000), "the update to be settled")
+    await node.in_step()
+    assert [node.cpus(made)] == node.own
+
+
+async def test_a_second_update_settles_the_first(node: PolicyNode, caller: Caller) -> None:
+    """The runtime took it, so what became of the one before does not matter."""
+    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
+    await node.sync.resync()
+    key = node.books.ledger.by_id[made]
+    stall = node.runtime.stall(UPDATE)
+    task = asyncio.create_task(caller(resize(made, 1)))  # nobody has to shrink for that
+    await stall.entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert key in node.books.updates
+    stall.release()
+    node.runtime.clear(UPDATE)
+    assert (await caller(resize(made, 3))).code == Code.OK
+    assert key not in node.books.updates
+    assert node.books.ledger.held[key].request.milli == 3000

@@ -1,0 +1,82 @@
+"""What is counted and told about calls."""
+
+import logging
+
+import pytest
+
+from interpose.policy.decision import Action, Decision, Refusal, Why
+from interpose.policy.request import Key, Request
+from interpose.relay.interceptor import Body, Call
+from interpose.relay.messages import CriParser
+from interpose.relay.methods import METHODS
+from interpose.resmgr.edits import Override
+from interpose.resmgr.tally import Tally
+from interpose.rpc.status import Code, RpcError
+
+
+@pytest.fixture
+def tally() -> Tally:
+    """At one moment."""
+    return Tally(lambda: 1.0)
+
+
+def call() -> Call:
+    """A create; a hook server has changed its CPU set."""
+    made = Call(method=METHODS["CreateContainer"], path=b"/", body=Body(b"", CriParser("CreateContainerRequest")))
+    made.claims = {"cpuset_cpus": "a hook"}
+    return made
+
+
+def refuse(tally: Tally, name: str, why: Why = Why.EXHAUSTED) -> int:
+    """A container is refused: the code of the reply."""
+    refusal = Refusal(why=why, message="no CPUs left")
+    request = Request(key=Key(name, "app"), namespace="default", pod=name)
+    decision = Decision(action=Action.ALLOCATE, key=request.key, refusal=refusal)
+    reply = tally.refuse("static", request, decision, refusal)
+    assert reply.message == "policy static: no CPUs left"
+    return reply.code
+
+
+def test_refusals_are_remembered_once_each_and_not_all_of_them(tally: Tally) -> None:
+    """The newest last."""
+    assert refuse(tally, "web") == Code.RESOURCE_EXHAUSTED
+    assert refuse(tally, "db", Why.INVALID) == Code.INVALID_ARGUMENT
+    refuse(tally, "web")
+    assert [(one.title, one.times) for one in tally.refused] == [("default/db/app", 1), ("default/web/app", 2)]
+    for n in range(60):
+        refuse(tally, f"pod{n}")
+    assert len(tally.refused) == 50
+
+
+def test_who_did_not_wait_is_counted_each_time_and_told_once(tally: Tally, caplog: pytest.LogCaptureFixture) -> None:
+    """A container that cannot be updated is in the way of everybody."""
+    for _ in range(3):
+        tally.too_early("default/db/app", 2)
+    assert tally.late == 3
+    (record,) = caplog.records
+    assert getattr(record, "kv", None) == {"container": "default/db/app", "others": 2}
+
+
+def test_failures_are_told_with_their_cause_unless_it_is_the_runtime(
+    tally: Tally, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that is away is no bug."""
+    tally.failed(call(), RpcError(Code.UNAVAILABLE, "away"))
+    tally.failed(call(), KeyError("oh"))
+    assert tally.failures == {"CreateContainer": 2}
+    assert [(one.levelno, one.exc_info is not None) for one in caplog.records] == [
+        (logging.WARNING, False),
+        (logging.ERROR, True),
+    ]
+
+
+def test_who_wanted_something_else_is_counted(tally: Tally) -> None:
+    """A hook server by its name."""
+    tally.overridden(call(), [Override("cpuset_cpus", "0", "1"), Override("cpuset_mems", "0", "1")])
+    assert tally.overrides == {("cpuset_cpus", "a hook"): 1, ("cpuset_mems", "the caller"): 1}
+
+
+def test_what_could_not_be_used_is_told(tally: Tally, caplog: pytest.LogCaptureFixture) -> None:
+    """Once in a while per container."""
+    tally.estimated("default/db/app", ["cannot be read", "is not believed"])
+    assert len(caplog.records) == 1

@@ -1,0 +1,130 @@
+"""What calls wait for, and what becomes of those that wait in vain."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from interpose.api import cri_pb2 as cri
+from interpose.model.cpuset import CpuSet
+from interpose.policy.decision import Assignment
+from interpose.policy.request import Key
+from interpose.relay.interceptor import Body, Call
+from interpose.relay.messages import CriParser
+from interpose.relay.methods import METHODS
+from interpose.resmgr.tally import Tally
+from interpose.resmgr.waiting import Waiting, asked_by_caller
+from interpose.rpc.status import Code, RpcError
+from interpose.testing.policynode import PolicyNode
+
+UPDATE = "UpdateContainerResources"
+
+
+def call(deadline: float | None = None) -> Call:
+    """A call with so many seconds left."""
+    body = Body(
+        cri.UpdateContainerResourcesRequest(container_id="c").SerializeToString(), CriParser(f"{UPDATE}Request")
+    )
+    return Call(method=METHODS[UPDATE], path=b"/", body=body, deadline=deadline)
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[PolicyNode]:
+    """CPU 0 of 16 is reserved; one container has CPUs 2-3 alone, one shares the rest."""
+    node = PolicyNode()
+    node.add("db", 2000)
+    node.add("web", 100, "burstable")
+    yield node
+    await node.close()
+
+
+async def started(node: PolicyNode) -> tuple[Waiting, Tally, Key, Key]:
+    """Everything is in step: the one with CPUs of its own, and the other one."""
+    await node.start()
+    await node.in_step()
+    grants = node.books.ledger.policy.book.grants
+    own, shared = sorted(node.books.ledger.held, key=lambda key: not grants[key].exclusive)
+    tally = Tally(lambda: 0.0)
+    return Waiting(node.books, tally, node.now), tally, own, shared
+
+
+def has_all(node: PolicyNode, key: Key) -> None:
+    """A container has all CPUs, and the books know it."""
+    node.runtime.containers[node.books.ledger.held[key].id].resources.cpuset_cpus = "0-15"
+    assert node.books.writers.found(key, Assignment(cpus=CpuSet.parse("0-15")))
+
+
+def test_what_a_caller_asked_for_is_not_what_others_made_of_it() -> None:
+    """The very message as long as nobody has changed it."""
+    made = call()
+    assert asked_by_caller(made) is made.request
+    made.request.linux.cpu_shares = 3
+    assert asked_by_caller(made).linux.cpu_shares == 0
+
+
+async def test_books_that_are_not_made_in_time(node: PolicyNode) -> None:
+    """Nobody can decide."""
+    waiting = Waiting(node.books, Tally(lambda: 0.0), node.now)
+    with pytest.raises(RpcError) as caught:
+        await waiting.for_books(call(0.01))
+    assert caught.value.code is Code.UNAVAILABLE
+    await node.start()
+    await waiting.for_books(call(0.0))
+
+
+async def test_a_look_that_takes_too_long_is_none(node: PolicyNode) -> None:
+    """The call goes on with what is known."""
+    waiting, *_ = await started(node)
+    stall = node.runtime.stall("ContainerStatus")
+    await waiting.for_a_look(call(0.01), list(node.runtime.containers))
+    assert stall.entered.is_set()
+    stall.release()
+
+
+async def test_an_update_that_failed_has_made_no_room(node: PolicyNode) -> None:
+    """It is over, and the other one still has the CPUs."""
+    waiting, tally, own, shared = await started(node)
+    writer = node.books.writers.all[shared]
+    has_all(node, shared)
+    node.runtime.fail(UPDATE, Code.INTERNAL, "no")
+    await waiting.for_room(call(), own, (shared,))
+    assert (tally.late, writer.permanent) == (1, True)
+    node.runtime.clear(UPDATE)
+    await waiting.for_room(call(), own, (shared,))
+    assert tally.late == 1
+
+
+async def test_nobody_makes_room_for_one_that_is_gone(node: PolicyNode) -> None:
+    """Its pod was stopped meanwhile."""
+    waiting, tally, own, shared = await started(node)
+    node.books.release((own,))
+    await waiting.for_room(call(), own, (shared,))
+    assert tally.late == 0
+
+
+async def test_a_new_container_loses_what_others_got_before_it_runs(node: PolicyNode) -> None:
+    """Others got it while it was being made; one that cannot be updated in time is counted."""
+    waiting, tally, _, shared = await started(node)
+    container_id = node.books.ledger.held[shared].id
+    await waiting.for_itself(call(), shared)
+    has_all(node, shared)
+    await waiting.for_itself(call(), shared)
+    assert node.cpus(container_id) == "0-1,4-15"
+    assert tally.late == 0
+    has_all(node, shared)
+    stall = node.runtime.stall(UPDATE)
+    await waiting.for_itself(call(0.01), shared)
+    assert tally.late == 1
+    stall.release()
+
+
+async def test_others_grow_in_their_own_time(node: PolicyNode) -> None:
+    """A caller waits a little for it."""
+    waiting, _, own, shared = await started(node)
+    stall = node.runtime.stall(UPDATE)
+    await waiting.for_growth(call(0.01), node.books.release((own,)))
+    await asyncio.sleep(0)
+    assert stall.waiting == 1
+    stall.release()
+    await node.in_step()
+    assert node.cpus(node.books.ledger.held[shared].id) == "0-15"
