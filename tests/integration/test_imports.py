@@ -50,6 +50,13 @@ NEVER = (
     "interpose.dispatcher.dispatcher",
     "interpose.hookapi.messages",
     "interpose.rpc.server",
+    # Only with a policy.
+    "interpose.cli.relay_policy",
+    "interpose.cpuallocator",
+    "interpose.policy.registry",
+    "interpose.resmgr",
+    "interpose.topology",
+    "interpose.views",
     # Only when somebody asks the admin socket.
     "interpose.admin.connection",
     # Large parts of the standard library that nothing here needs.

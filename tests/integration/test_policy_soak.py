@@ -96,9 +96,11 @@ class Life:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._runtime.clear()
         quiet = 0
-        for _ in range(120):
+        for passed in range(120):
             await second(self._stack)
             await asyncio.sleep(0.05)
+            if passed == 30:  # as the relay does by itself ten seconds after an update in doubt: too long for here
+                await self._stack.books.sync.resync(completely=True)
             quiet = quiet + 1 if not differences(self._stack) and at_rest(self._stack) else 0
             if quiet == 15:
                 return []

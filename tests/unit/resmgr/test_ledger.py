@@ -157,3 +157,20 @@ def test_when_deciding_fails_there_is_shelter(ledger: Ledger) -> None:
     assert ledger.without_place == (Key("pod", "a"),)
     assert ledger.find("id-a") is not None
     assert ledger.outcomes == {("allocate", "failed"): 1}
+
+
+def test_a_release_that_fails_can_be_repeated(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The container is still in the books, so whoever compares them with the node finds it."""
+
+    def fail(_key: Key) -> None:
+        raise ZeroDivisionError("oh")
+
+    ledger.allocate(asks("a", 2000))
+    ledger.confirm(Key("pod", "a"), "id-a")
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger.policy, "release", fail)
+        with pytest.raises(ZeroDivisionError):
+            ledger.release(Key("pod", "a"))
+    assert ledger.by_id == {"id-a": Key("pod", "a")}
+    ledger.release(Key("pod", "a"))
+    assert (ledger.held, ledger.policy.book.grants) == ({}, {})
