@@ -139,6 +139,8 @@ class Life:
 
     async def _resize(self) -> None:
         container_id, milli = self._container(), self._chance.choice((500, 1000, 2000, 3000))
+        if self._runtime.containers[container_id].state != cri.CONTAINER_RUNNING:
+            return  # nobody has been told of it yet
         limited = self._runtime.containers[container_id].resources.cpu_quota > 0
         linux = linux_resources(cpu_request=milli, cpu_limit=milli if limited else 0)
         await self._stack.call(cri.UpdateContainerResourcesRequest(container_id=container_id, linux=linux))

@@ -275,6 +275,7 @@ class Books:
             self.touch(key, self.ledger.assignment(key))
             self._touched.note(key, written_by_us(container, None))
             self._identify(key, container.id, actual(container.resources))
+            self._upkeep.catch_up(container)
 
     def adopt(self, containers: Iterable[Container]) -> None:
         """Take containers into the books that came around us."""

@@ -46,7 +46,7 @@ class Resizing:
     async def _update(self, call: Call, proceed: Proceed, container: Container, writer: Writer) -> Reply:
         books, key = self._books, writer.key
         changed: tuple[Key, ...] = ()
-        before = books.ledger.held[key].request
+        before = booked = books.ledger.held[key].request
         sent = False
 
         async def send() -> Reply:
@@ -59,12 +59,12 @@ class Resizing:
             if isinstance(decision, Reply):
                 return decision
             if decision is not None:
-                changed = decision.changed
+                changed, booked = decision.changed, books.ledger.held[key].request
                 await self._waiting.for_room(call, key, changed)
         except Exception as error:
             self._tally.failed(call, error)
         except BaseException:
-            books.carry_out_soon((*changed, *self._back(before)))
+            books.carry_out_soon((key, *changed, *self._back(before, booked)))
             raise
         try:
             reply = await self._constrained(call, send, writer)
@@ -73,10 +73,11 @@ class Resizing:
                 self._doubt(call, container, before)
                 books.carry_out_soon((key, *changed))
             else:
-                books.carry_out_soon((*changed, *self._back(before)))
+                books.carry_out_soon((key, *changed, *self._back(before, booked)))
             raise
         if reply.code == Code.OK:
             books.updates.drop(key)
+            changed = (*changed, *self._confirm(call, container, key))
         elif reply.code in DOUBTFUL:
             self._doubt(call, container, before)
         if changed or before is not self._request(key):
@@ -85,7 +86,7 @@ class Resizing:
                 books.carry_out_soon((key, *changed))
                 changed = ()
             elif reply.code != Code.OK:
-                changed = (*changed, *self._back(before))
+                changed = (key, *changed, *self._back(before, booked))
             await self._waiting.for_growth(call, changed)
             books.on_change()
         return reply
@@ -117,13 +118,18 @@ class Resizing:
             return decision
         return self._tally.refuse(self._books.configuration.policy, request, decision, decision.refusal)
 
-    def _back(self, before: Request) -> tuple[Key, ...]:
-        """The runtime did not take it: neither do we."""
-        ledger = self._books.ledger
-        if self._request(before.key) is before:
-            return (before.key,)
-        decision = ledger.resize(before) if before.key in ledger.held else None
-        return () if decision is None else (before.key, *decision.changed)
+    def _confirm(self, call: Call, container: Container, key: Key) -> tuple[Key, ...]:
+        """The runtime took it, after others perhaps that were decided later: the last one that it took counts."""
+        request = self._request(key)
+        decision = None if request is None else self._resize(call, container, request)
+        return () if decision is None or isinstance(decision, Reply) else (key, *decision.changed)
+
+    def _back(self, before: Request, booked: Request) -> tuple[Key, ...]:
+        """The runtime did not take it: neither do we. What another update has booked meanwhile stays."""
+        now = self._request(before.key)
+        if now is None or now is before or now is not booked:
+            return ()
+        return (before.key, *self._books.ledger.resize(before).changed)
 
     def _doubt(self, call: Call, container: Container, before: Request) -> None:
         """Nobody knows whether the runtime took it."""

@@ -80,6 +80,11 @@ class Upkeep:
         if told:
             self._decide_again(held, resized(held.request, replace(NO_RESOURCES, **told), old.requested))
 
+    def catch_up(self, container: Container) -> None:
+        """A container turned out to be there; it may have been resized before anybody here knew it."""
+        held, asked = self._books.ledger.held[key_of(container)], container.requested
+        self._decide_again(held, resized(held.request, asked, asked))
+
     def _decide_again(self, held: Held, amounts: Amounts) -> None:
         books, request = self._books, held.request
         if amounts == request.amounts:

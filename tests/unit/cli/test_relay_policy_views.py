@@ -14,8 +14,8 @@ from interpose.cli.relay_policy_views import PolicyViews
 from interpose.policy.decision import Action, Decision, Refusal, Why
 from interpose.policy.request import Key
 from interpose.resmgr.checkpoint import Checkpoint
-from interpose.resmgr.manager import Refused
 from interpose.resmgr.report import find
+from interpose.resmgr.tally import Refused
 from interpose.testing.policynode import PolicyNode
 
 

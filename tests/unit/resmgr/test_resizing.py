@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from interpose.api import cri_pb2 as cri
+from interpose.model.cpuset import CpuSet
 from interpose.rpc.status import Code
 from interpose.store.requested import NOT_REQUESTED
 from interpose.testing.eventually import eventually
@@ -180,3 +181,34 @@ async def test_a_second_update_settles_the_first(node: PolicyNode, caller: Calle
     assert (await caller(resize(made, 3))).code == Code.OK
     assert key not in node.books.updates
     assert node.books.ledger.held[key].request.milli == 3000
+
+
+async def test_of_two_updates_at_once_the_one_the_runtime_took_last_counts(node: PolicyNode, caller: Caller) -> None:
+    """They were decided in another order: one had to wait for room."""
+    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
+    await node.in_step()
+    (neighbour,) = (one for one in node.books.writers.all.values() if one.id != made)
+    async with neighbour.lock:
+        first = asyncio.create_task(caller(resize(made, 4)))
+        await eventually(lambda: node.own == ["1-4"], "the decision")
+        assert (await caller(resize(made, 1))).code == Code.OK
+    assert (await first).code == Code.OK
+    await node.in_step()
+    assert node.runtime.containers[made].resources.cpu_quota == 400_000
+    assert [len(CpuSet.parse(one)) for one in node.own] == [4]
+
+
+async def test_who_leaves_does_not_take_back_what_another_update_got(node: PolicyNode, caller: Caller) -> None:
+    """Only what it had booked itself."""
+    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
+    await node.in_step()
+    (neighbour,) = (one for one in node.books.writers.all.values() if one.id != made)
+    async with neighbour.lock:
+        first = asyncio.create_task(caller(resize(made, 4)))
+        await eventually(lambda: node.own == ["1-4"], "the decision")
+        assert (await caller(resize(made, 1))).code == Code.OK
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+    await node.in_step()
+    assert [len(CpuSet.parse(one)) for one in node.own] == [1]
