@@ -42,7 +42,8 @@ fuzz: $(STAMP) ## broken bytes for the HTTP/2 parser, broken registration files,
 
 soak: $(STAMP) ## calls, then 100 000 pods with a hook server, for SOAK_MINUTES each; our hook server killed at every moment
 	@$(BIN)/python tools/soak.py --minutes $(SOAK_MINUTES) $(ARGS)
-	@INTERPOSE_THOROUGH=1 $(BIN)/pytest -q tests/integration/test_hookserver_crash.py tests/integration/test_policy_crash.py
+	@INTERPOSE_THOROUGH=1 $(BIN)/pytest -q tests/integration/test_hookserver_crash.py tests/integration/test_policy_crash.py \
+		tests/integration/test_policy_races.py tests/integration/test_policy_soak.py
 
 proto: $(STAMP) ## regenerate the message classes from proto/
 	@$(BIN)/python tools/gen_proto.py
