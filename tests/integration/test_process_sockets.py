@@ -220,7 +220,7 @@ def test_print_config_shows_where_values_come_from(spawn: Spawn, scratch: Path) 
         env={"INTERPOSE_GRACE": "9s"},
     )  # fmt: skip
     assert child.wait(10) == 0
-    text = child.log_tail()
+    text = child.log.read_text()
     shown = {words[0]: line for line in text.splitlines() if (words := line.split())}
     assert "/from/flag.sock" in shown["listen"]
     assert "flag --listen" in shown["listen"]
