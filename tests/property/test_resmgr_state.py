@@ -153,7 +153,7 @@ def test_no_annotation_gives_cpu_that_the_kubelet_did_not_ask_for(
     asked: LinuxResources, parent: str, text: str
 ) -> None:
     """Where the kubelet said something about CPU, and every text gives a request."""
-    container = Container(id="", pod_id="p", name="main", resources=asked)
+    container = Container(id="", pod_id="p", name="main", resources=asked, requested=asked)
     made = make_request(container, Pod(id="p", cgroup_parent=parent, annotations={ANNOTATIONS[0]: text}))
     if asked.cpu_shares:
         assert shares_of(made.request.milli) == max(asked.cpu_shares, 2)

@@ -81,6 +81,10 @@ def test_numbers_outside_the_bounds_make_no_set() -> None:
         CpuSet.of([-1, 3])
     with pytest.raises(ValueError, match="8192"):
         CpuSet.of([8192])
+    with pytest.raises(ValueError, match="from 0 to 8191"):
+        CpuSet(1 << 8192)
+    with pytest.raises(ValueError, match="from 0 to 8191"):
+        CpuSet(-1)
 
 
 @pytest.mark.parametrize(
