@@ -39,7 +39,7 @@ def policy_families(store: Store, sync: Synchronizer) -> Iterable[Family]:
     manager = Manager(books, clock=_zero, now=_zero)
     books.ledger.outcomes["allocate", "granted"] += 1
     books.writers.results["ok"] += 1
-    manager.failures["CreateContainer"] += 1
-    manager.overrides["cpuset_cpus", "the caller"] += 1
+    manager.tally.failures["CreateContainer"] += 1
+    manager.tally.overrides["cpuset_cpus", "the caller"] += 1
     yield from policy_collector(manager)()
     yield from state_collector(Checkpoint("policy-state.json", now=_zero), None)()

@@ -148,4 +148,4 @@ async def test_a_resize_is_honoured_and_constrained(tmp_path: Path) -> None:
         await stack.call(cri.UpdateContainerResourcesRequest(container_id=own, linux=linux))
         assert stack.cpus(own) == before
         assert stack.cpus(shared) == str(stack.books.ledger.policy.book.pool("shared"))
-        assert stack.manager.overrides["cpuset_cpus", "the caller"] == 1
+        assert stack.manager.tally.overrides["cpuset_cpus", "the caller"] == 1

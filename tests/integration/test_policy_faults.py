@@ -248,7 +248,7 @@ async def test_a_slow_update_does_not_hold_a_create_for_ever(tmp_path: Path) -> 
         stall = stack.runtime.stall(UPDATE)
         watch.excused.add(shared)
         made = [(await stack.call(request_of(pod, 2000), timeout=0.8)).container_id for pod in pods]
-        assert stack.manager.late == 2
+        assert stack.manager.tally.late == 2
         assert stack.cpus(shared) == ALL
         assert stall.waiting == 1  # never two at a time for one container
         stall.release()
@@ -271,7 +271,7 @@ async def test_a_container_that_is_about_to_grow_is_waited_for(tmp_path: Path) -
         assert stack.runtime.calls["CreateContainer"] == 2
         stall.release()
         assert stack.cpus(await task) == cpus
-        assert stack.manager.late == 0
+        assert stack.manager.tally.late == 0
         assert stack.cpus(shared) == str(ALL_CPUS - CpuSet.parse(cpus))
 
 
@@ -469,7 +469,7 @@ async def test_cpus_of_one_that_ended_unnoticed_are_found_when_they_are_needed(t
         stack.runtime.exit_container(first, 0)
         second = await stack.run("second", 14000)
         assert stack.cpus(second) == stack.cpus(first)
-        assert not stack.manager.refused
+        assert not stack.manager.tally.refused
 
 
 async def test_cpus_of_an_init_container_go_to_the_next_one(tmp_path: Path) -> None:
@@ -500,7 +500,7 @@ async def test_a_policy_that_fails_costs_nobody_a_container(
         with monkeypatch.context() as patched, caplog.at_level(logging.CRITICAL, "interpose"):
             patched.setattr(policy, "allocate", fail)
             stray = await stack.run("web", 2000)
-        assert stack.manager.failures["CreateContainer"] == 1
+        assert stack.manager.tally.failures["CreateContainer"] == 1
         assert stack.cpus(stray) == str(policy.fallback)
         assert [stack.books.ledger.held[key].id for key in stack.books.ledger.without_place] == [stray]
         own = await stack.run("mq", 2000)
@@ -530,7 +530,7 @@ async def test_without_books_a_create_gets_shared_cpus_in_the_end(tmp_path: Path
         pod = await stack.pod("db")
         made = (await stack.call(request_of(pod, 2000), timeout=1.0)).container_id
         assert stack.cpus(made) == ALL
-        assert stack.manager.failures["CreateContainer"] == 1
+        assert stack.manager.tally.failures["CreateContainer"] == 1
         stall.release()
         await eventually(stack.books.ready.is_set, "the books")
         await eventually(lambda: len(CpuSet.parse(stack.cpus(made))) == 2, "CPUs of its own")

@@ -202,5 +202,5 @@ async def test_sets_of_the_hook_server_do_not_count(start: Callable[..., Any], m
         node.check_cpus()
         sent = {one.linux.cpuset_cpus for one in requests(UPDATE) if one.container_id == node.ids["bound"]}
         assert sent <= {"", "2-3"}
-        assert node.stack.manager.overrides["cpuset_cpus", "qos" if mode == "both" else "the caller"] > 0
+        assert node.stack.manager.tally.overrides["cpuset_cpus", "qos" if mode == "both" else "the caller"] > 0
         assert await node.status("bound") == ("", 2048, 200_000)

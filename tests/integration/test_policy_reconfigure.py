@@ -106,7 +106,7 @@ async def test_a_configuration_is_in_force_when_the_change_returns(tmp_path: Pat
         shared = await stack.run("web", 100, "burstable")
         kept, lost = stack.cpus(second), stack.cpus(first)
         assert (lost, kept) == ("2-3", "4-5")
-        await stack.books.change(static("0-3"))
+        await stack.books.changing.to(static("0-3"))
         assert stack.cpus(second) == kept
         assert not CpuSet.parse(stack.cpus(first)) & CpuSet.parse("0-3")
         assert sorted((stack.cpus(first), kept)) == own_cpus(stack)
@@ -120,7 +120,7 @@ async def test_cpus_that_one_leaves_are_taken_by_others_after_that(tmp_path: Pat
         names = [await stack.run(f"db{n}", 2000) for n in range(4)]
         shared = [await stack.run(f"web{n}", 100, "burstable") for n in range(10)]
         looks = watch.looks
-        await stack.books.change(static("0-7"))
+        await stack.books.changing.to(static("0-7"))
         assert watch.looks > looks
         assert all(CpuSet.parse(stack.cpus(one)) <= CpuSet.parse("8-15") for one in names)
         assert len({stack.cpus(one) for one in shared}) == 1
@@ -133,7 +133,7 @@ async def test_what_comes_and_goes_meanwhile_is_in_the_new_books(tmp_path: Path)
         await stack.run("web", 100, "burstable")
         pod = await stack.pod("coming")
         stall = stack.runtime.stall(UPDATE)
-        change = asyncio.create_task(stack.books.change(static("0-3")))
+        change = asyncio.create_task(stack.books.changing.to(static("0-3")))
         await stall.entered.wait()
         create = asyncio.create_task(stack.create(pod, milli=4000))
         await eventually(lambda: len(own_cpus(stack)) == 2, "the create to be booked")
@@ -158,7 +158,7 @@ async def test_a_configuration_is_rejected_with_all_reasons(tmp_path: Path) -> N
             await stack.run(name, 6000)
         before = (own_cpus(stack), stack.runtime.calls[UPDATE], stack.books.ledger)
         with pytest.raises(ConfigError) as caught:
-            await stack.books.change(static("0-11"))
+            await stack.books.changing.to(static("0-11"))
         assert [one.split(":")[0] for one in caught.value.problems] == [
             "container default/first/app",
             "container default/second/app",
@@ -171,9 +171,9 @@ async def test_a_configuration_that_cannot_work_here_is_rejected(tmp_path: Path)
     """By the policy itself."""
     async with watched(tmp_path) as (stack, _):
         with pytest.raises(ConfigError, match="do not exist on this machine"):
-            await stack.books.change(static("99"))
+            await stack.books.changing.to(static("99"))
         with pytest.raises(ConfigError, match="cannot both be true"):
-            await stack.books.change(static(full_pcpus_only=True, distribute_cpus_across_cores=True))
+            await stack.books.changing.to(static(full_pcpus_only=True, distribute_cpus_across_cores=True))
         assert stack.books.configuration.reserved == CpuSet.parse("0")
 
 
@@ -186,7 +186,7 @@ async def test_a_change_the_runtime_refuses_is_taken_back(tmp_path: Path, caplog
         watch.refused.add(own[0])
         watch.excused.add(own[0])
         with caplog.at_level(logging.CRITICAL, "interpose"), pytest.raises(ConfigError) as caught:
-            await stack.books.change(static("0-3"))
+            await stack.books.changing.to(static("0-3"))
         assert caught.value.problems == [
             "container default/db0/app could not be updated: INVALID_ARGUMENT: the kernel says no"
         ]
@@ -204,7 +204,7 @@ async def test_one_that_failed_before_does_not_stop_a_change(tmp_path: Path) -> 
         watch.refused.add(shared)
         watch.excused.add(shared)
         own = await stack.run("db", 2000)
-        await stack.books.change(static("0-3"))
+        await stack.books.changing.to(static("0-3"))
         assert not CpuSet.parse(stack.cpus(own)) & CpuSet.parse("0-3")
         watch.refused.clear()
         await stack.eventually_cpus(shared, str(ALL - CpuSet.parse(stack.cpus(own))))
@@ -218,7 +218,7 @@ async def test_one_that_ended_meanwhile_does_not_stop_a_change(tmp_path: Path) -
         own = await stack.run("db", 2000)
         watch.refused.add(ended)
         stack.runtime.exit_container(ended, 0)
-        await stack.books.change(static("0-3"))
+        await stack.books.changing.to(static("0-3"))
         assert own_cpus(stack) == [stack.cpus(own)]
 
 

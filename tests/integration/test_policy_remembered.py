@@ -126,10 +126,10 @@ async def test_pools_and_policies_may_change_after_a_restart(tmp_path: Path, poo
         ids = await started(stack)
     moved = {one: "1" if cpus == "0-1" else cpus for one, cpus in ids.items()}
     async with policy_stack(tmp_path, None, runtime=runtime, **pools) as stack:
-        await stack.books.change(configuration("1"))
+        await stack.books.changing.to(configuration("1"))
         assert {one: stack.cpus(one) for one in ids} == moved
-        await stack.books.change(Configuration(policy="none", origin="test"))
-        await stack.books.change(configuration("1"))
+        await stack.books.changing.to(Configuration(policy="none", origin="test"))
+        await stack.books.changing.to(configuration("1"))
         grants = stack.books.ledger.policy.book.grants.values()
         assert sorted(grant.details["asked"] for grant in grants) == ["", "exclusive", "infra", "shared", "shared"]
         assert loose(stack) == 1

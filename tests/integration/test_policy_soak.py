@@ -155,7 +155,7 @@ class Life:
 
     async def _change(self) -> None:
         with suppress(ConfigError):
-            await self._stack.books.change(self._chance.choice(CONFIGURATIONS))
+            await self._stack.books.changing.to(self._chance.choice(CONFIGURATIONS))
 
     def _container(self) -> str:
         return self._chance.choice(list(self._runtime.containers))

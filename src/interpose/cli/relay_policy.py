@@ -168,11 +168,11 @@ class PolicyPart:
             clock=clock,
             now=time.time,
         )
-        books.remember(self._state.policy, self._state.entries, anew=self._state.anew)
-        books.expect(self._pending)
+        books.beginning.remember(self._state.policy, self._state.entries, anew=self._state.anew)
+        books.beginning.expect(self._pending)
         books.on_change = self._changed
         store.on_container = books.seen
-        sync.on_listed = books.listed
+        sync.on_listed = books.beginning.listed
         books.on_configured = relay.refresh
         manager = Manager(books, clock=clock, now=time.time)
         calls.below = manager
@@ -266,7 +266,7 @@ class PolicyPart:
     async def _follow(self, topology: Topology) -> None:
         async def become(configuration: Configuration) -> None:
             self._check_running_switch(configuration)
-            await self.manager.books.change(configuration, topology, forced=True)
+            await self.manager.books.changing.to(configuration, topology, forced=True)
 
         if self._reconfiguring is not None:
             await self._reconfiguring.by_machine(become)
@@ -298,7 +298,7 @@ class PolicyPart:
         if not manager.books.ready.is_set():
             raise ConfigError("the runtime has not told yet what runs: try again")
         self._check_running_switch(configuration)
-        await manager.books.change(configuration)
+        await manager.books.changing.to(configuration)
         self._tell_unplugged(configuration)
 
     def _check_running_switch(self, configuration: Configuration) -> None:

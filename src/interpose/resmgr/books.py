@@ -1,31 +1,26 @@
-"""The resource manager without its calls: books, writers, what was touched, and how all of it changes at once.
+"""The resource manager without its calls: who is in the books, what they should have, and what was written.
 
-Decisions are synchronous. Rebuilding the books for another policy, other options or another machine takes a while on
-a full node, so it is done beside the old books, in slices; what happened meanwhile is caught up on, and then the new
-books are the books. Running containers are moved after that: first everybody loses what they must not have any more,
-then everybody gets what is theirs.
+Decisions are synchronous. Rooms of their own have the beginning of the books (`beginning`), another configuration or
+machine (`changing`), and what nobody told us (`upkeep`).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.errors import ConfigError
 from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container
 from interpose.model.resources import NO_RESOURCES, LinuxResources
 from interpose.policy.decision import Assignment, Decision, Grant
 from interpose.policy.names import NONE
-from interpose.policy.policy import Policy
-from interpose.policy.request import Key, Request
-from interpose.resmgr.checkpoint import Entry
+from interpose.policy.request import Key
+from interpose.resmgr.beginning import Beginning
+from interpose.resmgr.changing import Changing, Make
 from interpose.resmgr.configuration import Configuration
 from interpose.resmgr.grants import ANNOTATION, read_note
 from interpose.resmgr.ledger import Coming, Ledger
-from interpose.resmgr.rebuilding import Breath, in_turn, rebuilt, refusals
 from interpose.resmgr.takeover import FIELDS, actual, as_asked, coming, concerns_us, key_of, written_by_us
 from interpose.resmgr.touched import Touched
 from interpose.resmgr.unsettled import Updates
@@ -40,14 +35,10 @@ from interpose.topology.topology import Topology
 
 _log = logging.getLogger(__name__)
 
-_SOME: Final = 20  # containers whose records are read without a look at the clock
-_MOVING: Final = 10.0  # seconds that moving running containers may take before a change counts as carried out
-_TRIES: Final = 4  # incomplete lists, about two seconds, after which what is known is taken over
+_SHRINKING: Final = 10.0  # seconds after which those who grow do not wait for the others any longer
 _PATIENCE: Final = 120  # ticks that a create of somebody else may take: the kubelet gives up after as long
 _RESERVED: Final = "reserved"  # the pool of policies that have one
 _NO_GRANT: Final = Grant()
-
-Make = Callable[[Configuration, Topology], Policy]
 
 
 class Books:
@@ -71,6 +62,8 @@ class Books:
         self.ledger = Ledger(make(configuration, topology), now)
         self.writers = Writers(send, self.wanted, telling=self.touch, told=self._told, missing=self._denied)
         self.updates = Updates()
+        self.beginning = Beginning(self, clock)
+        self.changing = Changing(self, make, clock, now)
         self._upkeep = Upkeep(self)
         self.store = store
         self.sync = sync
@@ -79,21 +72,11 @@ class Books:
         self.ready = asyncio.Event()
         self.on_change: Callable[[], None] = _nothing  # told when there is something new to remember
         self.on_configured: Callable[[], None] = _nothing  # told when another configuration decides
-        self._make = make
-        self._clock = clock
-        self._now = now
+        self.asleep: dict[Key, Grant] = {}  # what containers hold while nothing is decided: the policy only stands in
         self._touched = Touched()
         self._doubtful: dict[Key, int] = {}  # creates whose outcome is not known, and for how many ticks
-        self._changing = asyncio.Lock()
-        self._taking: asyncio.Task[None] | None = None
-        self._last = ""  # policy of an earlier run; empty: nobody knows
-        self._entries: Mapping[Key, tuple[str, Entry]] = {}
-        self._anew = False  # nothing of an earlier run decides what containers get
-        self.asleep: dict[Key, Grant] = {}  # what containers hold while nothing is decided: the policy only stands in
-        self._expected: tuple[Request, ...] = ()
-        self._incomplete = 0  # lists that did not tell about everything
         self._retired = False
-        self._tell(self.ledger.policy.notes)
+        self.tell(self.ledger.policy.notes)
 
     # -- what containers should have
 
@@ -137,7 +120,7 @@ class Books:
         # The books are still empty. What is remembered, and what containers carry with them, tells who holds what.
         notes = (read_note(one.annotations.get(ANNOTATION, "")) for one in self.alive())
         noted = CpuSet.union(note.grant.exclusive for note in notes if note is not None)
-        held = CpuSet.union(entry.grant.exclusive for _, entry in self._entries.values())
+        held = CpuSet.union(entry.grant.exclusive for _, entry in self.beginning.entries.values())
         return fallback - noted - held or fallback
 
     def in_the_way(self, key: Key) -> list[Key]:
@@ -239,7 +222,7 @@ class Books:
             self.tasks.spawn(self._carry_out(wanted), name="carry out decisions")
 
     async def _carry_out(self, keys: Sequence[Key]) -> None:
-        await self.writers.shrink(keys, _MOVING)
+        await self.writers.shrink(keys, _SHRINKING)
         await self.writers.reach(keys, 0)
 
     def seen(self, old: Container | None, new: Container | None) -> None:
@@ -281,12 +264,12 @@ class Books:
         """Take containers into the books that came around us."""
         pairs = [(one, self.store.pods[one.pod_id]) for one in containers]
         changed: dict[Key, None] = {}
-        for one in coming(pairs, self._entries, self.configuration.policy, self.capacity):
-            changed.update(dict.fromkeys(self._enter(one, self._taken(one))))
+        for one in coming(pairs, self.beginning.entries, self.configuration.policy, self.capacity):
+            changed.update(dict.fromkeys(self.enter(one, self.taken(one))))
         self.carry_out_soon(changed)
         self.on_change()
 
-    def _taken(self, one: Coming) -> Decision:
+    def taken(self, one: Coming) -> Decision:
         """It runs, so it is in the books whatever happens."""
         try:
             return self.ledger.take_over(one)
@@ -294,13 +277,14 @@ class Books:
             _log.exception("Policy failed", extra={"kv": {"container": one.request.title}})
             return self.ledger.give_shelter(one, error)
 
-    def _kept(self, one: Coming) -> Decision | None:
+    def kept(self, one: Coming) -> Decision | None:
+        """The same, if it can keep what it has; None otherwise."""
         try:
             return self.ledger.keep(one)
         except Exception:
-            return None  # `_taken` tells what is wrong
+            return None  # `taken` tells what is wrong
 
-    def _enter(self, one: Coming, decision: Decision) -> tuple[Key, ...]:
+    def enter(self, one: Coming, decision: Decision) -> tuple[Key, ...]:
         """It is in the books: know what it has. Returns whom to bring to what is wanted now."""
         key = one.request.key
         container = self.store.containers.get(one.id)
@@ -308,174 +292,34 @@ class Books:
             if not one.id:
                 self._doubtful[key] = -_PATIENCE
             return decision.changed
-        if self._last != NONE:  # which has put everything back
+        if self.beginning.last != NONE:  # which has put everything back
             container = self._as_asked(container)
         self.writers.add(key, one.id, actual(container.resources))
         self._touched.drop(key)
-        self._touched.note(key, written_by_us(container, self._entries.get(key)))
+        self._touched.note(key, written_by_us(container, self.beginning.entries.get(key)))
         if decision.refusal is not None:
             kv = {"container": one.request.title, "why": decision.refusal.message}
             _log.warning("Running container has no place under the policy", extra={"kv": kv})
         return (key, *decision.changed)
 
     def _as_asked(self, container: Container) -> Container:
-        asked = as_asked(container, self._entries.get(key_of(container)))
+        asked = as_asked(container, self.beginning.entries.get(key_of(container)))
         if asked is not container:
             self.store.put_container(asked)
         return asked
-
-    # -- the beginning
-
-    def remember(self, policy: str, entries: Iterable[Entry], *, anew: bool = False) -> None:
-        """What an earlier run wrote down; `anew`: what containers hold does not count, all is decided again."""
-        self._last = policy
-        self._anew = anew
-        self._entries = {entry.key: (policy, entry) for entry in entries}
-
-    def expect(self, pending: Iterable[Request]) -> None:
-        """Creates that somebody else has in flight: their containers may come, and hold what was remembered."""
-        self._expected = tuple(pending)
-
-    def listed(self, failed: int) -> None:
-        """The store shows what runs: the first time, all of it is taken over.
-
-        `failed` records could not be looked up. They are waited for a little; a container that is broken for good must
-        not keep the policy from all others, and is adopted if it ever gets known.
-        """
-        if self.ready.is_set() or (self._taking is not None and not self._taking.done()):
-            return
-        self._incomplete += 1 if failed else 0
-        if not failed or self._incomplete >= _TRIES:
-            self._taking = self.tasks.spawn(self._take_over(), name="take over what runs")
-
-    async def _take_over(self) -> None:
-        places = {key: place for place, key in enumerate(self._entries)}
-        alive = sorted(self.alive(), key=lambda one: (places.get(key_of(one), len(places)), str(key_of(one))))
-        pairs = [(one, self.store.pods[one.pod_id]) for one in alive]
-        found: list[Coming] = []
-        breath = Breath(self._clock)
-        for start in range(0, len(pairs), _SOME):
-            some = pairs[start : start + _SOME]
-            found += coming(some, self._entries, self.configuration.policy, self.capacity)
-            await breath.take()
-        found += self._awaited({one.request.key for one in found})
-        if self._anew:
-            found = [replace(one, held=None) for one in found]
-        elif self._idle:
-            held = coming(pairs, self._entries, self._last, self.capacity)
-            self.asleep = {one.request.key: one.held for one in held if one.held is not None}
-        await in_turn(found, self._kept, self._taken, self._enter, breath)
-        self.ready.set()
-        # What came, went or changed while we were at it.
-        there = {one.id: one for one in self.alive()}
-        self.adopt([one for one in there.values() if key_of(one) not in self.ledger.held])
-        self._entries = {}
-        self.release([key for key, held in self.ledger.held.items() if held.id and held.id not in there])
-        for before in alive:
-            if (now := there.get(before.id)) is not None and now.resources != before.resources:
-                self.writers.found(key_of(now), actual(now.resources))
-        counts = {"containers": len(self.ledger.held), "without_place": len(self.ledger.without_place)}
-        _log.info("Running containers were taken over", extra={"kv": {"policy": self.configuration.policy, **counts}})
-        self.carry_out_soon(tuple(self.ledger.held))
-
-    def _awaited(self, known: Set[Key]) -> list[Coming]:
-        """Creates of somebody else that are in flight and not among the known containers yet."""
-        found = []
-        for request in self._expected:
-            entry = self._entries.get(request.key)
-            if request.key not in known and entry is not None:
-                made = replace(request, amounts=entry[1].amounts, recalled=entry[1].grant.details)
-                found.append(Coming(request=made, id="", held=entry[1].grant))
-        self._expected = ()
-        return found
 
     def alive(self) -> list[Container]:
         """Containers that have CPUs to speak of, by the store."""
         pods = self.store.pods
         return [one for one in self.store.containers.values() if concerns_us(one, pods.get(one.pod_id))]
 
-    # -- everything at once
+    # -- trouble
 
-    async def change(
-        self, configuration: Configuration, topology: Topology | None = None, *, forced: bool = False
-    ) -> None:
-        """Another configuration, as a whole or not at all: ConfigError, and everything is as it was.
-
-        `forced`: the machine itself changed, and there is no way back; who finds no place does without.
-        """
-        async with self._changing:
-            before = (self.configuration, self.topology)
-            grants, notes = dict(self.ledger.policy.book.grants), self.ledger.policy.notes
-            failing = {key for key, writer in self.writers.all.items() if writer.permanent}
-            asleep = self._awake(configuration.policy)
-            await self._become(configuration, topology or self.topology, forced=forced, earlier=asleep)
-            failed = await self._move(failing)
-            if failed and not forced:
-                _log.error(
-                    "Configuration could not be carried out, back to the one before", extra={"kv": {"n": len(failed)}}
-                )
-                await self._become(*before, forced=True, earlier=grants)
-                await self._move(failing)
-                self.on_change()
-                raise ConfigError(failed)
-            if not self._idle:
-                self.asleep = {}
-            self._tell([one for one in self.ledger.policy.notes if one not in notes])
-        self.on_change()
-
-    def _tell(self, notes: Iterable[str]) -> None:
+    def tell(self, notes: Iterable[str]) -> None:
         """What a policy that is in force now has to say about its options."""
         for note in notes:
             kv = {"policy": self.configuration.policy, "note": note}
             _log.warning("The policy does not use its options quite as they are", extra={"kv": kv})
-
-    @property
-    def _idle(self) -> bool:
-        """Whether nothing is decided, only because what decides cannot be in force."""
-        return self.configuration.policy == NONE and bool(self.configuration.stands_in)
-
-    def _awake(self, policy: str) -> dict[Key, Grant]:
-        """What containers held before something stood in, for a policy: another one's pools mean nothing to it."""
-        if policy == self._last:
-            return dict(self.asleep)
-        return {key: Grant(exclusive=grant.exclusive) for key, grant in self.asleep.items()}
-
-    async def _become(
-        self,
-        configuration: Configuration,
-        topology: Topology,
-        *,
-        forced: bool,
-        earlier: Mapping[Key, Grant] = MappingProxyType({}),
-    ) -> None:
-        """`earlier`: what containers held under this very configuration; it counts more than what they hold now."""
-        policy = self._make(configuration, topology)
-        breath = Breath(self._clock)
-        ledger = await rebuilt(policy, self._now, lambda: self.ledger, earlier=earlier, breath=breath)
-        if not forced and (refused := refusals(ledger, self.ledger)):
-            raise ConfigError(refused)
-        self.ledger, self.configuration, self.topology = ledger, configuration, topology
-        self.on_configured()
-
-    async def _move(self, failing: Set[Key]) -> list[str]:
-        """Bring everybody to the new books; returns what the runtime refused outright, but to those it did before."""
-        keys = tuple(self.ledger.held)
-        await self.writers.shrink(keys, _MOVING)
-        await self.writers.reach(keys, _MOVING)
-        # One that ended meanwhile cannot be updated, and need not be.
-        await self.sync.refresh(*(writer.id for writer in self.writers.all.values() if writer.permanent))
-        titles = self.ledger.titles()
-        return [
-            f"container {titles[key]} could not be updated: {writer.error}"
-            for key, writer in self.writers.all.items()
-            if writer.permanent and key in titles and key not in failing and self._still_there(writer.id)
-        ]
-
-    def _still_there(self, container_id: str) -> bool:
-        container = self.store.containers.get(container_id)
-        return container is not None and concerns_us(container, self.store.pods.get(container.pod_id))
-
-    # -- trouble
 
     def _denied(self, key: Key, container_id: str, error: RpcError) -> None:
         """The runtime does not update a container: it may have ended."""
@@ -484,9 +328,14 @@ class Books:
         self.sync.refresh_soon(container_id)
 
     @property
+    def idle(self) -> bool:
+        """Whether nothing is decided, only because what decides cannot be in force."""
+        return self.configuration.policy == NONE and bool(self.configuration.stands_in)
+
+    @property
     def at_rest(self) -> bool:
         """Whether the books are made, and nobody is making others."""
-        return self.ready.is_set() and not self._retired and not self._changing.locked()
+        return self.ready.is_set() and not self._retired and not self.changing.under_way
 
     @property
     def retired(self) -> bool:

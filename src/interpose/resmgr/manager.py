@@ -6,7 +6,6 @@ out. Whatever fails here, the container gets CPUs that nobody holds alone, and t
 confirmed, taken back or in doubt, but never forgotten.
 """
 
-from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ from interpose.resmgr.grants import ANNOTATION, grant_note
 from interpose.resmgr.ledger import Held
 from interpose.resmgr.requests import make_request
 from interpose.resmgr.resizing import Resizing
-from interpose.resmgr.tally import Refused, Tally
+from interpose.resmgr.tally import Tally
 from interpose.resmgr.waiting import LOOKING, Waiting, asked_by_caller
 from interpose.resmgr.writers import DOUBTFUL
 from interpose.rpc.status import Code, RpcError
@@ -67,26 +66,6 @@ class Manager:
         if call.origin != CLIENT:
             return await proceed()
         return await self._acts[call.method.name](call, proceed)
-
-    @property
-    def overrides(self) -> Counter[tuple[str, str]]:
-        """How often the policy's value replaced another one, by field and who wanted that."""
-        return self.tally.overrides
-
-    @property
-    def failures(self) -> Counter[str]:
-        """How often deciding itself failed, by method."""
-        return self.tally.failures
-
-    @property
-    def late(self) -> int:
-        """How many containers got CPUs before all others had given them up."""
-        return self.tally.late
-
-    @property
-    def refused(self) -> deque[Refused]:
-        """Containers that did not get what they asked for, the last ones last."""
-        return self.tally.refused
 
     # -- a container comes
 

@@ -12,7 +12,7 @@ def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
     """Decisions, updates, pools, trouble."""
 
     def collect() -> Iterable[Family]:
-        books = manager.books
+        books, tally = manager.books, manager.tally
         ledger, writers = books.ledger, books.writers
         yield Family(
             "interpose_policy_info",
@@ -36,19 +36,19 @@ def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
             "interpose_policy_failures_total",
             "counter",
             "Calls about which nobody could decide; their containers got shared CPUs.",
-            [Sample(n, {"method": method}) for method, n in sorted(manager.failures.items())],
+            [Sample(n, {"method": method}) for method, n in sorted(tally.failures.items())],
         )
         yield Family(
             "interpose_policy_overrides_total",
             "counter",
             "Values of others that the policy replaced.",
-            [Sample(n, {"field": field, "wanted_by": who}) for (field, who), n in sorted(manager.overrides.items())],
+            [Sample(n, {"field": field, "wanted_by": who}) for (field, who), n in sorted(tally.overrides.items())],
         )
         yield Family(
             "interpose_policy_late_total",
             "counter",
             "Containers that got CPUs before all others had given them up.",
-            [Sample(manager.late)],
+            [Sample(tally.late)],
         )
         yield Family(
             "interpose_policy_pool_cpus",

@@ -58,7 +58,7 @@ def policy_report(manager: Manager, *, problems: list[str], state_file: Mapping[
                 "why": one.refusal.why.value,
                 "message": one.refusal.message,
             }
-            for one in reversed(manager.refused)
+            for one in reversed(manager.tally.refused)
         ],
         "topology": {
             "packages": len(topology.packages),
@@ -114,7 +114,7 @@ def find(books: Books, ref: str) -> list[Held]:
 
 def find_refused(manager: Manager, ref: str) -> list[Refused]:
     """Refusals that a person may mean, by names from the right."""
-    return [one for one in manager.refused if _is_called(one.title, ref)]
+    return [one for one in manager.tally.refused if _is_called(one.title, ref)]
 
 
 def _is_called(title: str, ref: str) -> bool:

@@ -3,7 +3,8 @@
 What a relay's bookkeeper does is done here: the store learns what an update has changed.
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -60,7 +61,7 @@ class PolicyNode:
             now=lambda: 1_700_000_000.0,
         )
         self.store.on_container = self.books.seen
-        self.sync.on_listed = self.books.listed
+        self.sync.on_listed = self.books.beginning.listed
         self.manager = Manager(self.books, clock=self.now, now=lambda: 1_700_000_000.0)
 
     def now(self) -> float:
@@ -120,3 +121,17 @@ class PolicyNode:
         """Leave nothing behind."""
         await self.books.close()
         await self.sync.close()
+
+
+@asynccontextmanager
+async def running(*containers: tuple[str, int, QosClass]) -> AsyncIterator[PolicyNode]:
+    """A node with these containers, all of them taken over, inside the block."""
+    node = PolicyNode()
+    try:
+        for name, milli, qos in containers:
+            node.add(name, milli, qos)
+        await node.start()
+        await node.in_step()
+        yield node
+    finally:
+        await node.close()

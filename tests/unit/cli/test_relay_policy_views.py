@@ -16,19 +16,14 @@ from interpose.policy.request import Key
 from interpose.resmgr.checkpoint import Checkpoint
 from interpose.resmgr.report import find
 from interpose.resmgr.tally import Refused
-from interpose.testing.policynode import PolicyNode
+from interpose.testing.policynode import PolicyNode, running
 
 
 @pytest.fixture
 async def node() -> AsyncIterator[PolicyNode]:
     """A node with two containers."""
-    node = PolicyNode()
-    node.add("db", 2000)
-    node.add("web", 100, "burstable")
-    await node.start()
-    await node.in_step()
-    yield node
-    await node.close()
+    async with running(("db", 2000, "guaranteed"), ("web", 100, "burstable")) as node:
+        yield node
 
 
 async def ask(node: PolicyNode, folder: Path, path: str, rest: str = "") -> tuple[int, Any]:
@@ -51,7 +46,7 @@ def refuse(node: PolicyNode, pod: str, name: str = "app") -> None:
     request = replace(find(node.books, "db/app")[0].request, key=Key(pod, name), pod=pod)
     refusal = Refusal(why=Why.EXHAUSTED, message="full")
     decision = Decision(action=Action.ALLOCATE, key=request.key, refusal=refusal, reason="full")
-    node.manager.refused.append(Refused(0.0, request, decision, refusal))
+    node.manager.tally.refused.append(Refused(0.0, request, decision, refusal))
 
 
 async def test_the_policy_with_its_problems(node: PolicyNode, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -21,28 +20,11 @@ from interpose.testing.policynode import PolicyNode, static
 UPDATE = "UpdateContainerResources"
 
 
-@pytest.fixture
-async def node() -> AsyncIterator[PolicyNode]:
-    """Packages 0-7 and 8-15, cores of two neighbours; CPU 0 is reserved. One container shares."""
-    node = PolicyNode()
-    node.add("web", 100, "burstable")
-    await node.start()
-    await node.in_step()
-    yield node
-    await node.close()
-
-
-@pytest.fixture
-def caller(node: PolicyNode) -> Caller:
-    """Sends calls."""
-    return Caller(node)
-
-
 async def test_without_a_policy_it_stands_in_nobodys_way(node: PolicyNode) -> None:
     """And with one, only where containers come, change and go."""
     assert "CreateContainer" in node.manager.methods
     assert "StartContainer" not in node.manager.methods
-    await node.books.change(Configuration(policy="none"))
+    await node.books.changing.to(Configuration(policy="none"))
     assert node.manager.methods == ()
 
 
@@ -70,7 +52,7 @@ async def test_a_refusal_says_why_and_nothing_passes(node: PolicyNode, caller: C
     assert reply.code == Code.RESOURCE_EXHAUSTED
     assert reply.message.startswith("policy static: ")
     assert caller.passed == []
-    assert [(one.title, one.times) for one in node.manager.refused] == [("default/db/app", 1)]
+    assert [(one.title, one.times) for one in node.manager.tally.refused] == [("default/db/app", 1)]
 
 
 async def test_one_that_is_tried_again_and_again_is_remembered_once(node: PolicyNode, caller: Caller) -> None:
@@ -78,8 +60,11 @@ async def test_one_that_is_tried_again_and_again_is_remembered_once(node: Policy
     pods = [caller.pod("db"), caller.pod("api")]
     for pod in (*pods, pods[0], pods[0]):
         await caller.create(pod, 16000)
-    assert [(one.title, one.times) for one in node.manager.refused] == [("default/api/app", 1), ("default/db/app", 3)]
-    assert node.manager.refused[-1].decision.refusal == node.manager.refused[-1].refusal
+    assert [(one.title, one.times) for one in node.manager.tally.refused] == [
+        ("default/api/app", 1),
+        ("default/db/app", 3),
+    ]
+    assert node.manager.tally.refused[-1].decision.refusal == node.manager.tally.refused[-1].refusal
 
 
 async def test_of_a_pod_nobody_knows_the_runtime_says_so_itself(caller: Caller) -> None:
@@ -95,7 +80,7 @@ async def test_what_cannot_be_read_passes(node: PolicyNode, caller: Caller) -> N
         with pytest.raises(Exception, match="parsing"):
             await caller(request, raw=b"\xff\xff")
     assert len(caller.passed) == 3
-    assert not node.manager.failures
+    assert not node.manager.tally.failures
 
 
 async def test_nobody_waits_longer_than_half_of_what_is_left(node: PolicyNode, caller: Caller) -> None:
@@ -103,7 +88,7 @@ async def test_nobody_waits_longer_than_half_of_what_is_left(node: PolicyNode, c
     stall = node.runtime.stall(UPDATE)
     reply = await caller.create(caller.pod("db"), 2000, deadline=0.1)
     assert reply.code == Code.OK
-    assert node.manager.late == 1
+    assert node.manager.tally.late == 1
     stall.release()
     await node.in_step()
 
@@ -122,7 +107,7 @@ async def test_when_deciding_fails_shared_cpus_are_given(
             patched.setattr(f"interpose.resmgr.manager.{name}", fail)
             reply = await caller.create(caller.pod(name), 2000)
         assert node.cpus(reply.response.container_id) == fallback
-    assert node.manager.failures["CreateContainer"] == 2
+    assert node.manager.tally.failures["CreateContainer"] == 2
     assert node.own == []
 
 
@@ -180,7 +165,7 @@ async def test_a_pod_that_is_stopped_while_others_make_room(node: PolicyNode, ca
     await caller(cri.StopPodSandboxRequest(pod_sandbox_id=pod[0]))
     stall.release()
     assert (await task).code != Code.OK
-    assert not node.manager.failures
+    assert not node.manager.tally.failures
     await node.in_step()
     assert [node.cpus(one) for one in node.runtime.containers] == ["0-15"]
 
@@ -190,7 +175,7 @@ async def test_other_books_that_have_no_place_for_it(node: PolicyNode, caller: C
     stall = node.runtime.stall(UPDATE)
     task = asyncio.create_task(caller.create(caller.pod("db"), 14000))
     await stall.entered.wait()
-    change = asyncio.create_task(node.books.change(static("0-7"), forced=True))
+    change = asyncio.create_task(node.books.changing.to(static("0-7"), forced=True))
     await eventually(lambda: node.books.ledger.without_place, "the new books")
     stall.release()
     made = (await task).response.container_id

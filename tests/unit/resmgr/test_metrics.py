@@ -10,19 +10,14 @@ from interpose.resmgr.checkpoint import Checkpoint
 from interpose.resmgr.configserver import ConfigServer, Outcome
 from interpose.resmgr.metrics import policy_collector, state_collector
 from interpose.rpc.status import Code
-from interpose.testing.policynode import PolicyNode
+from interpose.testing.policynode import PolicyNode, running
 
 
 @pytest.fixture
 async def node() -> AsyncIterator[PolicyNode]:
     """A node with one container that has CPUs of its own, and one that shares."""
-    node = PolicyNode()
-    node.add("db", 2000)
-    node.add("web", 100, "burstable")
-    await node.start()
-    await node.in_step()
-    yield node
-    await node.close()
+    async with running(("db", 2000, "guaranteed"), ("web", 100, "burstable")) as node:
+        yield node
 
 
 def values(families: Iterable[Family]) -> dict[str, float]:
@@ -47,8 +42,8 @@ async def test_books_in_numbers(node: PolicyNode) -> None:
     assert (found["containers{}"], found["exclusive_cpus{}"], found["ready{}"]) == (2, 2, 1)
     assert (found["late_total{}"], found["failing_containers{}"], found["without_place{}"]) == (0, 0, 0)
     node.manager.tally.late += 1
-    node.manager.failures["CreateContainer"] += 1
-    node.manager.overrides["cpuset_cpus", "a hook"] += 2
+    node.manager.tally.failures["CreateContainer"] += 1
+    node.manager.tally.overrides["cpuset_cpus", "a hook"] += 2
     node.runtime.fail("UpdateContainerResources", Code.INTERNAL, "no")
     node.books.release([key for key, grant in node.books.ledger.policy.book.grants.items() if grant.exclusive])
     await node.books.writers.reach(tuple(node.books.ledger.held), 1)

@@ -24,7 +24,7 @@ from interpose.resmgr.report import (
 from interpose.resmgr.tally import Refused
 from interpose.rpc.status import Code
 from interpose.testing.fakecgroup import FakeKernel
-from interpose.testing.policynode import PolicyNode, static
+from interpose.testing.policynode import PolicyNode, running, static
 
 FILE = {"path": "/x", "saved": 1}
 
@@ -35,19 +35,14 @@ def refuse(node: PolicyNode, pod: str, at: float) -> None:
     refusal = Refusal(why=Why.EXHAUSTED, message="full")
     tried = Candidate(name="NUMA node 0", cpus=CpuSet.parse("1"), score="", chosen=False, why="")
     decision = Decision(action=Action.ALLOCATE, key=request.key, refusal=refusal, reason="full", candidates=(tried,))
-    node.manager.refused.append(Refused(at, request, decision, refusal, 2))
+    node.manager.tally.refused.append(Refused(at, request, decision, refusal, 2))
 
 
 @pytest.fixture
 async def node() -> AsyncIterator[PolicyNode]:
     """A node with one container that has CPUs of its own, and one that shares."""
-    node = PolicyNode()
-    node.add("db", 2000)
-    node.add("web", 100, "burstable")
-    await node.start()
-    await node.in_step()
-    yield node
-    await node.close()
+    async with running(("db", 2000, "guaranteed"), ("web", 100, "burstable")) as node:
+        yield node
 
 
 async def test_the_policy_and_who_has_what(node: PolicyNode) -> None:
@@ -132,7 +127,7 @@ async def test_what_is_not_in_step_shows(node: PolicyNode) -> None:
 
 async def test_containers_without_a_place_are_problems(node: PolicyNode) -> None:
     """The machine changed under them."""
-    await node.books.change(static("0-15"), forced=True)
+    await node.books.changing.to(static("0-15"), forced=True)
     report = policy_report(node.manager, problems=["one"], state_file={})
     assert report["problems"] == ["one", "container default/db/app has no place under the policy"]
     (row,) = (one for one in report["assignments"] if one["container"] == "default/db/app")

@@ -1,7 +1,6 @@
 """Updates of the kubelet: what is decided, what they say when they reach the runtime, and what is taken back."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -15,23 +14,6 @@ from interpose.testing.managercaller import resize
 from interpose.testing.policynode import PolicyNode
 
 UPDATE = "UpdateContainerResources"
-
-
-@pytest.fixture
-async def node() -> AsyncIterator[PolicyNode]:
-    """Packages 0-7 and 8-15, cores of two neighbours; CPU 0 is reserved. One container shares."""
-    node = PolicyNode()
-    node.add("web", 100, "burstable")
-    await node.start()
-    await node.in_step()
-    yield node
-    await node.close()
-
-
-@pytest.fixture
-def caller(node: PolicyNode) -> Caller:
-    """Sends calls."""
-    return Caller(node)
 
 
 async def test_a_resize_is_booked_and_constrained(node: PolicyNode, caller: Caller) -> None:
@@ -95,7 +77,7 @@ async def test_what_others_wanted_is_counted(node: PolicyNode, caller: Caller) -
     request = cri.UpdateContainerResourcesRequest(container_id=made)
     request.linux.cpuset_cpus = "0-15"
     await caller(request)
-    assert node.manager.overrides == {("cpuset_cpus", "the caller"): 1}
+    assert node.manager.tally.overrides == {("cpuset_cpus", "the caller"): 1}
     assert node.cpus(made) == "2-3"
 
 
@@ -120,7 +102,7 @@ async def test_others_that_cannot_be_made_smaller_are_told_of(node: PolicyNode, 
     await node.in_step()
     node.runtime.fail(UPDATE, Code.INTERNAL, "the kernel says no", times=1)
     assert (await caller(resize(made, 4))).code == Code.OK
-    assert node.manager.late == 1
+    assert node.manager.tally.late == 1
     assert node.own == ["1-4"]
 
 

@@ -13,7 +13,7 @@ from interpose.resmgr.configuration import Configuration
 from interpose.resmgr.unsettled import Unsettled
 from interpose.rpc.status import Code
 from interpose.testing.eventually import eventually
-from interpose.testing.policynode import PolicyNode, static
+from interpose.testing.policynode import PolicyNode, running, static
 
 UPDATE = "UpdateContainerResources"
 ALL = "0-15"
@@ -22,13 +22,8 @@ ALL = "0-15"
 @pytest.fixture
 async def node() -> AsyncIterator[PolicyNode]:
     """CPU 0 of 16 is reserved; one container has CPUs 2-3 alone, one shares the rest."""
-    node = PolicyNode()
-    node.add("db", 2000)
-    node.add("web", 100, "burstable")
-    await node.start()
-    await node.in_step()
-    yield node
-    await node.close()
+    async with running(("db", 2000, "guaranteed"), ("web", 100, "burstable")) as node:
+        yield node
 
 
 def ids(node: PolicyNode) -> tuple[str, str]:
@@ -210,11 +205,11 @@ async def test_a_resize_around_us_is_followed(node: PolicyNode) -> None:
 async def test_without_a_policy_resizes_are_remembered_for_the_next_one(node: PolicyNode) -> None:
     """Nobody decides about them meanwhile."""
     own, _ = ids(node)
-    await node.books.change(Configuration(policy="none"))
+    await node.books.changing.to(Configuration(policy="none"))
     has = node.runtime.containers[own].resources
     has.cpu_shares, has.cpu_quota = 4096, 400_000
     await node.sync.refresh(own)
-    await node.books.change(static())
+    await node.books.changing.to(static())
     await node.in_step()
     assert [len(CpuSet.parse(one)) for one in node.own] == [4]
 

@@ -6,19 +6,14 @@ import pytest
 
 from interpose.api import cri_pb2 as cri
 from interpose.testing.cpuwatch import CpuWatch
-from interpose.testing.policynode import PolicyNode
+from interpose.testing.policynode import PolicyNode, running
 
 
 @pytest.fixture
 async def node() -> AsyncIterator[PolicyNode]:
     """One container with CPUs 2 and 3 alone, one that shares the others."""
-    node = PolicyNode()
-    node.add("db", 2000)
-    node.add("web", 100, "burstable")
-    await node.start()
-    await node.in_step()
-    yield node
-    await node.close()
+    async with running(("db", 2000, "guaranteed"), ("web", 100, "burstable")) as node:
+        yield node
 
 
 def of(node: PolicyNode, name: str) -> str:

@@ -1,0 +1,129 @@
+"""The beginning of the books: taking over what runs, over a fake runtime."""
+
+import asyncio
+import logging
+
+import pytest
+
+from interpose.model.cgroup import KubeQos
+from interpose.model.cpuset import CpuSet
+from interpose.policy.decision import Grant
+from interpose.policy.request import Amounts, Key, Request
+from interpose.resmgr.rebuilding import Breath
+from interpose.resmgr.statefile import Entry
+from interpose.testing.policynode import PolicyNode
+
+ALL = "0-15"
+UPDATE = "UpdateContainerResources"
+
+
+def entry(bare: PolicyNode, container_id: str, cpus: str, milli: int) -> Entry:
+    """What an earlier run knew of a container."""
+    container = bare.runtime.containers[container_id]
+    return Entry(
+        key=Key(container.sandbox_id, container.config.metadata.name),
+        container_id=container_id,
+        grant=Grant(exclusive=CpuSet.parse(cpus)),
+        amounts=Amounts(milli=milli),
+    )
+
+
+async def test_what_runs_is_brought_to_what_it_is_due(bare: PolicyNode) -> None:
+    """Nothing is decided before the store shows everything."""
+    own, shared = bare.add("db", 2000), bare.add("web", 100, "burstable")
+    assert not bare.books.ready.is_set()
+    await bare.start()
+    await bare.in_step()
+    assert (bare.cpus(own), bare.cpus(shared)) == ("2-3", "0-1,4-15")
+
+
+async def test_who_can_keep_cpus_keeps_them_whoever_comes_first(bare: PolicyNode) -> None:
+    """One that has to leave its CPUs takes none of those that another one has."""
+    moves, stays = bare.add("a", 2000, cpus="0-1"), bare.add("b", 2000, cpus="2-3")
+    bare.books.beginning.remember("static", [entry(bare, moves, "0-1", 2000), entry(bare, stays, "2-3", 2000)])
+    await bare.start()
+    await bare.in_step()
+    assert bare.cpus(stays) == "2-3"
+    assert not CpuSet.parse(bare.cpus(moves)) & CpuSet.parse("0,2-3")
+
+
+async def test_creates_of_somebody_else_keep_their_cpus(bare: PolicyNode) -> None:
+    """What was remembered of them is booked; of one nobody remembers nothing can be."""
+    known, unknown = Key("pod", "known"), Key("pod", "unknown")
+    grant = Grant(exclusive=CpuSet.parse("4-5"))
+    amounts = Amounts(milli=2000)
+    bare.books.beginning.remember("static", [Entry(key=known, container_id="", grant=grant, amounts=amounts)])
+    running = bare.add("db", 2000)
+    bare.books.beginning.expect([Request(key=key, qos=KubeQos.GUARANTEED) for key in (known, unknown)])
+    await bare.start()
+    assert bare.books.in_doubt(known)
+    assert unknown not in bare.books.ledger.held
+    await bare.in_step()
+    assert bare.own == ["4-5", bare.cpus(running)]
+    for _ in range(122):
+        bare.books.tick()
+    assert bare.own == [bare.cpus(running)]
+
+
+async def test_what_happens_while_the_books_are_made(bare: PolicyNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes is adopted, who goes is gone, and what somebody has meanwhile is known."""
+    going, other = bare.add("going", 2000), bare.add("other", 100, "burstable")
+    coming = ""
+
+    async def take(_breath: Breath) -> None:
+        nonlocal coming
+        if not coming:
+            coming = bare.add("coming", 2000)
+            bare.store.remove_container(going)
+            found = await bare.sync.container(coming)
+            assert found is not None
+
+    monkeypatch.setattr(Breath, "take", take)
+    await bare.start()
+    await bare.in_step()
+    assert going not in bare.books.ledger.by_id
+    assert bare.own == [bare.cpus(coming)]
+    assert not CpuSet.parse(bare.cpus(other)) & CpuSet.parse(bare.cpus(coming))
+
+
+async def test_a_long_take_over_lets_others_run(bare: PolicyNode) -> None:
+    """It holds the loop for a slice at a time."""
+    for n in range(6):
+        bare.add(f"db{n}", 1000)
+    turns = 0
+    done = asyncio.Event()
+
+    async def other() -> None:
+        nonlocal turns
+        while not done.is_set():
+            turns += 1
+            bare.clock += 1  # every slice is used up
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await bare.start()
+    done.set()
+    await task
+    assert turns > 6
+
+
+async def test_a_policy_that_fails_about_one_container_fails_about_no_other(
+    bare: PolicyNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The one is without a place, and the books are made."""
+    bad, good = bare.add("bad", 2000, cpus="8-9"), bare.add("good", 2000)
+    policy = bare.books.ledger.policy
+    allocate = policy.allocate
+
+    def failing(request: Request, held: Grant | None = None) -> object:
+        if request.pod == "bad":
+            raise ZeroDivisionError("oh")
+        return allocate(request, held)
+
+    monkeypatch.setattr(policy, "allocate", failing)
+    with caplog.at_level(logging.CRITICAL, "interpose"):
+        await bare.start()
+    await bare.in_step()
+    assert [bare.books.ledger.held[key].id for key in bare.books.ledger.without_place] == [bad]
+    assert bare.cpus(bad) == str(policy.fallback)
+    assert bare.own == [bare.cpus(good)]
