@@ -18,7 +18,7 @@ from interpose.runtimehooks.actuator import Actuator
 from interpose.runtimehooks.holds import Holds
 from interpose.runtimehooks.journal import Journal
 from interpose.runtimehooks.planning import SPOILS, Action, Item, Step, is_off
-from interpose.runtimehooks.survey import Allowed, Known, Survey, action_of, log_release, same, text_of
+from interpose.runtimehooks.survey import Allowed, Known, Survey, action_of, has, log_release, same, text_of
 from interpose.runtimehooks.wants import Target, Want
 
 _log = logging.getLogger(__name__)
@@ -161,13 +161,13 @@ class Applier:
         """
         target, parameter = step.item.target, step.item.parameter
         actuator = self._actuators.get(parameter)
-        if step.item.action is not Action.SET or step.value is CLEAR or not target.directory or actuator is None:
+        if step.item.action is not Action.SET or not target.directory or actuator is None:
             return ""
         try:
             found = actuator.read(target, parameter)
         except Exception:  # it may be gone; the next round looks again
             return ""
-        if same(actuator, parameter, found, step.value):
+        if has(actuator, target, parameter, found, step.value, self._allowed):
             return ""
         return f"sent {step.value}, found {'nothing' if found is None else found}: somebody else sets it"
 

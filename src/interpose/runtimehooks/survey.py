@@ -56,6 +56,25 @@ def same(actuator: Actuator, parameter: Parameter, found: Value | None, wanted: 
     return actuator.same(parameter, found, wanted)
 
 
+def has(
+    actuator: Actuator,
+    target: Target,
+    parameter: Parameter,
+    now: Value | None,
+    wanted: Value | None,
+    allowed: Allowed | None,
+) -> bool:
+    """Whether a value is in place. CRI cannot clear a set, so a cleared one is there in full: all that is allowed."""
+    if same(actuator, parameter, now, wanted):
+        return True
+    if (wanted is not CLEAR and wanted is not None) or allowed is None:
+        return False
+    if not isinstance(now, str) or parameter not in SETS or route(target, parameter) is Route.FILE:
+        return False
+    whole = allowed(parameter, target.directory.rpartition("/")[0])
+    return bool(whole) and CpuSet.parse(whole) <= CpuSet.parse(now)
+
+
 def action_of(error: Exception) -> Action:
     """What an error means: HELD unless it is a normal thing."""
     return _ACTIONS.get(error.errno, Action.HELD) if isinstance(error, OSError) else Action.HELD
@@ -120,7 +139,9 @@ class Survey:
             else:
                 try:
                     now = self._read(actuator, target, parameter)
-                    kept = self._has(actuator, target, parameter, now, value) and not self._half_done(target, parameter)
+                    kept = has(actuator, target, parameter, now, value, self._allowed) and not self._half_done(
+                        target, parameter
+                    )
                     action = Action.KEEP if kept else Action.SET
                 except Exception as error:  # whatever it is, the others are looked at
                     action, note = action_of(error), text_of(error)
@@ -263,7 +284,7 @@ class Survey:
         """What to go back to."""
         if not entry.moved or actuator is None:
             return entry.found
-        return entry.original(has_written=self._has(actuator, target, parameter, now, entry.written))
+        return entry.original(has_written=has(actuator, target, parameter, now, entry.written, self._allowed))
 
     def _undoing(
         self, actuator: Actuator, target: Target, parameter: Parameter, entry: Entry, now: Value | None
@@ -273,13 +294,15 @@ class Survey:
             # What is read is the kernel's doing, and of no use unless it was us who switched it on.
             switched = self._journal.get(target.level, target.key, _SWITCHES[parameter])
             return Action.KEEP if switched is None else Action.RESTORE
-        if self._has(actuator, target, parameter, now, self._original(actuator, target, parameter, entry, now)):
+        if has(
+            actuator, target, parameter, now, self._original(actuator, target, parameter, entry, now), self._allowed
+        ):
             return Action.RESTORE if self._remembers(target, parameter, entry.written) else Action.KEEP
         spoiled = parameter in _SWITCHES and entry.written is CLEAR
         if spoiled or parameter in COLLECTIVE:
             return Action.RESTORE
         ours = [value for value in (entry.written, entry.before) if value is not None]
-        if any(self._has(actuator, target, parameter, now, value) for value in ours):
+        if any(has(actuator, target, parameter, now, value, self._allowed) for value in ours):
             return Action.RESTORE
         fields = {"target": target.name or target.key, "parameter": str(parameter), "plugin": entry.plugin}
         _log.info("Value was changed by somebody else and is left alone", extra={"kv": fields})
@@ -291,21 +314,6 @@ class Survey:
         if (target.key, parameter) not in self._known:
             raise FileNotFoundError(errno.ENOENT, "it does not run, and nothing is known of it")
         return self._known[target.key, parameter]
-
-    def _has(
-        self, actuator: Actuator, target: Target, parameter: Parameter, now: Value | None, wanted: Value | None
-    ) -> bool:
-        if same(actuator, parameter, now, wanted):
-            return True
-        if wanted is not CLEAR and wanted is not None:
-            return False
-        # CRI cannot clear a set, so a cleared one is there in full.
-        if self._allowed is None or not isinstance(now, str) or parameter not in SETS:
-            return False
-        if route(target, parameter) is Route.FILE:
-            return False
-        allowed = self._allowed(parameter, target.directory.rpartition("/")[0])
-        return bool(allowed) and CpuSet.parse(allowed) <= CpuSet.parse(now)
 
     def _half_done(self, target: Target, parameter: Parameter) -> bool:
         """Whether an update was cut off: it has reached the kernel, but the runtime has taken it back.
