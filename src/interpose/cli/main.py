@@ -4,24 +4,16 @@ Exit codes: 0 fine, 1 failed, 2 wrong usage, 78 settings cannot be used (EX_CONF
 a mistake in a file from a crash).
 """
 
-import importlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from interpose import __version__
+from interpose.cli.lazy import LazyGroup, Subcommand
 from interpose.errors import ConfigError, SocketInUseError
 
 EXIT_FAILED = 1
 EXIT_CONFIG = 78
-
-
-class Subcommand(NamedTuple):
-    """Where a subcommand lives and what the overview says of it, so that the overview loads none of them."""
-
-    module: str
-    attribute: str
-    summary: str
 
 
 SUBCOMMANDS = {
@@ -37,29 +29,13 @@ SUBCOMMANDS = {
     ),
     "topology": Subcommand("interpose.cli.topology", "topology", "Show the CPUs and NUMA nodes of a machine."),
     "hooks": Subcommand("interpose.cli.hooks", "hooks", "Check registration files, list hook servers."),
+    "dump": Subcommand("interpose.cli.dump", "dump", "Record, show and replay what passes a relay."),
     "log-level": Subcommand("interpose.cli.log_level", "log_level", "Change the log level of a running relay."),
 }
 
 
-class LazyGroup(click.Group):
-    """A group whose subcommands are imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of the table: the main one first."""
-        return list(SUBCOMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one subcommand."""
-        entry = SUBCOMMANDS.get(cmd_name)
-        if entry is None:
-            return None
-        command: click.Command = getattr(importlib.import_module(entry.module), entry.attribute)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The overview, from the table alone."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in SUBCOMMANDS.items()])
+class MainGroup(LazyGroup):
+    """The whole program."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand; its return value is the exit code, its known errors become messages."""
@@ -81,7 +57,7 @@ def report(error: ConfigError | SocketInUseError | OSError) -> int:
     return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=MainGroup, table=SUBCOMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="%(prog)s %(version)s", prog_name="interpose")
 def cli() -> None:
     """See, shape and steer what passes between the kubelet and the container runtime."""

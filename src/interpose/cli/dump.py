@@ -1,0 +1,27 @@
+"""`interpose dump`: see what passes a relay, now or from a recording."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import click
+
+from interpose.cli.lazy import LazyGroup, Subcommand
+
+SUBCOMMANDS: Final[Mapping[str, Subcommand]] = MappingProxyType(
+    {
+        "live": Subcommand("interpose.cli.dump_live", "live", "Look at calls as they pass, full screen."),
+        "record": Subcommand("interpose.cli.dump_record", "record", "Record what passes a running relay."),
+        "show": Subcommand("interpose.cli.dump_show", "show", "Show the calls of a recording, or some of them."),
+        "follow": Subcommand("interpose.cli.dump_show", "follow", "Show calls as a recording grows."),
+        "info": Subcommand("interpose.cli.dump_info", "info", "Say what is in a recording, and if it is damaged."),
+        "replay": Subcommand(
+            "interpose.cli.dump_replay", "replay", "Make the calls of a recording again, answer them, or decide anew."
+        ),
+    }
+)
+
+
+@click.group("dump", cls=LazyGroup, table=SUBCOMMANDS)
+def dump() -> None:
+    """Record, show and replay what passes a relay."""

@@ -1,0 +1,311 @@
+"""The frames of a recording: what a `.crirec` file holds and what a relay sends to whoever looks on.
+
+A frame is a head of 12 bytes and a payload. The head has a mark, so that a reader can find the next frame behind
+damage, and a checksum over everything else, so that it knows. A stream of frames begins with HEADER. The frames of a
+call are BEGIN, any number of MESSAGE, END, with those of other calls between them; they share its number.
+
+Pure: bytes in, values out, and back. A damaged frame is a `DamagedFrame`, never another exception; an unfinished one
+is None.
+"""
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Any, Final, TypeAlias
+
+VERSION: Final = 1
+MARK: Final = b"\xc1R"
+HEAD: Final = struct.Struct("<2sBxII")  # mark, kind, length of the payload, checksum
+MAX_PAYLOAD: Final = 64 << 20  # above every message that can be collected
+# What every recording begins with: the head of a HEADER frame is cut off where its length begins.
+MAGIC: Final = MARK + b"\x01\x00"
+
+_BEGIN: Final = struct.Struct("<QqiIB")
+_MESSAGE: Final = struct.Struct("<QQBBI")
+_END: Final = struct.Struct("<QQB")
+_DROPPED: Final = struct.Struct("<QQq")
+_SHORT: Final = struct.Struct("<H")
+_LONGEST: Final = 0xFFFF
+_CHECKED: Final = struct.Struct("<BI")
+
+
+class Kind(IntEnum):
+    """What a frame is."""
+
+    HEADER = 1  # JSON: where the recording comes from
+    BEGIN = 2
+    MESSAGE = 3
+    END = 4
+    DROPPED = 5  # so much was lost before this
+    CONTEXT = 6  # JSON: what was known when this file of a rotated recording began
+    INDEX = 7  # compressed JSON: where the calls are
+    TRAILER = 8  # where the index is
+
+
+class Flags(IntFlag):
+    """Of a call."""
+
+    NONE = 0
+    INTERCEPTED = 1  # somebody could change it
+    CONTINUED = 2  # it began in an earlier file; what came then is not repeated
+
+
+class Side(IntEnum):
+    """Which of the messages of a call."""
+
+    REQUEST = 0  # as the caller sent it
+    FORWARDED = 1  # as the runtime got it, if that differs
+    RECEIVED = 2  # as the runtime answered, if the caller got something else
+    REPLY = 3  # as the caller got it
+
+    @property
+    def is_reply(self) -> bool:
+        """Whether it travels towards the caller."""
+        return self >= Side.RECEIVED
+
+
+class Packing(IntEnum):
+    """How the body of a message is kept."""
+
+    PLAIN = 0
+    ZLIB = 1
+    ABSENT = 2  # not kept; the body is a text that says why
+
+
+class DamagedFrame(ValueError):  # noqa: N818 - a fact about the bytes
+    """These bytes are not what was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """The beginning of a stream of frames; `facts` are for people and depend on who wrote it."""
+
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """A call has come."""
+
+    number: int  # tells the calls of one relay process apart
+    time: int  # nanoseconds since the epoch
+    path: str  # /runtime.v1.RuntimeService/Version
+    origin: str = "client"  # or the part of the relay that made the call
+    pid: int = 0  # of the caller; 0: not known
+    uid: int = 0
+    flags: Flags = Flags.NONE
+    metadata: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A whole message of a call. `size` is that of the message, also if it was not kept."""
+
+    number: int
+    at: int  # nanoseconds since the call began
+    side: Side
+    packing: Packing = Packing.PLAIN
+    size: int
+    body: bytes  # packed
+
+    @property
+    def absent(self) -> str:
+        """Why there is no body; empty if there is one."""
+        return self.body.decode(errors="replace") if self.packing is Packing.ABSENT else ""
+
+    @property
+    def data(self) -> bytes:
+        """The message itself; empty if it was not kept. DamagedFrame if it cannot be unpacked."""
+        if self.packing is Packing.PLAIN:
+            return self.body
+        if self.packing is Packing.ABSENT:
+            return b""
+        try:
+            unpacker = zlib.decompressobj()
+            data = unpacker.decompress(self.body, self.size + 1)
+        except zlib.error as error:
+            raise DamagedFrame(f"the body of a message cannot be unpacked: {error}") from None
+        if len(data) != self.size:
+            raise DamagedFrame(f"a message of {self.size} bytes unpacks to {len(data)} or more")
+        return data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """A call is over."""
+
+    number: int
+    elapsed: int  # nanoseconds
+    code: int  # of gRPC
+    message: str = ""  # of the status
+    changed_by: tuple[str, ...] = ()  # who changed the request or the reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """Whoever read was too slow: so many frames and bytes are missing before this."""
+
+    frames: int
+    size: int
+    time: int  # nanoseconds since the epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a reader has to know that begins with this file."""
+
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """Where the calls of this file are."""
+
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trailer:
+    """The last frame of a file that was closed in order."""
+
+    index_at: int
+
+
+Frame: TypeAlias = Header | Begin | Message | End | Dropped | Context | Index | Trailer
+
+
+# -- writing
+
+
+def frame(kind: int, payload: bytes) -> bytes:
+    """A head and the payload behind it."""
+    length = len(payload)
+    if length > MAX_PAYLOAD:
+        raise ValueError(f"a frame of {length} bytes is over the limit of {MAX_PAYLOAD}")
+    return HEAD.pack(MARK, kind, length, zlib.crc32(payload, zlib.crc32(_CHECKED.pack(kind, length)))) + payload
+
+
+def encode(value: Frame) -> bytes:
+    """A frame as bytes."""
+    if isinstance(value, Message):
+        fixed = _MESSAGE.pack(value.number, value.at, value.side, value.packing, value.size)
+        return frame(Kind.MESSAGE, fixed + value.body)
+    if isinstance(value, Begin):
+        fixed = _BEGIN.pack(value.number, value.time, value.pid, value.uid, value.flags)
+        texts = [value.path, value.origin, *(text for pair in value.metadata for text in pair)]
+        return frame(Kind.BEGIN, fixed + b"".join(map(_text, texts)))
+    if isinstance(value, End):
+        texts = [value.message, *value.changed_by]
+        fixed = _END.pack(value.number, value.elapsed, value.code)
+        return frame(Kind.END, fixed + b"".join(map(_text, texts)))
+    if isinstance(value, Dropped):
+        return frame(Kind.DROPPED, _DROPPED.pack(value.frames, value.size, value.time))
+    if isinstance(value, Trailer):
+        return frame(Kind.TRAILER, value.index_at.to_bytes(8, "little"))
+    if isinstance(value, Index):
+        return frame(Kind.INDEX, zlib.compress(_json(value.facts), 6))
+    return frame(Kind.HEADER if isinstance(value, Header) else Kind.CONTEXT, _json(value.facts))
+
+
+def _json(facts: Mapping[str, Any]) -> bytes:
+    return json.dumps(facts, separators=(",", ":")).encode()
+
+
+def _text(text: str) -> bytes:
+    data = text.encode(errors="surrogateescape")
+    if len(data) > _LONGEST:
+        data = data[:_LONGEST]
+    return _SHORT.pack(len(data)) + data
+
+
+# -- reading
+
+
+def frame_size(data: bytes | memoryview, at: int = 0) -> int | None:
+    """How long the frame is that begins here; None if not even its head is there. DamagedFrame if none begins here."""
+    if len(data) - at < HEAD.size:
+        if not MARK.startswith(bytes(data[at : at + len(MARK)])):
+            raise DamagedFrame("no frame begins here")
+        return None
+    mark, _kind, length, _checksum = HEAD.unpack_from(data, at)
+    if mark != MARK or length > MAX_PAYLOAD:
+        raise DamagedFrame("no frame begins here")
+    return HEAD.size + int(length)
+
+
+def decode(data: bytes | memoryview, at: int = 0) -> tuple[Frame | None, int]:
+    """The frame that begins here and where the next one does. None: a kind of a later version, to be passed over.
+
+    EOFError if the frame is unfinished, DamagedFrame if it is not what was written.
+    """
+    size = frame_size(data, at)
+    if size is None or len(data) - at < size:
+        raise EOFError
+    _mark, kind, length, checksum = HEAD.unpack_from(data, at)
+    payload = bytes(data[at + HEAD.size : at + size])
+    if zlib.crc32(payload, zlib.crc32(_CHECKED.pack(kind, length))) != checksum:
+        raise DamagedFrame("the checksum of a frame does not match")
+    try:
+        return _read(kind, payload), at + size
+    except (struct.error, ValueError, IndexError, RecursionError, zlib.error) as error:
+        raise DamagedFrame(f"a frame cannot be read: {error}") from None
+
+
+def _read(kind: int, payload: bytes) -> Frame | None:
+    if kind == Kind.MESSAGE:
+        number, at, side, packing, size = _MESSAGE.unpack_from(payload)
+        body = payload[_MESSAGE.size :]
+        return Message(number=number, at=at, side=Side(side), packing=Packing(packing), size=size, body=body)
+    if kind == Kind.BEGIN:
+        return _read_begin(payload)
+    if kind == Kind.END:
+        number, elapsed, code = _END.unpack_from(payload)
+        message, *changed_by = _texts(payload, _END.size)
+        return End(number=number, elapsed=elapsed, code=code, message=message, changed_by=tuple(changed_by))
+    if kind == Kind.DROPPED:
+        frames, size, time = _DROPPED.unpack_from(payload)
+        return Dropped(frames=frames, size=size, time=time)
+    if kind == Kind.TRAILER:
+        return Trailer(index_at=int.from_bytes(payload[:8], "little"))
+    if kind == Kind.INDEX:
+        return Index(facts=_facts(zlib.decompress(payload)))
+    if kind in (Kind.HEADER, Kind.CONTEXT):
+        return (Header if kind == Kind.HEADER else Context)(facts=_facts(payload))
+    return None
+
+
+def _read_begin(payload: bytes) -> Begin:
+    number, time, pid, uid, flags = _BEGIN.unpack_from(payload)
+    path, origin, *rest = _texts(payload, _BEGIN.size)
+    return Begin(
+        number=number,
+        time=time,
+        path=path,
+        origin=origin,
+        pid=pid,
+        uid=uid,
+        flags=Flags(flags),
+        metadata=tuple(zip(rest[::2], rest[1::2], strict=True)),
+    )
+
+
+def _facts(data: bytes) -> Mapping[str, Any]:
+    facts = json.loads(data)
+    if not isinstance(facts, dict):
+        raise ValueError("what should be a JSON object is none")
+    return facts
+
+
+def _texts(payload: bytes, at: int) -> list[str]:
+    texts = []
+    while at < len(payload):
+        (length,) = _SHORT.unpack_from(payload, at)
+        at += _SHORT.size
+        if at + length > len(payload):
+            raise ValueError("a text is cut off")
+        texts.append(payload[at : at + length].decode(errors="surrogateescape"))
+        at += length
+    return texts
