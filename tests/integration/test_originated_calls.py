@@ -30,6 +30,7 @@ async def test_originated_call_enters_below_its_originator(scratch: Path) -> Non
         assert [(origin, direction) for _, origin, direction, _ in notes.seen] == [
             ("b", "request"),
             ("b", "forwarded"),
+            ("b", "received"),
             ("b", "reply"),
         ]
         assert [code for _, code in notes.ends] == [0]

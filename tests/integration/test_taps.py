@@ -2,7 +2,8 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,7 @@ import pytest
 
 from interpose.api import cri_pb2 as cri
 from interpose.config.settings import LimitSettings
-from interpose.relay.interceptor import Direction
-from interpose.relay.methods import Method
+from interpose.relay.interceptor import Call, Direction, Proceed, Reply, Sighting, refusal
 from interpose.rpc.framing import frame
 from interpose.rpc.status import Code
 from interpose.testing.eventually import eventually
@@ -20,7 +20,7 @@ from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.pods import pod_config, run_request
 from interpose.testing.rawbackend import RawAnswer, answer_headers
-from interpose.testing.seams import ODD, REPLY, Notes, Stub, add_env, prefixed, seams
+from interpose.testing.seams import CREATE, ODD, REPLY, Notes, Stub, add_env, prefixed, seams
 from interpose.testing.serve import serve_runtime
 from interpose.testing.stack import relay_stack
 
@@ -33,11 +33,11 @@ class Broken(Notes):
 
     name = "broken"
 
-    def on_message(self, call: int, method: Method, origin: str, direction: Direction, message: bytes) -> None:
+    def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None:
         """Fail."""
         raise ZeroDivisionError
 
-    def on_end(self, call: int, method: Method, code: int) -> None:
+    def on_end(self, call: Sighting, code: int, message: str, changed_by: Sequence[str]) -> None:
         """Fail."""
         raise ZeroDivisionError
 
@@ -77,7 +77,8 @@ async def test_tap_sees_compressed_messages_plain(scratch: Path) -> None:
 async def test_message_a_tap_cannot_see_passes(scratch: Path, body: bytes) -> None:
     """An unknown encoding or a message over the limit: counted, and the call passes."""
     notes = Notes()
-    async with seams(scratch, taps=[notes], message_limit=4096) as it:
+    async with seams(scratch, taps=[notes]) as it:
+        it.stack.relay.watchers.limit = 4096
         reply = await it.call(body, metadata=((b"grpc-encoding", b"odd"),), framed=True)
         assert (reply.body, it.backend.requests[0].body) == (frame(REPLY), body)
         assert it.stack.relay.watchers.errors == {"unreadable message": 1}
@@ -98,11 +99,12 @@ async def test_tap_sees_both_sides_of_an_interceptor(scratch: Path) -> None:
     notes = Notes()
     async with seams(scratch, Stub(prefixed("x")), taps=[notes]) as it:
         await it.call(ODD)
-    assert [direction for _, _, direction, _ in notes.seen] == ["request", "forwarded", "reply"]
+    assert [direction for _, _, direction, _ in notes.seen] == ["request", "forwarded", "received", "reply"]
     assert notes.seen[0][3] == ODD
+    assert notes.seen[2][3] == REPLY
     assert cri.CreateContainerRequest.FromString(notes.seen[1][3]).pod_sandbox_id == "pod>x"
-    assert cri.CreateContainerResponse.FromString(notes.seen[2][3]).container_id == "c1<x"
-    assert notes.ends == [(1, 0)]
+    assert cri.CreateContainerResponse.FromString(notes.seen[3][3]).container_id == "c1<x"
+    assert notes.ended == [(0, "", ("stub",))]
 
 
 async def test_tap_hears_of_an_intercepted_call_that_is_cancelled(scratch: Path) -> None:
@@ -189,3 +191,48 @@ async def test_deadline_of_a_tapped_call(relay_path: Path, runtime_path: Path, r
         assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         await eventually(lambda: notes.ends, "the end to be told")
     assert len(notes.ends) == 1
+
+
+async def test_tap_sees_methods_nobody_knows(scratch: Path) -> None:
+    """If it asks for them: path, message, end; it gets the metadata and the peer of every call."""
+    notes = Notes(("",))
+    async with seams(scratch, taps=[notes]) as it:
+        await it.call(b"new", path=b"/runtime.v9.Future/Call", metadata=((b"x-a", b"b"),))
+        await it.call(ODD)
+    (call,) = notes.calls.values()
+    assert (call.path, call.method, call.intercepted) == (b"/runtime.v9.Future/Call", None, False)
+    assert (b"x-a", b"b") in call.metadata
+    assert call.peer.pid == os.getpid()
+    assert [message for *_, message in notes.seen] == [b"new", REPLY]
+
+
+async def test_tap_comes_and_goes_while_calls_pass(scratch: Path) -> None:
+    """A relay without subscribers can be watched, and is a pass-through again afterwards."""
+    notes = Notes()
+    async with seams(scratch) as it:
+        route = it.stack.relay.routes.known[CREATE]
+        await it.call(ODD)
+        it.stack.relay.watch(notes)
+        await it.call(ODD)
+        it.stack.relay.unwatch(notes)
+        assert not route.special
+        await it.call(ODD)
+    assert notes.ends == [(1, 0)]
+
+
+async def test_tap_hears_why_a_call_failed(scratch: Path) -> None:
+    """The runtime's text, decoded; and who refused a call that never reached it."""
+
+    async def refuse(call: Call, proceed: Proceed) -> Reply:
+        return refusal(Code.FAILED_PRECONDITION, "no")
+
+    notes = Notes()
+    async with seams(scratch, taps=[notes]) as it:
+        it.backend.answer = RawAnswer(None, b"", answer_headers((b"grpc-status", b"5"), (b"grpc-message", b"gone%21")))
+        await it.call(ODD)
+    assert notes.ended == [(Code.NOT_FOUND, "gone!", ())]
+    notes = Notes()
+    (scratch / "other").mkdir()
+    async with seams(scratch / "other", Stub(refuse), taps=[notes]) as it:
+        await it.call(ODD)
+    assert notes.ended == [(Code.FAILED_PRECONDITION, "no", ("stub",))]

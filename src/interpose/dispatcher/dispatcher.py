@@ -208,6 +208,7 @@ class Dispatcher:
         """Ask, merge, and write the result into the request. Raises HookFailure for a plugin under Fail."""
         changes, owners = await self.asking.ask_all(point, plugins, subject, until)
         if changes:
+            call.credit(owners.values())
             self._write(call, point, subject, changes)
             call.claims = {
                 path.removeprefix(_RESOURCES): name for path, name in owners.items() if path.startswith(_RESOURCES)

@@ -50,22 +50,30 @@ class Chain:
         if index == len(chain):
             return await last(call)
         interceptor = chain[index]
-        entered_with = None if getattr(interceptor, "tidy", False) else call.body.data()
+        watched = call.changed_by is not None
+        entered_with = call.body.data() if watched or not getattr(interceptor, "tidy", False) else None
+        credited = len(call.changed_by or ())
         answers: list[Reply] = []
         proceeded = False
+        replied: bytes | None = None  # what `proceed` returned, before this interceptor touched it
 
         async def proceed() -> Reply:
-            nonlocal proceeded
+            nonlocal proceeded, replied
             if proceeded:
                 raise RuntimeError(f"interceptor {interceptor.name} called proceed twice")
             proceeded = True
+            if watched and call.body.data() != entered_with and len(call.changed_by or ()) == credited:
+                call.credit([interceptor.name])
             answers.append(await self._step(call, chain, index + 1, last))
+            replied = answers[0].body.data() if watched and answers[0].body is not None else None
             return answers[0]
 
         try:
             reply: object = await interceptor.intercept(call, proceed)  # somebody else's code: look before believing
             if not isinstance(reply, Reply) or not 0 <= reply.code <= _LAST_CODE:
                 raise TypeError(f"{interceptor.name} returned {reply!r}, which is no reply with a gRPC code")
+            if watched and not (answers and _same(reply, answers[0], replied)):
+                call.credit([interceptor.name])
             return reply
         except Exception as error:
             self._note(interceptor, call, "after" if answers else "before", error)
@@ -87,6 +95,12 @@ class Chain:
                 extra={"kv": {"interceptor": key[0], "method": key[1], "proceed": key[2]}},
                 exc_info=error,
             )
+
+
+def _same(reply: Reply, answer: Reply, message: bytes | None) -> bool:
+    """Whether an interceptor returned the answer it was given, as it was."""
+    now = None if reply.body is None else reply.body.data()
+    return now == message and reply.code == answer.code
 
 
 def _unchanged(reply: Reply) -> Reply:

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from interpose.h2.headers import Headers
 from interpose.h2.stream import NOWHERE, Stream
 from interpose.relay.chain import Chain
-from interpose.relay.interceptor import Body, Call, Direction, Interceptor, Reply
+from interpose.relay.interceptor import CLIENT, Body, Call, Direction, Interceptor, Reply, Sighting
 from interpose.relay.messages import CriParser
 from interpose.relay.methods import Method
 from interpose.relay.passthrough import Ledger
 from interpose.relay.routes import Route
-from interpose.relay.taps import Watchers
+from interpose.relay.taps import Viewing, Watchers
 from interpose.rpc.answer import answer, stop_upload
 from interpose.rpc.client import Client
 from interpose.rpc.exchange import RawReply, plain
@@ -75,14 +75,15 @@ class Collector:
             body=Body(message, CriParser(method.request)),
             deadline=deadline,
             origin=origin,
+            watched=bool(route.taps),
         )
-        number = self.watchers.number()
-        self.watchers.show(route.taps, number, method, origin, Direction.REQUEST, message)
+        view = self.view(route, path, origin=origin)
+        view.show(Direction.REQUEST, message)
 
         async def last(call: Call) -> Reply:
             body = call.body.data()
             if body != message:
-                self.watchers.show(route.taps, number, method, origin, Direction.FORWARDED, body)
+                view.show(Direction.FORWARDED, body)
             wire = request_headers(path, (), max(deadline - self.now(), 0.0))
             raw = await Client(route.upstream, self.hub, limit=self.limit).exchange(wire, frame(body))
             return self.reply(raw, method)
@@ -92,10 +93,21 @@ class Collector:
                 reply = await self.chain.run(call, last, below=below)
         except TimeoutError:
             reply = Reply(code=Code.DEADLINE_EXCEEDED, message=f"no answer within {timeout:g} s")
-        if reply.body is not None and reply.body.readable:
-            self.watchers.show(route.taps, number, method, origin, Direction.REPLY, reply.body.data())
-        self.watchers.end(route.taps, number, method, reply.code)
+        except BaseException:
+            view.end(Code.CANCELLED)  # whoever made the call has given up
+            raise
+        _show_reply(view, reply)
+        view.changed_by = call.changed_by or ()
+        view.end(reply.code, reply.message)
         return reply
+
+    def view(
+        self, route: Route, path: bytes, *, origin: str = CLIENT, peer: object = None, headers: Headers | None = None
+    ) -> Viewing:
+        """How taps see a call. Nobody may."""
+        number = self.watchers.number() if route.taps else 0
+        call = Sighting(number, path, route.method, origin=origin, peer=peer, headers=headers, intercepted=True)
+        return Viewing(self.watchers, route.taps, route.readers, call)
 
     def reply(self, raw: RawReply, method: Method) -> Reply:
         """The backend's answer as interceptors see it."""
@@ -121,7 +133,8 @@ class Collected:
         self._body = bytearray()
         self._task: asyncio.Task[None] | None = None
         self._method = _method_of(route)
-        self._number = owner.watchers.number() if route.taps else 0
+        self._view = owner.view(route, headers.path, peer=peer, headers=headers) if route.taps else None
+        self._call: Call | None = None
         timeout = headers.get(b"grpc-timeout")
         seconds = parse_timeout(timeout) if timeout is not None else None
         self._deadline = None if seconds is None else owner.now() + seconds
@@ -137,8 +150,11 @@ class Collected:
     def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
         self._body += data
         if len(self._body) > self._owner.limit + PREFIX:
-            self._end(Code.RESOURCE_EXHAUSTED)
-            answer(stream, Code.RESOURCE_EXHAUSTED, too_large(len(self._body), self._owner.limit).message)
+            why = too_large(len(self._body), self._owner.limit).message
+            if self._view is not None:
+                self._view.unseen(Direction.REQUEST, len(self._body), why)
+            self._end(Code.RESOURCE_EXHAUSTED, why)
+            answer(stream, Code.RESOURCE_EXHAUSTED, why)
             return
         if end:
             self.complete()
@@ -180,7 +196,7 @@ class Collected:
             self._send(reply)
         except Exception:
             # A bug of ours, or a reply that cannot be written: the caller has to hear something.
-            self._end(Code.INTERNAL)
+            self._end(Code.INTERNAL, "internal error")
             answer(stream, Code.INTERNAL, "internal error")
             raise
         finally:
@@ -190,7 +206,7 @@ class Collected:
                 act()
             # Stream, task and call hold each other; without this each call would wait for the collector of cycles.
             stream.sink = NOWHERE
-            self._task = None
+            self._task = self._call = None
 
     async def _through_chain(self) -> Reply:
         owner = self._owner
@@ -203,15 +219,22 @@ class Collected:
             peer=self._peer,
             deadline=self._deadline,
             afterwards=self._afterwards,
+            watched=self._view is not None,
         )
-        if not unreadable:
-            self._show(Direction.REQUEST, message)
+        self._call = call
+        view = self._view
+        if view is not None:
+            if unreadable:
+                view.unseen(Direction.REQUEST, len(message), unreadable)
+            else:
+                view.show(Direction.REQUEST, message)
 
         async def last(call: Call) -> Reply:
             now = call.body.data()
             if now == message:
                 return await self._forward(self._sent_body)
-            self._show(Direction.FORWARDED, now)
+            if view is not None:
+                view.show(Direction.FORWARDED, now)
             return await self._forward(frame(now))
 
         return await owner.chain.run(call, last)
@@ -250,9 +273,9 @@ class Collected:
         stream, raw, stats = self._stream, reply.raw, self._stream.call
         code = Code(reply.code)
         message = reply.body.data() if reply.body is not None and reply.body.readable else None
-        if message is not None and self._number:
-            self._show(Direction.REPLY, message)
-        self._end(code)
+        if self._view is not None:
+            _show_reply(self._view, reply)
+        self._end(code, reply.message)
         if raw is None or raw.failure is not None:
             if message is None or code is not Code.OK:
                 answer(stream, code, reply.message)
@@ -274,14 +297,26 @@ class Collected:
             stream.send_headers(trailers, True)
         stop_upload(stream)
 
-    def _show(self, direction: Direction, message: bytes) -> None:
-        if self._number:
-            self._owner.watchers.show(self._route.taps, self._number, self._method, "client", direction, message)
-
-    def _end(self, code: int) -> None:
-        if self._stream.call is not None and self._number:
-            self._owner.watchers.end(self._route.taps, self._number, self._method, code)
+    def _end(self, code: int, why: str = "") -> None:
+        if self._view is not None:
+            if self._call is not None:
+                self._view.changed_by = self._call.changed_by or ()
+            self._view.end(code, why)
         self._owner.ledger.finish(self._stream, code)
+
+
+def _show_reply(view: Viewing, reply: Reply) -> None:
+    """The reply as the caller gets it and, if that differs, as the runtime sent it."""
+    body = reply.body
+    if body is None:
+        return
+    if not body.readable:
+        view.unseen(Direction.REPLY, len(body.received), "the reply is in an encoding nobody knows")
+        return
+    now = body.data()
+    if now != body.received:
+        view.show(Direction.RECEIVED, body.received)
+    view.show(Direction.REPLY, now)
 
 
 def _blocks(raw: RawReply, *, resized: bool) -> tuple[bytes, bytes]:

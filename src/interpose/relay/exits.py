@@ -6,11 +6,10 @@ of that method, so that lists are not slower for being looked at. Where nobody l
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from interpose.relay.interceptor import CLIENT, Direction
-from interpose.relay.methods import Method
+from interpose.relay.interceptor import CLIENT, Direction, Interest, Sighting
 from interpose.store import convert
 from interpose.store.sync import Synchronizer
 
@@ -24,12 +23,12 @@ _POLL: Final = 5.0
 
 
 class Exits:
-    """A tap on lists. `tick` is due once a second; `now` is the clock; `changed` is told when `methods` is another."""
+    """A tap on lists. `tick` is due once a second; `changed` is told when its interest is another."""
 
     name = "exits"
 
     def __init__(self, sync: Synchronizer, now: Callable[[], float], changed: Callable[[], None]) -> None:
-        self.methods: tuple[str, ...] = _LISTS
+        self._wanted: tuple[str, ...] = _LISTS
         self._sync = sync
         self._now = now
         self._changed = changed
@@ -37,21 +36,32 @@ class Exits:
         self._newest: dict[str, tuple[int, bytes]] = {}
         self._seen = dict.fromkeys(_LISTS, now())
 
-    def on_message(self, call: int, method: Method, origin: str, direction: Direction, message: bytes) -> None:
-        """Remember when a caller asked for everything, and the answer."""
-        if origin != CLIENT:
-            return
-        if direction is Direction.REQUEST:
-            if convert.asks_for_all(method.name, message):
-                self._marks[call] = self._sync.store.mark()
-        elif direction is Direction.REPLY and (mark := self._marks.get(call)) is not None:
-            self._newest[method.name] = (mark, message)
-            self._seen[method.name] = self._now()
-            self._listen(tuple(name for name in self.methods if name != method.name))
+    def interest(self, method: str) -> Interest:
+        """In lists, until one has come."""
+        return Interest.MESSAGES if method in self._wanted else Interest.NONE
 
-    def on_end(self, call: int, method: Method, code: int) -> None:
+    def on_begin(self, call: Sighting) -> None:
+        """What it asks for is not known yet."""
+
+    def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None:
+        """Remember when a caller asked for everything, and the answer."""
+        if call.origin != CLIENT or call.method is None:
+            return
+        name = call.method.name
+        if direction is Direction.REQUEST:
+            if convert.asks_for_all(name, message):
+                self._marks[call.number] = self._sync.store.mark()
+        elif direction is Direction.REPLY and (mark := self._marks.get(call.number)) is not None:
+            self._newest[name] = (mark, message)
+            self._seen[name] = self._now()
+            self._listen(tuple(one for one in self._wanted if one != name))
+
+    def on_unseen(self, call: Sighting, direction: Direction, size: int, why: str) -> None:
+        """Nothing to learn from it."""
+
+    def on_end(self, call: Sighting, code: int, message: str, changed_by: Sequence[str]) -> None:
         """Forget the call."""
-        self._marks.pop(call, None)
+        self._marks.pop(call.number, None)
 
     def tick(self) -> None:
         """A second has passed: read what came, or ask if nothing came for long."""
@@ -68,8 +78,8 @@ class Exits:
             self._sync.resync_soon()
 
     def _listen(self, methods: tuple[str, ...]) -> None:
-        if methods != self.methods:
-            self.methods = methods
+        if methods != self._wanted:
+            self._wanted = methods
             self._changed()
 
     def _read_pods(self, mark: int, message: bytes) -> None:

@@ -8,8 +8,8 @@ Pure: what a call is and what may be done with it. Running the chain is `chain`'
 and `rewriting`'s.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
@@ -92,7 +92,18 @@ class Body:
 class Call:
     """A call on its way to the runtime."""
 
-    __slots__ = ("_afterwards", "_metadata", "body", "claims", "deadline", "method", "origin", "path", "peer")
+    __slots__ = (
+        "_afterwards",
+        "_metadata",
+        "body",
+        "changed_by",
+        "claims",
+        "deadline",
+        "method",
+        "origin",
+        "path",
+        "peer",
+    )
 
     def __init__(
         self,
@@ -105,6 +116,7 @@ class Call:
         deadline: float | None = None,
         origin: str = CLIENT,
         afterwards: list[Callable[[], None]] | None = None,
+        watched: bool = False,
     ) -> None:
         self.method = method
         self.path = path
@@ -115,6 +127,7 @@ class Call:
         self.origin = origin  # CLIENT, or the name of the part of ours that made the call
         self._afterwards = afterwards
         self.claims: Mapping[str, str] = _NO_CLAIMS  # fields of the resources that were changed on the way, and by whom
+        self.changed_by: list[str] | None = [] if watched else None  # kept for taps only, it costs comparisons
 
     @property
     def metadata(self) -> Sequence[tuple[bytes, bytes]]:
@@ -127,6 +140,11 @@ class Call:
             act()
         else:
             self._afterwards.append(act)
+
+    def credit(self, names: Iterable[str]) -> None:
+        """Say who changed the call, if that is not the interceptor itself but somebody it asked."""
+        if self.changed_by is not None:
+            self.changed_by.extend(name for name in dict.fromkeys(names) if name not in self.changed_by)
 
     @property
     def request(self) -> Any:
@@ -202,21 +220,68 @@ class Direction(StrEnum):
 
     REQUEST = "request"  # as the caller sent it
     FORWARDED = "forwarded"  # as the runtime got it, if that differs
+    RECEIVED = "received"  # as the runtime answered, if the caller gets something else
     REPLY = "reply"  # as the caller gets it
 
 
+class Interest(IntEnum):
+    """How much of a method a tap wants to see. Less is cheaper."""
+
+    NONE = 0
+    CALLS = 1  # that they come, and how they end
+    MESSAGES = 2  # and what is said
+
+
+class Sighting:
+    """A call as taps see it: the same object from its beginning to its end."""
+
+    __slots__ = ("_headers", "intercepted", "method", "number", "origin", "path", "peer")
+
+    def __init__(
+        self,
+        number: int,
+        path: bytes,
+        method: Method | None,
+        *,
+        origin: str = CLIENT,
+        peer: Any = None,
+        headers: Any = None,
+        intercepted: bool = False,
+    ) -> None:
+        self.number = number  # tells calls apart
+        self.path = path
+        self.method = method  # None: no CRI method that we know
+        self.origin = origin
+        self.peer = peer
+        self.intercepted = intercepted
+        self._headers = headers
+
+    @property
+    def metadata(self) -> Sequence[tuple[bytes, bytes]]:
+        """All fields of the request but the pseudo-header ones."""
+        if self._headers is None:
+            return ()
+        return [item for item in self._headers.items() if not item[0].startswith(b":")]
+
+
 class Tap(Protocol):
-    """Looks at the methods it names. Called in the frame loop: it copies what it needs and returns."""
+    """Looks on. Called in the frame loop: it copies what it needs and returns."""
 
     @property
     def name(self) -> str: ...
 
-    @property
-    def methods(self) -> Collection[str]:
-        """Names of CRI methods, streaming ones included."""
+    def interest(self, method: str) -> Interest:
+        """In a CRI method; an empty name stands for all others. May change; whoever changes it calls
+        `Relay.refresh`."""
 
-    def on_message(self, call: int, method: Method, origin: str, direction: Direction, message: bytes) -> None:
-        """A whole message; `call` is a number that tells calls apart."""
+    def on_begin(self, call: Sighting) -> None:
+        """A call has come."""
 
-    def on_end(self, call: int, method: Method, code: int) -> None:
-        """The call is over."""
+    def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None:
+        """A whole message."""
+
+    def on_unseen(self, call: Sighting, direction: Direction, size: int, why: str) -> None:
+        """A message that cannot be shown; its size as far as it is known."""
+
+    def on_end(self, call: Sighting, code: int, message: str, changed_by: Sequence[str]) -> None:
+        """The call is over, with this status; `changed_by` names who changed the request or the reply."""

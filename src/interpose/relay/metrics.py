@@ -68,6 +68,13 @@ def _durations(stats: MethodStats) -> list[Buckets]:
 
 
 def _seams(relay: Relay) -> Iterable[Family]:
+    if relay.watchers is not None:
+        yield Family(
+            "interpose_tap_errors_total",
+            "counter",
+            "Exceptions of taps; the call did not notice.",
+            [Sample(count, {"tap": name}) for name, count in relay.watchers.errors.items()],
+        )
     if relay.collector is None:
         return
     yield Family(
@@ -84,12 +91,6 @@ def _seams(relay: Relay) -> Iterable[Family]:
         "counter",
         "Messages of streams that passed as they came because an editor failed or they could not be read.",
         [Sample(count, {"editor": name, "method": method}) for (name, method), count in relay.editors.errors.items()],
-    )
-    yield Family(
-        "interpose_tap_errors_total",
-        "counter",
-        "Exceptions of taps; the call did not notice.",
-        [Sample(count, {"tap": name}) for name, count in relay.watchers.errors.items()],
     )
 
 

@@ -21,6 +21,8 @@ from interpose.rpc.answer import answer, stop_upload
 from interpose.rpc.status import Code, code_of_http, code_of_reset
 from interpose.rpc.upstream import Upstream, Waiter
 
+LOST = "connection to the runtime was lost"
+
 
 class Ledger:
     """Counts calls, each exactly once. A client stream's `call` holds its method's counters until the call is over."""
@@ -184,7 +186,7 @@ class Replies:
             if answered:
                 stop_upload(client)
             else:
-                answer(client, Code.UNAVAILABLE, "connection to the runtime was lost")
+                answer(client, Code.UNAVAILABLE, LOST)
 
 
 def unlink(client: Stream, backend: Stream) -> None:
@@ -212,7 +214,7 @@ class Passthrough:
             stream.splice = peer
             peer.splice = stream
 
-    def over(self, code: int) -> None:
+    def over(self, code: int, why: str) -> None:
         """The call ended before it could be sent on. Nobody looks on here."""
 
     def wait(self, stream: Stream, upstream: Upstream, wire: bytes, end: bool) -> None:
@@ -255,7 +257,7 @@ class Held:
         self._ledger.finish(stream, Code.UNAVAILABLE)
         stream.sink = NOWHERE
         answer(stream, Code.UNAVAILABLE, reason)
-        self._owner.over(Code.UNAVAILABLE)
+        self._owner.over(Code.UNAVAILABLE, reason)
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
         self._parts.append((True, headers.wire, end))
@@ -276,4 +278,4 @@ class Held:
         self._upstream.cancel(self._waiter)
         stream.sink = NOWHERE
         self._ledger.finish(stream, code)
-        self._owner.over(code)
+        self._owner.over(code, "")

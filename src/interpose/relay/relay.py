@@ -5,7 +5,7 @@ from typing import Any
 
 from interpose.h2.headers import Headers
 from interpose.h2.stream import Stream
-from interpose.relay.interceptor import Direction, Interceptor, Reply, StreamEditor, Tap
+from interpose.relay.interceptor import Direction, Interceptor, Interest, Reply, Sighting, StreamEditor, Tap
 from interpose.relay.methods import METHODS
 from interpose.relay.passthrough import Ledger, Passthrough
 from interpose.relay.routes import Route, Routes
@@ -36,51 +36,77 @@ class Relay:
     def subscribe(
         self,
         interceptors: Sequence[Interceptor],
-        taps: Sequence[Tap],
+        taps: Sequence[Tap] = (),
         *,
         hub: Hub,
         message_limit: int,
         now: Callable[[], float],
         editors: Sequence[StreamEditor] = (),
     ) -> None:
-        """Say once who intercepts, who looks on and who edits streams. They run in the order given."""
+        """Say once who intercepts, who edits streams, and who looks on from now on. They run in the order given."""
         from interpose.relay.chain import Chain
         from interpose.relay.collected import Collector
         from interpose.relay.rewriting import Editors
-        from interpose.relay.taps import Watchers
 
         self._message_limit = message_limit
-        self.watchers = Watchers(taps)
+        watchers = self._watched()
+        watchers.taps = (*taps, *watchers.taps)
         self.editors = Editors(editors)
         self.collector = Collector(
-            chain=Chain(interceptors), watchers=self.watchers, hub=hub, ledger=self.ledger, limit=message_limit, now=now
+            chain=Chain(interceptors), watchers=watchers, hub=hub, ledger=self.ledger, limit=message_limit, now=now
         )
         self.refresh()
 
+    def watch(self, tap: Tap) -> None:
+        """From now on this one looks on, too. Calls in flight are not shown to it."""
+        watchers = self._watched()
+        watchers.taps = (*watchers.taps, tap)
+        self.refresh()
+
+    def unwatch(self, tap: Tap) -> None:
+        """It looks on no longer, but for calls that it has seen begin."""
+        watchers = self._watched()
+        watchers.taps = tuple(one for one in watchers.taps if one is not tap)
+        self.refresh()
+
+    def _watched(self) -> Any:
+        if self.watchers is None:
+            from interpose.relay.taps import Watchers
+
+            self.watchers = Watchers()
+        return self.watchers
+
     def refresh(self) -> None:
         """Ask the subscribers again which methods they want. Calls in flight go on as they began."""
+        intercepted = frozenset[str]() if self.collector is None else self._intercepted()
+        watchers = self._watched()
+        for name in METHODS:
+            for route in self.routes.of_method(name):
+                route.subscribe(
+                    intercepted=name in intercepted,
+                    taps=watchers.of(name),
+                    readers=watchers.of(name, Interest.MESSAGES),
+                    editors=() if self.editors is None else self.editors.of(name),
+                )
+        for route in self.routes.others:
+            route.subscribe(intercepted=False, taps=watchers.of(""), readers=watchers.of("", Interest.MESSAGES))
+
+    def _intercepted(self) -> frozenset[str]:
+        """The methods somebody intercepts. ValueError if somebody wants what cannot be."""
         chain = self.collector.chain
         chain.arrange()
-        subscribers: list[Interceptor | StreamEditor | Tap] = [
-            *chain.interceptors,
-            *self.editors.editors,
-            *self.watchers.taps,
-        ]
+        subscribers: list[Interceptor | StreamEditor] = [*chain.interceptors, *self.editors.editors]
         for one in subscribers:
             if unknown := sorted(set(one.methods) - set(METHODS)):
                 raise ValueError(f"{one.name} subscribes to {', '.join(unknown)}: no such CRI method")
-        intercepted = chain.methods
+        intercepted: frozenset[str] = chain.methods
         for name in intercepted:
             if METHODS[name].server_streaming:
                 raise ValueError(f"{name} streams its replies: it can be tapped or edited, not intercepted")
         for name in self.editors.methods:
             if not METHODS[name].server_streaming:
                 raise ValueError(f"{name} has one reply: it can be tapped or intercepted, not edited")
-        for name in METHODS:
-            for route in self.routes.of_method(name):
-                route.subscribe(
-                    intercepted=name in intercepted, taps=self.watchers.of(name), editors=self.editors.of(name)
-                )
+        return intercepted
 
     @property
     def in_flight(self) -> int:
@@ -149,8 +175,9 @@ class Relay:
             way.wait(stream, upstream, headers.wire, end)
         elif upstream.congested:
             self.ledger.finish(stream, Code.UNAVAILABLE)
-            answer(stream, Code.UNAVAILABLE, f"runtime {upstream.path} does not read its socket")
-            way.over(Code.UNAVAILABLE)
+            why = f"runtime {upstream.path} does not read its socket"
+            answer(stream, Code.UNAVAILABLE, why)
+            way.over(Code.UNAVAILABLE, why)
         else:
             way.join(stream, conn, headers.wire, end)
 
@@ -158,16 +185,16 @@ class Relay:
         if route.intercepted:
             self.collector.collect(stream, headers, route, link.peer, end)
             return
-        from interpose.relay.rewriting import Editing, Unwatched, edited
         from interpose.relay.taps import Viewing, tapped
 
-        if route.method is not None:
-            limit = self._message_limit
-            view = (Viewing if route.taps else Unwatched)(self.watchers, route.taps, route.method, limit)
-            view.headers(Direction.REQUEST, headers)
-            if route.editors:
-                editing = Editing(self.editors, route.editors, route.method, limit)
-                way = edited(self.ledger, view, editing)
-            else:
-                way = tapped(self.ledger, view)
-            self._forward(way, stream, headers, route, end)
+        watchers = self.watchers
+        call = Sighting(watchers.number(), headers.path, route.method, peer=link.peer, headers=headers)
+        view = Viewing(watchers, route.taps, route.readers, call)
+        view.headers(Direction.REQUEST, headers)
+        if route.editors and route.method is not None:
+            from interpose.relay.rewriting import Editing, edited
+
+            way = edited(self.ledger, view, Editing(self.editors, route.editors, route.method, self._message_limit))
+        else:
+            way = tapped(self.ledger, view)
+        self._forward(way, stream, headers, route, end)

@@ -127,7 +127,13 @@ class Editing:
         self._method = method
         self._limit = limit
         self._cutter = Cutter(limit, self._oversized)
+        self.on_changed: Callable[[bytes], None] = _nobody  # told each message that is sent on as another, as it came
         self._headers: Headers | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Who edits."""
+        return tuple(editor.name for editor in self._editors)
 
     def headers(self, headers: Headers) -> Headers:
         """The block that names the compression, as it goes on: nobody knows yet how long the body will be."""
@@ -153,16 +159,14 @@ class Editing:
             self._owner.note(UNREADABLE, self._method, error)
             return framed
         edited = self._owner.edit(self._editors, self._method, message)
-        return framed if edited == message else frame(edited)
+        if edited == message:
+            return framed
+        self.on_changed(message)
+        return frame(edited)
 
 
-class Unwatched(Viewing):
-    """The view of a call without taps."""
-
-    __slots__ = ()
-
-    def data(self, direction: Direction, data: bytes) -> None:
-        """Nobody looks."""
+def _nobody(_message: bytes) -> None:
+    """Nobody wants to know."""
 
 
 class EditedReplies(TappedReplies):
@@ -171,6 +175,7 @@ class EditedReplies(TappedReplies):
     def __init__(self, ledger: Ledger, view: Viewing, editing: Editing) -> None:
         super().__init__(ledger, view)
         self._editing = editing
+        editing.on_changed = self._changed
         self._owed = 0  # bytes of the backend's that it has no credit for yet
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
@@ -202,6 +207,10 @@ class EditedReplies(TappedReplies):
             self._view.data(Direction.REPLY, out)
             client.send_body(out, end)
 
+    def _changed(self, message: bytes) -> None:
+        self._view.changed_by = self._editing.names
+        self._view.show(Direction.RECEIVED, message)
+
     def settle(self, client: Stream) -> None:
         """Give the backend its credit if nothing waits for this client."""
         backend = client.peer
@@ -229,8 +238,8 @@ class EditedPassthrough(Passthrough):
         super().__init__(ledger, EditedRequests(ledger, view, replies), replies)
         self._view = view
 
-    def over(self, code: int) -> None:
-        self._view.end(code)
+    def over(self, code: int, why: str) -> None:
+        self._view.end(code, why)
 
 
 def edited(ledger: Ledger, view: Viewing, editing: Editing) -> Passthrough:

@@ -17,21 +17,30 @@ _IMAGE: Final = b"ImageService/"
 class Route:
     """The way of one path. `special` is set if the call has to leave the frame loop."""
 
-    __slots__ = ("editors", "intercepted", "method", "special", "stats", "taps", "upstream")
+    __slots__ = ("editors", "intercepted", "method", "readers", "special", "stats", "taps", "upstream")
 
     def __init__(self, upstream: Any, stats: MethodStats, method: Method | None) -> None:
         self.upstream = upstream
         self.stats = stats
         self.method = method
         self.taps: tuple[Any, ...] = ()
+        self.readers: tuple[Any, ...] = ()  # taps that want the messages, too
         self.editors: tuple[Any, ...] = ()
         self.intercepted = False
         self.special = False
 
-    def subscribe(self, *, intercepted: bool, taps: Sequence[Any], editors: Sequence[Any] = ()) -> None:
+    def subscribe(
+        self,
+        *,
+        intercepted: bool,
+        taps: Sequence[Any] = (),
+        readers: Sequence[Any] = (),
+        editors: Sequence[Any] = (),
+    ) -> None:
         """Say who wants to see these calls."""
         self.intercepted = intercepted
         self.taps = tuple(taps)
+        self.readers = tuple(readers)
         self.editors = tuple(editors)
         self.special = intercepted or bool(taps) or bool(editors)
 
@@ -59,6 +68,11 @@ class Routes:
     def of_method(self, name: str) -> list[Route]:
         """The routes of a CRI method, one for each API version."""
         return self._of_method.get(name, [])
+
+    @property
+    def others(self) -> tuple[Route, Route]:
+        """The routes of everything that is no known CRI method."""
+        return self._runtime_other, self._image_other
 
     def stats(self) -> list[MethodStats]:
         """Every record, for metrics."""

@@ -1,80 +1,182 @@
 """Showing passing messages to taps.
 
 The tapped sinks do what the pass-through sinks do and, beside it, cut copies of the bytes into messages. Whatever a tap
-raises is counted and logged once; the call never notices. A message over the limit ends the copying for its call.
+raises is counted and logged once; the call never notices. What cannot be copied (a message over the limit, too many at
+once, an encoding nobody knows) is told as such, and the next message is copied again.
 """
 
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from interpose.h2.headers import Headers
 from interpose.h2.stream import Stream
-from interpose.relay.interceptor import CLIENT, Direction, Tap
-from interpose.relay.methods import Method
-from interpose.relay.passthrough import Ledger, Passthrough, Replies, Requests, code_of
+from interpose.relay.interceptor import Direction, Interest, Sighting, Tap
+from interpose.relay.passthrough import LOST, Ledger, Passthrough, Replies, Requests, code_of
 from interpose.rpc.exchange import plain
-from interpose.rpc.framing import Messages
-from interpose.rpc.status import Code, RpcError, code_of_reset
+from interpose.rpc.framing import PREFIX
+from interpose.rpc.status import Code, RpcError, code_of_reset, unquote_message
 
 _log = logging.getLogger(__name__)
+
+# The largest message that is copied: what kubelets and containerd let pass.
+COPY_LIMIT: Final = 16 << 20
+# Of all calls together, what has begun to come and is not whole yet.
+COPY_BUDGET: Final = 64 << 20
 
 
 class Watchers:
     """The taps, with the guard around them."""
 
-    def __init__(self, taps: Sequence[Tap]) -> None:
+    def __init__(self, taps: Iterable[Tap] = (), *, limit: int = COPY_LIMIT, budget: int = COPY_BUDGET) -> None:
         self.taps = tuple(taps)
         self.errors: Counter[str] = Counter()
+        self.limit = limit
+        self.room = budget  # bytes that may still be promised to messages on their way
         self._numbers = itertools.count(1)
 
-    def of(self, method: str) -> tuple[Tap, ...]:
-        """Who looks at this method."""
-        return tuple(tap for tap in self.taps if method in tap.methods)
+    def of(self, method: str, least: Interest = Interest.CALLS) -> tuple[Tap, ...]:
+        """Who wants to see that much of this method. A tap that cannot say so sees nothing."""
+        return tuple(tap for tap in self.taps if self._interest(tap, method) >= least)
+
+    def _interest(self, tap: Tap, method: str) -> Interest:
+        try:
+            return tap.interest(method)
+        except Exception as error:
+            self._note(tap, error)
+            return Interest.NONE
 
     def number(self) -> int:
         """A number for a new call."""
         return next(self._numbers)
 
-    def show(
-        self, taps: Sequence[Tap], call: int, method: Method, origin: str, direction: Direction, message: bytes
-    ) -> None:
+    def begin(self, taps: Sequence[Tap], call: Sighting) -> None:
+        """Tell taps that a call has come."""
+        for tap in taps:
+            try:
+                tap.on_begin(call)
+            except Exception as error:
+                self._note(tap, error)
+
+    def show(self, taps: Sequence[Tap], call: Sighting, direction: Direction, message: bytes) -> None:
         """Hand a message to taps."""
         for tap in taps:
-            self._guard(tap, partial(tap.on_message, call, method, origin, direction, message))
+            try:
+                tap.on_message(call, direction, message)
+            except Exception as error:
+                self._note(tap, error)
 
-    def end(self, taps: Sequence[Tap], call: int, method: Method, code: int) -> None:
+    def unseen(self, taps: Sequence[Tap], call: Sighting, direction: Direction, size: int, why: str) -> None:
+        """Tell taps of a message that they cannot see."""
+        self.errors["unreadable message"] += 1
+        for tap in taps:
+            try:
+                tap.on_unseen(call, direction, size, why)
+            except Exception as error:
+                self._note(tap, error)
+
+    def end(
+        self, taps: Sequence[Tap], call: Sighting, code: int, message: str = "", changed_by: Sequence[str] = ()
+    ) -> None:
         """Tell taps that a call is over."""
         for tap in taps:
-            self._guard(tap, partial(tap.on_end, call, method, code))
+            try:
+                tap.on_end(call, code, message, changed_by)
+            except Exception as error:
+                self._note(tap, error)
 
-    def _guard(self, tap: Tap, action: Callable[[], None]) -> None:
-        try:
-            action()
-        except Exception as error:
-            self.errors[tap.name] += 1
-            if self.errors[tap.name] == 1:
-                _log.error(
-                    "Tap failed; further failures are only counted", extra={"kv": {"tap": tap.name}}, exc_info=error
-                )
+    def _note(self, tap: Tap, error: Exception) -> None:
+        self.errors[tap.name] += 1
+        if self.errors[tap.name] == 1:
+            _log.error("Tap failed; further failures are only counted", extra={"kv": {"tap": tap.name}}, exc_info=error)
+
+
+class Copied(NamedTuple):
+    """A message of a body, or why there is none."""
+
+    compressed: bool
+    message: bytes
+    size: int
+    why: str = ""
+
+
+class Copies:
+    """Cuts one direction of a call into messages. Memory for a message is promised before it is collected."""
+
+    __slots__ = ("_pending", "_promised", "_skip", "_watchers")
+
+    def __init__(self, watchers: Watchers) -> None:
+        self._watchers = watchers
+        self._pending = bytearray()
+        self._skip = 0  # bytes to come of a message that is not copied
+        self._promised = 0
+
+    def feed(self, data: bytes) -> list[Copied]:
+        """What these bytes complete."""
+        if not self._pending and not self._skip and data[:1] == b"\x00":
+            size = len(data) - PREFIX
+            if int.from_bytes(data[1:PREFIX], "big") == size <= self._watchers.limit:
+                return [Copied(False, bytes(data[PREFIX:]), size)]  # one message, whole and plain: nearly all are
+        return self._cut(data)
+
+    def _cut(self, data: bytes) -> list[Copied]:
+        found: list[Copied] = []
+        pending = self._pending
+        pending += data
+        while pending:
+            if self._skip:
+                gone = min(self._skip, len(pending))
+                del pending[:gone]
+                self._skip -= gone
+                continue
+            if len(pending) < PREFIX:
+                break
+            size = int.from_bytes(pending[1:PREFIX], "big")
+            if len(pending) >= PREFIX + size and size <= self._watchers.limit:
+                found.append(Copied(bool(pending[0] & 1), bytes(pending[PREFIX : PREFIX + size]), size))
+                del pending[: PREFIX + size]
+                self.release()
+            elif why := self._refusal(size):
+                found.append(Copied(False, b"", size, why))
+                self._skip = PREFIX + size
+            else:
+                break
+        return found
+
+    def _refusal(self, size: int) -> str:
+        """Why a message that is still to come will not be copied."""
+        watchers = self._watchers
+        if size > watchers.limit:
+            return f"larger than the {watchers.limit} bytes that are copied"
+        if not self._promised:
+            if size > watchers.room:
+                return "too much was being copied at that moment"
+            self._promised = size
+            watchers.room -= size
+        return ""
+
+    def release(self) -> None:
+        """The promise is not needed any more."""
+        self._watchers.room += self._promised
+        self._promised = 0
 
 
 class Viewing:
-    """One call as its taps see it."""
+    """One call as its taps see it. Those in `readers` see its messages, too."""
 
-    __slots__ = ("_headers", "_lost", "_messages", "_method", "_number", "_taps", "_watchers", "limit")
+    __slots__ = ("_copies", "_headers", "_readers", "_taps", "_watchers", "call", "changed_by")
 
-    def __init__(self, watchers: Watchers, taps: Sequence[Tap], method: Method, limit: int) -> None:
+    def __init__(self, watchers: Watchers, taps: Sequence[Tap], readers: Sequence[Tap], call: Sighting) -> None:
         self._watchers = watchers
         self._taps = taps
-        self._method = method
-        self.limit = limit
-        self._number = watchers.number()
+        self._readers = readers
+        self.call = call
+        self.changed_by: Sequence[str] = ()
         self._headers: dict[Direction, Headers] = {}
-        self._messages = {direction: Messages(limit) for direction in (Direction.REQUEST, Direction.REPLY)}
-        self._lost = False
+        self._copies: dict[Direction, Copies] = {}
+        watchers.begin(taps, call)
 
     def headers(self, direction: Direction, headers: Headers) -> None:
         """The block that names the compression."""
@@ -82,21 +184,44 @@ class Viewing:
 
     def data(self, direction: Direction, data: bytes) -> None:
         """Bytes of the body; whole messages are shown."""
-        if self._lost:
+        if not self._readers or not self._taps:
             return
-        try:
-            for compressed, message in self._messages[direction].feed(data):
-                text = plain(self._headers.get(direction), compressed, message, self.limit)
-                self._watchers.show(self._taps, self._number, self._method, CLIENT, direction, text)
-        except RpcError:
-            self._lost = True
-            self._watchers.errors["unreadable message"] += 1
+        copies = self._copies.get(direction)
+        if copies is None:
+            copies = self._copies[direction] = Copies(self._watchers)
+        for compressed, message, size, why in copies.feed(data):
+            if why:
+                self._watchers.unseen(self._readers, self.call, direction, size, why)
+            elif compressed:
+                self._unpack(direction, message)
+            else:
+                self._watchers.show(self._readers, self.call, direction, message)
 
-    def end(self, code: int) -> None:
+    def _unpack(self, direction: Direction, message: bytes) -> None:
+        try:
+            text = plain(self._headers.get(direction), True, message, self._watchers.limit)
+        except RpcError as error:
+            self._watchers.unseen(self._readers, self.call, direction, len(message), error.message)
+        else:
+            self._watchers.show(self._readers, self.call, direction, text)
+
+    def show(self, direction: Direction, message: bytes) -> None:
+        """A whole message that somebody else has cut."""
+        if self._readers and self._taps:
+            self._watchers.show(self._readers, self.call, direction, message)
+
+    def unseen(self, direction: Direction, size: int, why: str) -> None:
+        """A message that cannot be shown."""
+        if self._readers and self._taps:
+            self._watchers.unseen(self._readers, self.call, direction, size, why)
+
+    def end(self, code: int, message: str = "") -> None:
         """The call is over."""
         if self._taps:
             taps, self._taps = self._taps, ()
-            self._watchers.end(taps, self._number, self._method, code)
+            self._watchers.end(taps, self.call, code, message, self.changed_by)
+            for copies in self._copies.values():
+                copies.release()
 
 
 class TappedRequests(Requests):
@@ -133,7 +258,8 @@ class TappedReplies(Replies):
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
         super().on_headers(stream, headers, end)
         if end:
-            self._view.end(code_of(headers))
+            code = code_of(headers)
+            self._view.end(code, unquote_message(headers.get(b"grpc-message") or b"") if code else "")
         else:
             self._view.headers(Direction.REPLY, headers)
 
@@ -145,11 +271,11 @@ class TappedReplies(Replies):
 
     def on_reset(self, stream: Stream, code: int) -> None:
         super().on_reset(stream, code)
-        self._view.end(code_of_reset(code))
+        self._view.end(code_of_reset(code), f"the runtime reset the call (HTTP/2 error {code})")
 
     def on_lost(self, stream: Stream) -> None:
         super().on_lost(stream)
-        self._view.end(Code.UNAVAILABLE)
+        self._view.end(Code.UNAVAILABLE, LOST)
 
 
 class TappedPassthrough(Passthrough):
@@ -159,8 +285,8 @@ class TappedPassthrough(Passthrough):
         super().__init__(ledger, TappedRequests(ledger, view), TappedReplies(ledger, view))
         self._view = view
 
-    def over(self, code: int) -> None:
-        self._view.end(code)
+    def over(self, code: int, why: str) -> None:
+        self._view.end(code, why)
 
 
 def tapped(ledger: Ledger, view: Viewing) -> Passthrough:

@@ -3,15 +3,14 @@
 For tests of the seams: interceptors made of one function, a tap that notes everything, and the setup around them.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from interpose.api import cri_pb2 as cri
 from interpose.h2.limits import Limits
-from interpose.relay.interceptor import Call, Direction, Interceptor, Proceed, Reply
-from interpose.relay.methods import Method
+from interpose.relay.interceptor import Call, Direction, Interceptor, Interest, Proceed, Reply, Sighting
 from interpose.rpc.client import Client
 from interpose.rpc.exchange import RawReply
 from interpose.rpc.framing import frame, request_headers
@@ -57,17 +56,33 @@ class Notes:
     name = "notes"
 
     def __init__(self, methods: Collection[str] = ("CreateContainer",)) -> None:
-        self.methods = methods
+        self.methods = methods  # an empty name: those nobody knows
+        self.calls: dict[int, Sighting] = {}
         self.seen: list[tuple[int, str, str, bytes]] = []
+        self.unseen: list[tuple[int, str, int, str]] = []
         self.ends: list[tuple[int, int]] = []
+        self.ended: list[tuple[int, str, tuple[str, ...]]] = []
 
-    def on_message(self, call: int, method: Method, origin: str, direction: Direction, message: bytes) -> None:
+    def interest(self, method: str) -> Interest:
+        """In what it was told."""
+        return Interest.MESSAGES if method in self.methods else Interest.NONE
+
+    def on_begin(self, call: Sighting) -> None:
+        """A beginning."""
+        self.calls[call.number] = call
+
+    def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None:
         """A message."""
-        self.seen.append((call, origin, direction.value, message))
+        self.seen.append((call.number, call.origin, direction.value, message))
 
-    def on_end(self, call: int, method: Method, code: int) -> None:
+    def on_unseen(self, call: Sighting, direction: Direction, size: int, why: str) -> None:
+        """A message that is not shown."""
+        self.unseen.append((call.number, direction.value, size, why))
+
+    def on_end(self, call: Sighting, code: int, message: str, changed_by: Sequence[str]) -> None:
         """An end."""
-        self.ends.append((call, code))
+        self.ends.append((call.number, code))
+        self.ended.append((code, message, tuple(changed_by)))
 
 
 class Caller:

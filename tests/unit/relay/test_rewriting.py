@@ -3,7 +3,7 @@
 import gzip
 import logging
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import pytest
 
@@ -11,10 +11,10 @@ from interpose.h2.client import ClientConnection
 from interpose.h2.headers import Headers, encode, make_field
 from interpose.h2.limits import Limits
 from interpose.h2.server import ServerConnection
-from interpose.relay.interceptor import Direction
+from interpose.relay.interceptor import Direction, Interest, Sighting
 from interpose.relay.methods import METHODS, Method
 from interpose.relay.passthrough import Ledger
-from interpose.relay.rewriting import UNREADABLE, Cutter, Editing, Editors, Unwatched, edited
+from interpose.relay.rewriting import UNREADABLE, Cutter, Editing, Editors, edited
 from interpose.relay.stats import MethodStats
 from interpose.relay.taps import Viewing, Watchers
 from interpose.rpc.framing import frame
@@ -223,20 +223,34 @@ class Notes:
     """A tap that writes down replies and ends."""
 
     name = "notes"
-    methods = ("GetContainerEvents",)
 
     def __init__(self) -> None:
         self.seen: list[bytes] = []
+        self.received: list[bytes] = []
         self.ends: list[int] = []
+        self.changed_by: tuple[str, ...] = ()
 
-    def on_message(self, call: int, method: Method, origin: str, direction: Direction, message: bytes) -> None:
+    def interest(self, method: str) -> Interest:
+        """In everything."""
+        return Interest.MESSAGES
+
+    def on_begin(self, call: Sighting) -> None:
+        """A beginning."""
+
+    def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None:
         """A message."""
         if direction is Direction.REPLY:
             self.seen.append(message)
+        elif direction is Direction.RECEIVED:
+            self.received.append(message)
 
-    def on_end(self, call: int, method: Method, code: int) -> None:
+    def on_unseen(self, call: Sighting, direction: Direction, size: int, why: str) -> None:
+        """A message that is not shown."""
+
+    def on_end(self, call: Sighting, code: int, message: str, changed_by: Sequence[str]) -> None:
         """An end."""
         self.ends.append(code)
+        self.changed_by = tuple(changed_by)
 
 
 class Pair:
@@ -253,7 +267,7 @@ class Pair:
         ledger.begin(self.stream, self.stats)
         one, self.owner = editing(editor, limit=limit)
         taps = [tap] if tap is not None else []
-        view = (Viewing if taps else Unwatched)(Watchers(taps), taps, EVENTS, limit)
+        view = Viewing(Watchers(taps, limit=limit), taps, taps, Sighting(1, EVENTS.paths[0].encode(), EVENTS))
         self.way = edited(ledger, view, one)
         self.way.join(self.stream, self.backend.conn, encode(REQUEST), True)
         self.backend.bytes_out()
@@ -425,5 +439,14 @@ def test_call_that_never_reached_a_backend_is_over_for_taps() -> None:
     """The way of an edited call tells them like any other."""
     tap = Notes()
     pair = Pair(Editor(same), tap=tap)
-    pair.way.over(14)
+    pair.way.over(14, "away")
     assert tap.ends == [14]
+
+
+def test_taps_see_what_was_edited_as_it_came_too() -> None:
+    """And who edited; what nobody changed is shown once."""
+    tap = Notes()
+    pair = Pair(Editor(lambda message: message * 2 if message == b"ab" else message), tap=tap)
+    pair.send(frame(b"ab") + frame(b"cd"))
+    pair.end()
+    assert (tap.received, tap.seen, tap.changed_by) == ([b"ab"], [b"abab", b"cd"], ("editor",))

@@ -51,9 +51,9 @@ def test_subscription_takes_a_route_out_of_the_frame_loop(routes: Routes) -> Non
     """By an interceptor or by a tap."""
     route = routes.known[b"/runtime.v1.RuntimeService/Version"]
     assert not route.special
-    route.subscribe(intercepted=True, taps=())
+    route.subscribe(intercepted=True)
     assert (route.special, route.intercepted) == (True, True)
     route.subscribe(intercepted=False, taps=["tap"])
     assert (route.special, route.intercepted, route.taps) == (True, False, ("tap",))
-    route.subscribe(intercepted=False, taps=())
+    route.subscribe(intercepted=False)
     assert not route.special

@@ -1,17 +1,22 @@
 """Cutting passing bytes into messages for taps, and the guard around them."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pytest
 
 from interpose.h2.headers import Headers, make_field
-from interpose.relay.interceptor import Direction
-from interpose.relay.methods import METHODS, Method
+from interpose.relay.interceptor import Direction, Interest, Sighting
+from interpose.relay.methods import METHODS
 from interpose.relay.taps import Viewing, Watchers
 from interpose.rpc.framing import frame
 
 VERSION = METHODS["Version"]
+
+
+def sighting(number: int = 1) -> Sighting:
+    """A call."""
+    return Sighting(number, VERSION.paths[0].encode(), VERSION)
 
 
 class Notes:
@@ -20,19 +25,45 @@ class Notes:
     def __init__(self, name: str = "notes", methods: Collection[str] = ("Version",), *, fail: bool = False) -> None:
         self.name = name
         self.methods = methods
+        self.begun = 0
         self.seen: list[tuple[int, str, bytes]] = []
+        self.unseen: list[tuple[int, str]] = []
         self.ends: list[int] = []
-        self._fail = fail
+        self.fail = fail
 
-    def on_message(self, call: int, method: Method, origin: str, direction: Direction, message: bytes) -> None:
-        """A message."""
-        if self._fail:
+    def interest(self, method: str) -> Interest:
+        """In what it was told."""
+        self._try()
+        return Interest.MESSAGES if method in self.methods else Interest.NONE
+
+    def _try(self) -> None:
+        if self.fail:
             raise ZeroDivisionError
-        self.seen.append((call, direction.value, message))
 
-    def on_end(self, call: int, method: Method, code: int) -> None:
+    def on_begin(self, call: Sighting) -> None:
+        """A beginning."""
+        self._try()
+        self.begun += 1
+
+    def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None:
+        """A message."""
+        self._try()
+        self.seen.append((call.number, direction.value, message))
+
+    def on_unseen(self, call: Sighting, direction: Direction, size: int, why: str) -> None:
+        """A message that is not shown."""
+        self._try()
+        self.unseen.append((size, why))
+
+    def on_end(self, call: Sighting, code: int, message: str, changed_by: Sequence[str]) -> None:
         """An end."""
+        self._try()
         self.ends.append(code)
+
+
+def view_of(watchers: Watchers, *taps: Notes) -> Viewing:
+    """A call that these read."""
+    return Viewing(watchers, taps, taps, sighting())
 
 
 def test_subscription_by_method() -> None:
@@ -45,20 +76,31 @@ def test_subscription_by_method() -> None:
     assert watchers.number() != watchers.number()
 
 
+def test_tap_that_cannot_say_what_it_wants_sees_nothing() -> None:
+    """The others do."""
+    bad, good = Notes("bad", fail=True), Notes()
+    watchers = Watchers([bad, good])
+    assert (watchers.of("Version"), watchers.errors) == ((good,), {"bad": 1})
+
+
 def test_failing_tap_is_logged_once_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     """The one after it is served."""
     bad, good = Notes("bad", fail=True), Notes()
-    watchers = Watchers([bad, good])
+    watchers = Watchers([bad, good], limit=10)
     with caplog.at_level(logging.ERROR):
-        for _ in range(3):
-            watchers.show((bad, good), 1, VERSION, "client", Direction.REPLY, b"x")
-    assert (watchers.errors, len(good.seen), len(caplog.records)) == ({"bad": 3}, 3, 1)
+        view = view_of(watchers, bad, good)
+        view.data(Direction.REPLY, frame(b"x") + frame(bytes(11)))
+        view.end(0)
+    assert (good.begun, len(good.seen), len(good.unseen), good.ends) == (1, 1, 1, [0])
+    assert (watchers.errors, len(caplog.records)) == ({"bad": 4, "unreadable message": 1}, 1)
 
 
 def test_messages_are_whole_in_both_directions() -> None:
     """However the bytes were cut; directions do not mix."""
     notes = Notes()
-    view = Viewing(Watchers([notes]), [notes], VERSION, 100)
+    watchers = Watchers([notes], limit=100)
+    room = watchers.room
+    view = view_of(watchers, notes)
     for byte in frame(b"hello"):
         view.data(Direction.REQUEST, bytes([byte]))
     view.data(Direction.REPLY, frame(b"a") + frame(b"b"))
@@ -67,24 +109,67 @@ def test_messages_are_whole_in_both_directions() -> None:
         ("reply", b"a"),
         ("reply", b"b"),
     ]
+    assert watchers.room == room
+
+
+def test_who_wants_calls_only_sees_no_message() -> None:
+    """Nothing is copied for it."""
+    notes = Notes()
+    view = Viewing(Watchers([notes]), [notes], [], sighting())
+    view.data(Direction.REQUEST, frame(b"a"))
+    view.show(Direction.REPLY, b"b")
+    view.unseen(Direction.REPLY, 1, "large")
+    view.end(0)
+    assert (notes.begun, notes.seen, notes.unseen, notes.ends) == (1, [], [], [0])
 
 
 def test_end_is_told_once() -> None:
-    """Whoever notices first."""
+    """Whoever notices first; nothing is shown afterwards."""
     notes = Notes()
-    view = Viewing(Watchers([notes]), [notes], VERSION, 100)
+    view = view_of(Watchers([notes]), notes)
     view.end(5)
     view.end(0)
-    assert notes.ends == [5]
+    view.data(Direction.REQUEST, frame(b"late"))
+    view.show(Direction.REPLY, b"late")
+    view.unseen(Direction.REPLY, 1, "late")
+    assert (notes.ends, notes.seen, notes.unseen) == ([5], [], [])
 
 
-@pytest.mark.parametrize("data", [b"\x01\x00\x00\x00\x01x", frame(bytes(101))], ids=["encoding", "size"])
-def test_what_cannot_be_read_ends_the_copying(data: bytes) -> None:
-    """Counted; later messages of that call are not guessed at."""
+@pytest.mark.parametrize("cut", [1, 3, 50, 1000])
+@pytest.mark.parametrize(
+    ("data", "size", "why"),
+    [
+        (b"\x01\x00\x00\x00\x01x", 1, "grpc-encoding 'odd' is not known"),
+        (frame(bytes(101)), 101, "larger than the 100 bytes that are copied"),
+    ],
+    ids=["encoding", "size"],
+)
+def test_what_cannot_be_read_is_told_and_passed_over(data: bytes, size: int, why: str, cut: int) -> None:
+    """The next message is shown again, however the bytes come."""
     notes = Notes()
-    watchers = Watchers([notes])
-    view = Viewing(watchers, [notes], VERSION, 100)
+    watchers = Watchers([notes], limit=100)
+    view = view_of(watchers, notes)
     view.headers(Direction.REQUEST, Headers([make_field(b"grpc-encoding", b"odd")], 0))
-    view.data(Direction.REQUEST, data)
-    view.data(Direction.REQUEST, frame(b"later"))
-    assert (notes.seen, watchers.errors) == ([], {"unreadable message": 1})
+    data += frame(b"later")
+    for start in range(0, len(data), cut):
+        view.data(Direction.REQUEST, data[start : start + cut])
+    assert (notes.unseen, [text for *_, text in notes.seen]) == ([(size, why)], [b"later"])
+    assert watchers.errors == {"unreadable message": 1}
+
+
+def test_memory_for_messages_on_their_way_is_bounded() -> None:
+    """What does not fit is told; room comes back when a message is whole or its call is over."""
+    notes = Notes()
+    watchers = Watchers([notes], limit=100, budget=150)
+    first, second, third = (view_of(watchers, notes) for _ in range(3))
+    big = frame(bytes(100))
+    first.data(Direction.REQUEST, big[:10])
+    second.data(Direction.REQUEST, big[:10])
+    assert (watchers.room, notes.unseen) == (50, [(100, "too much was being copied at that moment")])
+    second.data(Direction.REQUEST, big[10:] + frame(b"small"))
+    assert notes.seen == [(1, "request", b"small")]
+    first.end(0)
+    assert watchers.room == 150
+    third.data(Direction.REQUEST, big[:10])
+    third.data(Direction.REQUEST, big[10:])
+    assert (watchers.room, len(notes.seen)) == (150, 2)
