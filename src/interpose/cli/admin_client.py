@@ -38,7 +38,7 @@ class Refused(click.ClickException):
         self.answer = answer
 
 
-class _Connection(http.client.HTTPConnection):
+class AdminConnection(http.client.HTTPConnection):
     """HTTP over whatever the admin address names."""
 
     def __init__(self, address: UnixListen | TcpListen) -> None:
@@ -59,14 +59,14 @@ def ask(address: str, method: str, path: str, body: object = None) -> Any:
     """Send one request and return the JSON answer; anything else is a message and exit code 1."""
     if address == "none":
         raise click.ClickException("--admin is none: the relay was told to have no admin socket")
-    connection = _Connection(parse_listen(address, "--admin"))
+    connection = AdminConnection(parse_listen(address, "--admin"))
     payload = None if body is None else json.dumps(body)
     try:
         connection.request(method, path, payload, {"content-type": "application/json"} if payload else {})
         response = connection.getresponse()
         data = response.read(MAX_ANSWER)
     except OSError as error:
-        _fail_to_connect(address, error)
+        fail_to_connect(address, error)
     except http.client.HTTPException as error:
         raise click.ClickException(f"{address} does not speak HTTP ({error!r}): is it the admin socket?") from None
     finally:
@@ -95,7 +95,7 @@ def _decode(address: str, path: str, status: int, data: bytes) -> Any:
     return answer
 
 
-def _fail_to_connect(address: str, error: OSError) -> NoReturn:
+def fail_to_connect(address: str, error: OSError) -> NoReturn:
     reason = error.strerror or str(error) or type(error).__name__
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
         hint = "is the relay running, and with this --admin-listen?"

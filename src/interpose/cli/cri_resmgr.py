@@ -21,7 +21,7 @@ from interpose.errors import ConfigError, SocketInUseError
 
 EXIT_LEFTOVER: Final = 1
 EXIT_FLAGS: Final = 2  # what Go programs end with
-_PRESET: Final = ("relay-socket", "relay-dir", "config-socket")
+_PRESET: Final = ("relay-socket", "relay-dir", "config-socket", "dump")
 _DEFAULT: Final = f"default of {PROGRAM}"
 _MODULE_HELP: Final = ("help", "config-help")
 _RESETS: Final = ("reset-policy", "reset-config")
@@ -36,18 +36,44 @@ def load_line(line: Line, env: Mapping[str, str]) -> Loaded:
         presets[runtime.key] = Given(runtime.default, _DEFAULT)
     if debugs((env.get("LOGGER_DEBUG", ""),)):
         presets["logging.level"] = Given("debug", "environment LOGGER_DEBUG")
-    flags: dict[str, Given] = {}
-    for one in line.said:
-        flag = FLAGS[one.name]
-        if flag.key:
-            flags.pop(flag.key, None)
-            if (value := flag.read(one.value)) is not None:
-                flags[flag.key] = Given(value, one.origin)
+    flags, problems = _given(line.said)
     last = line.last("logger-debug")
     if last is not None and debugs(one.value for one in line.said if one.name == last.name):
         flags["logging.level"] = Given("debug", last.origin)
-    loaded = load(RELAY, flags=flags, env=env, presets=presets)
+    try:
+        loaded = load(RELAY, flags=flags, env=env, presets=presets)
+    except ConfigError as error:
+        raise ConfigError(problems + error.problems) from None
+    if problems:
+        raise ConfigError(problems)
     return replace(loaded, warnings=(*loaded.warnings, *notes(line.said)))
+
+
+def _given(said: Sequence[Said]) -> tuple[dict[str, Given], list[str]]:
+    """Settings by key: of flags that add up all, of others the last. And what is wrong with single ones of the former.
+
+    These are told one by one, each with its place: together they have only that of the last.
+    """
+    given: dict[str, Given] = {}
+    problems: list[str] = []
+    for one in said:
+        flag = FLAGS[one.name]
+        value = flag.read(one.value)
+        if not flag.key or (flag.adds and value is None):
+            continue
+        before = given.pop(flag.key, None)
+        if value is None:
+            continue
+        if flag.adds:
+            kind = next(setting.kind for setting in RELAY.table if setting.key == flag.key)
+            try:
+                kind.parse(value, one.origin)
+            except ConfigError as error:
+                problems += error.problems
+                value = ""
+            value = kind.separator.join(filter(None, (before.text if before else "", value)))
+        given[flag.key] = Given(value, one.origin)
+    return given, problems
 
 
 def notes(said: Iterable[Said]) -> list[str]:

@@ -4,6 +4,7 @@ Each flag stands for a setting of ours, asks for something to be printed or done
 is said when it is given. Flags are Go's: one or two dashes, a switch takes its value only behind an equals sign.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from interpose.cli.option_file import Option
+from interpose.config.dump_rules import TARGETS
 from interpose.errors import ConfigError
 from interpose.model.text import quoted
 
@@ -21,8 +23,11 @@ _BOOLEANS: Final[Mapping[str, str]] = MappingProxyType(
 )
 _LEVELS: Final[Mapping[str, str]] = MappingProxyType({"warn": "warning"})
 _OFF: Final = ("", "disabled")
+_GO_TIME: Final = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h)")
+_GO_UNITS: Final[Mapping[str, float]] = MappingProxyType(
+    {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+)
 
-NO_DUMP: Final = "the message dump is not available yet"
 _NO_TRACE: Final = "tracing is not available; the admin socket has metrics"
 _NO_TOPOLOGY: Final = "the policy topology-aware is not available yet"
 _ONE_LOG: Final = "has no effect; the log has one form for all sources"
@@ -52,6 +57,16 @@ def _config_socket(text: str) -> str | None:
     return "none" if text in _OFF else text
 
 
+def _go_time(text: str) -> str | None:
+    """A time such as 1m30s in seconds; anything else is left to the setting, which names it."""
+    parts = _GO_TIME.findall(text)
+    if not parts or "".join(parts) != text:
+        return text or None
+    units = [part.lstrip("0123456789.") for part in parts]
+    seconds = sum(float(part.removesuffix(unit)) * _GO_UNITS[unit] for part, unit in zip(parts, units, strict=True))
+    return f"{seconds:.9f}"
+
+
 def _always(_text: str) -> bool:
     return True
 
@@ -66,6 +81,7 @@ class Flag(NamedTuple):
     read: Callable[[str], str | None] = _same  # the value for the setting; None: as if it was not given
     note: str = ""  # said when it is given
     noted: Callable[[str], bool] = _always  # with which values
+    adds: bool = False  # to what was given before
 
 
 def _ignored(note: str, *names: str, switch: bool = False) -> dict[str, Flag]:
@@ -172,8 +188,19 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             "cpu-allocator-debug",
             switch=True,
         ),
+        # What is written down of the calls.
+        "dump": Flag(
+            f"calls to write down, [target:]method,...; targets are {', '.join(TARGETS)}; what is not said stays as it "
+            'is by default, unless there is "reset"; can be given several times',
+            "on",
+            "dump.rules",
+            adds=True,
+        ),
+        "dump-file": Flag("file to write them to, with times; it is emptied first", key="dump.file", read=_absolute),
+        "count-period": Flag(
+            "time after which calls are reported that are only counted", "60s", "dump.count_period", read=_go_time
+        ),
         # What is not there.
-        **_ignored(NO_DUMP, "dump", "dump-file", "count-period"),
         **_ignored(_NO_TRACE, "trace", "trace-jaeger-collector", "trace-jaeger-agent", "trace-prometheus-metrics"),
         **_ignored(
             _NO_TOPOLOGY,

@@ -21,7 +21,13 @@ class SettingOption(click.Option):
         flags = f"--{name}/--no-{name}" if setting.is_switch else setting.flag
         text = f"{setting.help} [default: {schema.default(setting) or 'empty'}; env: {setting.env}]"
         metavar = None if setting.is_switch else "TEXT"
-        super().__init__([flags, parameter_name(setting)], default=None, help=text, metavar=metavar)
+        super().__init__(
+            [flags, parameter_name(setting)],
+            default=None,
+            help=text,
+            metavar=metavar,
+            multiple=setting.kind.repeatable,
+        )
 
 
 class SettingsCommand(click.Command):
@@ -63,6 +69,8 @@ def given_flags(parameters: Mapping[str, Any], schema: Schema) -> dict[str, Give
     given = {}
     for setting in schema.table:
         value = parameters.get(parameter_name(setting))
+        if setting.kind.repeatable:
+            value = setting.kind.separator.join(value) if value else None
         if value is None:
             continue
         name = setting.flag

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from socket import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from interpose import __version__
 from interpose.admin.health import Check, health_routes
@@ -28,7 +28,10 @@ from interpose.rpc.listener import Listener
 from interpose.rpc.upstream import Upstream
 
 if TYPE_CHECKING:
+    from interpose.cli.relay_dump import DumpPart
     from interpose.cli.relay_policy import PolicyPart
+
+DUMP: Final = "/v1/dump"
 
 
 class AdminViews:
@@ -44,6 +47,8 @@ class AdminViews:
         log: LogControl,
         listen_path: str,
         interception: Interception | None,
+        dump: "Callable[[], DumpPart | None]",
+        attach: Handler,
     ) -> None:
         self._settings = settings
         self._relay = relay
@@ -52,6 +57,8 @@ class AdminViews:
         self._log = log
         self._listen_path = listen_path
         self._interception = interception
+        self._dump = dump
+        self._attach = attach
         self._started = time.time()
 
     @property
@@ -75,6 +82,7 @@ class AdminViews:
             ("GET", "/v1/config"): self._config,
             **({} if self._policy is None else self._policy.routes()),
             **log_level_routes(self._log),
+            ("GET", DUMP): self._attach,
             ("POST", TAKE_OVER): take_over,
         }
 
@@ -104,6 +112,7 @@ class AdminViews:
                 },
                 **({} if self._hooks is None else {"hooks": self._hooks.summary()}),
                 **({} if self._policy is None else {"policy": self._policy.summary()}),
+                **({} if (part := self._dump()) is None else {"dump": part.summary()}),
                 "log_level": self._log.level,
             }
         )

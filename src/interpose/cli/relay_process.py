@@ -7,10 +7,11 @@ both drain. Exit code 0 if every call in flight could end, 1 if not.
 
 import asyncio
 import gc
+import importlib
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -36,9 +37,12 @@ from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
 
 if TYPE_CHECKING:
+    from interpose.admin.routes import Hijack, Request, Response
     from interpose.admin.server import AdminServer
+    from interpose.cli.relay_dump import DumpPart
     from interpose.cli.relay_interception import Interception
     from interpose.cli.relay_policy import PolicyPart
+    from interpose.instrumentation.metrics import Family
 
 _log = logging.getLogger(__name__)
 
@@ -185,12 +189,15 @@ class Daemon:
         )
         self._admin: AdminServer | None = None
         self._interception = _interception(settings, self._relay, self._listener, hub, runtime, policy)
+        self._dump: DumpPart | None = None
 
     async def run(self, ready: Callable[[], None]) -> int:
         """Serve until told to stop, then drain."""
         predecessor = self._sockets.predecessor
         if self._interception is not None:
             self._interception.load(None if predecessor is None else predecessor.estate.memory)
+        if _dump_wanted(self._settings):
+            self._dump_part().start()
         await self._listener.start(self._sockets.listen.sock)
         for upstream in self._upstreams.values():
             upstream.start()
@@ -268,6 +275,8 @@ class Daemon:
             log=self._log_control,
             listen_path=self._sockets.listen.path,
             interception=self._interception,
+            dump=lambda: self._dump,
+            attach=self._attach,
         )
         take_over = take_over_handler(
             self._sockets.listen,
@@ -285,11 +294,31 @@ class Daemon:
             log_collector(self._log_control),
             process_collector(),
             *(self._interception.collectors() if self._interception is not None else []),
+            self._collect_dump,
         ]
         listener = (admin.sock if isinstance(admin, BoundSocket) else admin).dup()
         server = AdminServer(listener, views.routes(collectors, take_over))
         server.start()
         self._admin = server
+
+    def _dump_part(self) -> "DumpPart":
+        """Made when it is needed: nobody may ever look."""
+        if self._dump is None:
+            from interpose.cli.relay_dump import DumpPart
+
+            endpoints = {"listen": self._sockets.listen.path} | {
+                role: one.path for role, one in self._upstreams.items()
+            }
+            self._dump = DumpPart(self._settings, self._relay, endpoints)
+        return self._dump
+
+    def _collect_dump(self) -> "Iterable[Family]":
+        return () if self._dump is None else self._dump.collect()
+
+    async def _attach(self, request: "Request") -> "Response | Hijack":
+        # In a thread: the code is read from disk when somebody looks for the first time.
+        await asyncio.to_thread(importlib.import_module, "interpose.cli.relay_dump")
+        return await self._dump_part().attach(request)
 
     async def _stop_admin(self) -> None:
         if self._admin is not None:
@@ -304,8 +333,18 @@ class Daemon:
         await self._stop_admin()
         if self._interception is not None:
             await self._interception.close()
+        if self._dump is not None:
+            await self._dump.close()  # after everybody whose calls it shows
         for upstream in self._upstreams.values():
             await upstream.close()
+
+
+def _dump_wanted(settings: RelaySettings) -> bool:
+    if not settings.dump.rules and not settings.dump.record:
+        return False
+    from interpose.cli.relay_dump import wanted
+
+    return wanted(settings.dump)
 
 
 def _policy(settings: RelaySettings, origins: Mapping[str, str], hub: Hub) -> "PolicyPart | None":

@@ -3,52 +3,26 @@
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import click
 
+from interpose.cli.policy_choice import chosen_policy
+from interpose.cli.policy_flags import policy_details
 from interpose.cli.topology import machine_of
-from interpose.config.constraints import CpuAmount
-from interpose.config.document import MAX_FILE_BYTES, parse_document, read_text
 from interpose.config.manifests import read_manifest_file, read_manifests, repeated
-from interpose.config.policy_document import PolicyDocument, read_policy_document
-from interpose.config.settings import PolicySettings
 from interpose.errors import ConfigError
-from interpose.host.cpusets import resolve
-from interpose.model.cpuset import CpuSet
 from interpose.policy.names import NAMES
-from interpose.policy.policy import Policy, Setup
-from interpose.policy.registry import make
+from interpose.policy.policy import Policy
 from interpose.policy.simulation import PlannedPod, Step, holdings, removing, simulate, starting
-from interpose.policy.static_pools.options import PoolsOptions
-from interpose.resmgr.combining import combine
 from interpose.topology.topology import Topology
 from interpose.views.assignments import simulation_text
 from interpose.views.machine import summary
 
-# Settings that are given by flags; an empty one says nothing.
-_GIVEN: Final = {
-    "policy.reserved": "flag --reserved-resources",
-    "policy.available": "flag --available-resources",
-    "policy.pools_file": "flag --static-pools-conf-file",
-    "policy.pools_dir": "flag --static-pools-conf-dir",
-}
-
 
 @click.command("simulate")
-@click.option(
-    "--topology",
-    "source",
-    metavar="DIR|FILE|TEXT",
-    help="The machine: a copy of a /sys, a .json or .yaml file, or a description such as "
-    '"2 sockets x 2 numa x 8 cores x 2 threads". [default: this one]',
-)
 @click.option("--policy", type=click.Choice(list(NAMES)), help="The policy. [default: what --policy-config says]")
-@click.option("--reserved-resources", "reserved", metavar="SPEC", default="", help="As for the relay: cpu=1, cpu=0-1.")
-@click.option("--available-resources", "available", metavar="SPEC", default="", help="As for the relay: cpu=2-15.")
-@click.option("--policy-config", "config", metavar="FILE", help="Policy document, as for the relay.")
-@click.option("--static-pools-conf-file", "pools_file", metavar="FILE", default="", help="As for the relay.")
-@click.option("--static-pools-conf-dir", "pools_dir", metavar="DIR", default="", help="As for the relay.")
+@policy_details
 @click.option(
     "-f",
     "--filename",
@@ -65,18 +39,14 @@ _GIVEN: Final = {
 @click.option("-v", "--verbose", is_flag=True, help="Show what else could have been chosen, and who was changed.")
 @click.option("--allow-refusals", is_flag=True, help="End with 0 also if a container was refused.")
 def simulate_command(
-    source: str | None,
     policy: str | None,
-    reserved: str,
-    available: str,
-    config: str | None,
-    pools_file: str,
-    pools_dir: str,
+    topology: str | None,
     files: Sequence[str],
     removed: Sequence[str],
     output: str,
     verbose: bool,
     allow_refusals: bool,
+    **details: Any,
 ) -> int:
     """Show what a policy would give to pods on some machine.
 
@@ -85,15 +55,8 @@ def simulate_command(
     """
     pods = _pods(files)
     leaving = [_named(pods, title) for title in removed]
-    machine = machine_of(source)
-    settings = PolicySettings(
-        name=NAMES[policy] if policy else "none",
-        reserved=reserved,
-        available=available,
-        pools_file=pools_file,
-        pools_dir=pools_dir,
-    )
-    chosen = _policy(machine, settings, {**_GIVEN, **({"policy.name": "flag --policy"} if policy else {})}, config)
+    machine = machine_of(topology)
+    chosen = chosen_policy(machine, policy, **details)
     outcome = _outcome(machine, chosen, pods, leaving)
     click.echo(json.dumps(outcome, indent=2) if output == "json" else simulation_text(outcome, verbose=verbose))
     refused = any(record["refusal"] for record in outcome["records"])
@@ -120,39 +83,6 @@ def _named(pods: Sequence[PlannedPod], title: str) -> PlannedPod:
         known = ", ".join(pod.title for pod in pods)
         raise ConfigError(f"flag --remove: {title!r} is none of the pods, which are {known}")
     return found[0]
-
-
-def _policy(machine: Topology, settings: PolicySettings, origins: dict[str, str], config: str | None) -> Policy:
-    """The policy as a relay would make it of the same flags and document."""
-    draft = combine(settings, origins, _document(config), f"file {config}")
-    for note in draft.notes:
-        click.echo(f"warning: {note}", err=True)
-    options = draft.options
-    if isinstance(options, PoolsOptions):
-        from interpose.resmgr.poolfiles import load_pools  # only one policy has pools in files
-
-        options = load_pools(options)
-    available = _cpus(draft.available, "available CPUs")
-    setup = Setup(
-        topology=machine,
-        available=available if isinstance(available, CpuSet) else None,  # never an amount: `combine` refuses it
-        reserved=_cpus(draft.reserved, "reserved CPUs"),
-    )
-    return make(draft.policy, setup, options)
-
-
-def _document(path: str | None) -> PolicyDocument:
-    if path is None:
-        return PolicyDocument()
-    where = f"file {path}"
-    document = read_policy_document(parse_document(read_text(path, MAX_FILE_BYTES), where), where)
-    for warning in document.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    return document
-
-
-def _cpus(amount: CpuAmount | None, where: str) -> CpuSet | int | None:
-    return None if amount is None else resolve(amount, where)
 
 
 def _outcome(

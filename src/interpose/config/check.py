@@ -86,10 +86,11 @@ def _take(child: Node, setting: Setting, where: str, path: str, checked: Checked
         )
         return
     if child.tag == "list":
-        if strange := [item for item in child.items if item.tag not in ("int", "str") or "," in item.text]:
+        separator = setting.kind.separator
+        if strange := [item for item in child.items if item.tag not in ("int", "str") or separator in item.text]:
             checked.problems.append(f"{where}: expected {setting.kind.name}, found {_shown(strange[0])}")
             return
-        text = ",".join(item.text for item in child.items)
+        text = separator.join(item.text for item in child.items)
     try:
         checked.values[setting.key] = setting.kind.parse(text, where)
         checked.origins[setting.key] = f"file {path}:{child.line}" if child.line else f"file {path}"

@@ -59,6 +59,21 @@ class PolicySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DumpSettings:
+    """What is written down of the calls that pass. Sizes in bytes, times in seconds."""
+
+    rules: tuple[str, ...] = ()  # each what dump_rules.parse_rules reads; empty: no text dump
+    file: str = ""  # empty: none
+    log: bool = True
+    count_period: float = 60.0
+    redact: str = "default"
+    record: str = ""  # empty: no recording
+    record_size: int = 67108864
+    record_files: int = 4
+    queue: int = 16777216
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSettings:
     """What a peer may cost us. Sizes in bytes, times in seconds, rates per second."""
 
@@ -106,6 +121,7 @@ class RelaySettings:
     admin: AdminSettings = field(default_factory=AdminSettings)
     hooks: HookSettings = field(default_factory=HookSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
+    dump: DumpSettings = field(default_factory=DumpSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     process: ProcessSettings = field(default_factory=ProcessSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)

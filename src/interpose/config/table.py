@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from interpose.config.dump_table import DUMP_SETTINGS, dump_contradictions
 from interpose.config.policy_table import POLICY_SETTINGS, policy_contradictions
 from interpose.config.schema import Schema, Setting, value_of
 from interpose.config.settings import RelaySettings
@@ -149,6 +150,7 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         why="As in Koordinator's runtime proxy.",
     ),
     *POLICY_SETTINGS,
+    *DUMP_SETTINGS,
     Setting(
         key="limits.max_streams",
         flag="--max-streams",
@@ -288,7 +290,7 @@ def contradictions(settings: RelaySettings, origins: Mapping[str, str]) -> list[
             f"{origins['limits.max_total_streams']}: limits.max_total_streams {limits.max_total_streams} is below "
             f"limits.max_streams {limits.max_streams} ({origins['limits.max_streams']})"
         )
-    return problems + policy_contradictions(settings, origins)
+    return problems + policy_contradictions(settings, origins) + dump_contradictions(settings, origins)
 
 
 RELAY = Schema(
@@ -303,6 +305,7 @@ RELAY = Schema(
             "admin": "Admin socket",
             "hooks": "Hooks",
             "policy": "Resource policies",
+            "dump": "Dumps and recordings",
             "limits": "Limits",
             "process": "Process",
             "logging": "Logging",

@@ -27,13 +27,17 @@ _MAX_UID = 2**32 - 2
 class Kind:
     """One kind of value.
 
-    `accepts` lists what a file may hold: tags of `document.Node`. `parse(text, where)` raises ConfigError.
+    `accepts` lists what a file may hold: tags of `document.Node`. `parse(text, where)` raises ConfigError. A list is
+    handed over as one text with `separator` between its items; the flag of a `repeatable` kind may be given several
+    times, which is such a list too.
     """
 
     name: str
     accepts: frozenset[str]
     parse: Callable[[str, str], Any]
     show: Callable[[Any], str] = str
+    separator: str = ","
+    repeatable: bool = False
 
 
 def refuse(where: str, text: str, reason: str) -> ConfigError:

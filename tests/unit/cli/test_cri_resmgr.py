@@ -15,13 +15,15 @@ from interpose.cli.option_file import read_option_file
 from interpose.config.document import read_document
 from interpose.config.load import Loaded
 from interpose.config.policy_document import read_policy_document
-from interpose.config.settings import HookSettings, PolicySettings, RelaySettings
+from interpose.config.settings import DumpSettings, HookSettings, PolicySettings, RelaySettings
+from interpose.errors import ConfigError
 
 SAMPLES = Path(__file__).parents[3] / "samples"
 DEFAULTS = RelaySettings(
     listen="/var/run/cri-relay.sock",
     hooks=HookSettings(enabled=False),
     policy=PolicySettings(state_dir="/var/lib/cri-relay", config_socket="/var/run/cri-resmgr-config.sock"),
+    dump=DumpSettings(rules=("on",)),
 )
 
 
@@ -44,23 +46,24 @@ def test_the_bare_command_has_the_old_defaults(process: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "policy", "reserved", "warnings"),
+    ("line", "policy", "reserved", "dump"),
     [
         (
             "-policy null -dump 'reset,full:.*' -dump-file /tmp/cri.dump",
             "none",
             "",
-            ("--dump, --dump-file: the message dump is not available yet",),
+            DumpSettings(rules=("reset,full:.*",), file="/tmp/cri.dump"),
         ),
-        ("--policy static --reserved-resources cpu=1000m", "static", "cpu=1000m", ()),
-        ("--policy static-plus --reserved-resources cpu=1000m", "static-plus", "cpu=1000m", ()),
+        ("--policy static --reserved-resources cpu=1000m", "static", "cpu=1000m", DEFAULTS.dump),
+        ("--policy static-plus --reserved-resources cpu=1000m", "static-plus", "cpu=1000m", DEFAULTS.dump),
     ],
 )
-def test_printed_command_lines_work(line: str, policy: str, reserved: str, warnings: tuple[str, ...]) -> None:
+def test_printed_command_lines_work(line: str, policy: str, reserved: str, dump: DumpSettings) -> None:
     """Those of the old documentation."""
     found = loaded(line)
     assert (found.settings.policy.name, found.settings.policy.reserved) == (policy, reserved)
-    assert found.warnings == warnings
+    assert found.settings.dump == dump
+    assert found.warnings == ()
 
 
 def test_the_policy_is_not_said_if_it_is_not_given() -> None:
@@ -100,6 +103,16 @@ def test_the_policy_is_not_said_if_it_is_not_given() -> None:
         ("-logger-debug '*'", "logging.level", "debug"),
         ("-logger-debug policy -logger-level error", "logging.level", "debug"),
         ("-logger-debug none", "logging.level", "info"),
+        ("-dump off:.* -dump full:RunPodSandbox", "dump.rules", ("off:.*", "full:RunPodSandbox")),
+        ("-dump off:.* -dump '' -dump=on", "dump.rules", ("off:.*", "on")),
+        ("-dump ''", "dump.rules", ("on",)),
+        ("-dump-file /d", "dump.file", "/d"),
+        ("-dump-file=", "dump.file", ""),
+        ("-count-period 1m30s", "dump.count_period", 90.0),
+        ("-count-period 1.5h", "dump.count_period", 5400.0),
+        ("-count-period 500ms", "dump.count_period", 0.5),
+        ("-count-period 0", "dump.count_period", 0.0),
+        ("-count-period ''", "dump.count_period", 60.0),
     ],
 )
 def test_flags_become_settings(line: str, key: str, value: object) -> None:
@@ -112,10 +125,39 @@ def test_flags_become_settings(line: str, key: str, value: object) -> None:
     assert found.warnings == ()
 
 
+def test_rules_of_files_and_flags_add_up(tmp_path: Path) -> None:
+    """In the order in which they stand, indented options of the dump between them."""
+    path = tmp_path / "dump.cfg"
+    path.write_text("dump = off:.*\n  file = /d\ndump = full:CreateContainer,StartContainer\ncount-period = 2m\n")
+    found = loaded(f"-dump reset -config {path} -dump short:.*Image")
+    rules = ("reset", "off:.*", "full:CreateContainer,StartContainer", "short:.*Image")
+    assert found.settings.dump == DumpSettings(rules=rules, file="/d", count_period=120.0)
+
+
+def test_each_wrong_rule_is_named_with_its_place(tmp_path: Path) -> None:
+    """Together with what else is wrong."""
+    path = tmp_path / "dump.cfg"
+    path.write_text("dump = off:.*\ndump = a:b:c\ndump = on\n")
+    with pytest.raises(ConfigError) as caught:
+        loaded(f"-policy statik -dump full:( -config {path}")
+    assert caught.value.problems == [
+        "flag -dump: 'full:(' is not a regular expression: missing ), unterminated subpattern at position 0",
+        f"file {path} line 2: dump: 'a:b:c' has more than one colon, it is target:method",
+        "flag -policy: 'statik' is not one of none, null, static, static-plus, static-pools, stp",
+    ]
+
+
+def test_the_environment_can_turn_the_dump_off() -> None:
+    """For those who never asked for it."""
+    assert loaded("", {"INTERPOSE_DUMP": "off"}).settings.dump.rules == ("off",)
+    assert loaded("", {"INTERPOSE_DUMP_LOG": "false"}).settings.dump.log is False
+
+
 def test_paths_may_be_relative(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """To where the program was started."""
     monkeypatch.chdir(tmp_path)
     assert loaded("--force-config f.cfg").settings.policy.config == f"{tmp_path}/f.cfg"
+    assert loaded("--dump-file d").settings.dump.file == f"{tmp_path}/d"
 
 
 def test_dockershim_is_used_where_it_exists(tmp_path: Path) -> None:
@@ -185,6 +227,8 @@ def test_debugging_of_any_source_is_debugging(values: list[str], on: bool) -> No
         (["--policy", "topology-aware"], 78, "flag --policy: 'topology-aware' is not one of none, null, static"),
         (["--reserved-resources=cpu=x"], 78, "flag --reserved-resources: 'x' is no quantity"),
         (["--force-config=/a", "--fallback-config=/b"], 78, "flag --fallback-config: policy.fallback contradicts"),
+        (["-count-period", "soon"], 78, "flag -count-period: 'soon' is not a time"),
+        (["-dump", "x:y", "-dump", "on"], 78, "flag -dump: 'x:y' names 'x', targets are off, "),
         (["-config", "/nonexistent.cfg"], 78, "file /nonexistent.cfg: cannot be read"),
     ],
 )
@@ -225,10 +269,9 @@ def test_what_is_asked_for_is_printed_and_nothing_starts(
 
 def test_warnings_do_not_keep_the_relay_from_running(process: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """They are on stderr."""
-    assert run_command(["-dump", "full:.*", "--trace=always"], {}) == 0
+    assert run_command(["--trace=always"], {}) == 0
     assert process.runs == [DEFAULTS]
     assert capsys.readouterr().err.splitlines() == [
-        "warning: --dump: the message dump is not available yet",
         "warning: --trace: tracing is not available; the admin socket has metrics",
     ]
 

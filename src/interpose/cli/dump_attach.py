@@ -1,0 +1,122 @@
+"""Attaching to a running relay: what passes it from now on, as frames.
+
+The answer has no end, so it is read from the socket itself rather than through an HTTP library.
+"""
+
+import http
+import json
+import select
+import socket
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Final
+from urllib.parse import urlencode
+
+import click
+
+from interpose.cli.admin_client import AdminConnection, fail_to_connect
+from interpose.config.endpoint import parse_listen
+
+_PATH: Final = "/v1/dump"
+_READ: Final = 1 << 16
+_LONGEST_HEAD: Final = 1 << 16
+_END_OF_HEAD: Final = b"\r\n\r\n"
+
+
+class Attached:
+    """A connection that gives frames. Iterating waits; `close` from another thread or a signal handler ends it."""
+
+    def __init__(self, sock: socket.socket, first: bytes) -> None:
+        self._sock = sock
+        self._first = first
+        self._closed = False
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
+
+    def read(self, timeout: float | None = None) -> bytes | None:
+        """What came next; None if nothing did within the time, nothing at all if the relay is gone."""
+        if self._first:
+            first, self._first = self._first, b""
+            return first
+        if self._closed:
+            return b""
+        try:
+            if not self._poll.poll(None if timeout is None else timeout * 1000):
+                return None
+            return self._sock.recv(_READ)
+        except OSError:
+            return b""
+
+    def __iter__(self) -> Iterator[bytes]:
+        while data := self.read():
+            yield data
+
+    def close(self) -> None:
+        """End it, also for somebody who waits."""
+        if not self._closed:
+            self._closed = True
+            try:
+                self._sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                return
+
+    def __enter__(self) -> "Attached":
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+        self._sock.close()
+
+
+def attach(admin: str, rules: Sequence[str] = ()) -> Attached:
+    """What passes the relay behind this admin address. `rules` choose calls, as those of --dump do; none: all.
+
+    A click error that names the address if nobody can be asked or the answer is no.
+    """
+    if admin == "none":
+        raise click.ClickException("--admin is none: the relay was told to have no admin socket")
+    connection = AdminConnection(parse_listen(admin, "--admin"))
+    try:
+        connection.connect()
+        sock: socket.socket = connection.sock
+    except OSError as error:
+        fail_to_connect(admin, error)
+    query = urlencode([("rules", rule) for rule in rules])
+    try:
+        target = f"{_PATH}?{query}" if query else _PATH
+        sock.sendall(f"GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+        head, first = _head(sock)
+        status = _status(head, admin)
+        if status != http.HTTPStatus.OK:
+            raise click.ClickException(f"{admin} refused {_PATH}: {_reason(first)} ({status})")
+    except OSError as error:
+        sock.close()
+        fail_to_connect(admin, error)
+    except click.ClickException:
+        sock.close()
+        raise
+    sock.settimeout(None)  # the answer has begun: from now on silence is normal
+    return Attached(sock, first)
+
+
+def _head(sock: socket.socket) -> tuple[bytes, bytes]:
+    """The head of the answer, and what came with it."""
+    data = b""
+    while _END_OF_HEAD not in data and len(data) < _LONGEST_HEAD and (more := sock.recv(_READ)):
+        data += more
+    head, _, rest = data.partition(_END_OF_HEAD)
+    return head, rest
+
+
+def _status(head: bytes, admin: str) -> int:
+    version, _, rest = head.partition(b" ")
+    if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit():
+        raise click.ClickException(f"{admin} does not speak HTTP: is it the admin socket?")
+    return int(rest[:3])
+
+
+def _reason(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return "no reason given; is it the admin socket of a relay, and of this version?"

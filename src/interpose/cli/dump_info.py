@@ -1,0 +1,152 @@
+"""`interpose dump info`: what is in a recording, where it comes from, and whether it is whole."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from interpose.cli.main import EXIT_FAILED, report
+from interpose.cli.terminal import printable
+from interpose.dump.codes import code_name
+from interpose.dump.reading import Recording, Summary, open_recording
+from interpose.errors import ConfigError
+from interpose.views.text import amount, flat, plain, size, table
+
+UNFINISHED: Final = "unfinished"
+_SECOND: Final = 1_000_000_000
+_SHOWN_DAMAGE: Final = 20
+# Said elsewhere in the text.
+_NOT_SHOWN: Final = frozenset({"format", "version", "part"})
+
+
+@click.command("info")
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--alone", is_flag=True, help="Only the files that are named, not the older ones of a rotated recording.")
+def info(paths: Sequence[str], output: str, alone: bool) -> int:
+    """Say what is in a recording: where it comes from, its files and calls, what is missing or damaged.
+
+    FILE is the newest file of a recording; older ones (calls.000001.crirec, ...) are found beside it. Damage is
+    reported and does not fail the command; it ends with 1 if there is nothing that can be read.
+
+    \b
+    Examples:
+      interpose dump info calls.crirec
+      interpose dump info -o json calls.crirec | jq .methods
+    """
+    try:
+        recording = open_recording(paths, alone=alone)
+    except ConfigError as error:
+        report(error)
+        return EXIT_FAILED
+    with recording:
+        summary = recording.summary()
+        document = _document(recording, summary)
+    try:
+        click.echo(json.dumps(document, indent=2) if output == "json" else "\n".join(_text(document)))
+    except BrokenPipeError:
+        return EXIT_FAILED
+    return 0 if summary.frames else EXIT_FAILED
+
+
+def _document(recording: Recording, summary: Summary) -> dict[str, Any]:
+    return {
+        "header": dict(recording.header.facts),
+        "files": [
+            {
+                "path": str(file.path),
+                "size": file.size,
+                "created": file.header.facts.get("created"),
+                "session": file.session,
+                "index": indexed,
+            }
+            for file, indexed in zip(recording.files, summary.indexed, strict=True)
+        ],
+        "first": _time(summary.first),
+        "last": _time(summary.last),
+        "seconds": None if summary.first is None or summary.last is None else (summary.last - summary.first) / _SECOND,
+        "frames": summary.frames,
+        "calls": summary.calls,
+        "failed": sum(count for codes in summary.methods.values() for code, count in codes.items() if code),
+        "changed": summary.changed,
+        "unfinished": summary.unfinished,
+        "beginning_missing": summary.beheaded,
+        "message_bytes": summary.message_bytes,
+        "methods": {
+            method: {UNFINISHED if code is None else code_name(code): count for code, count in codes.items()}
+            for method, codes in sorted(summary.methods.items())
+        },
+        "dropped": {"frames": summary.dropped, "bytes": summary.dropped_bytes},
+        "damaged_places": summary.damaged,
+        "damage": [
+            {"file": one.file, "offset": one.offset, "size": one.size, "why": one.why} for one in summary.damage
+        ],
+    }
+
+
+def _time(moment: int | None) -> str | None:
+    if moment is None:
+        return None
+    try:
+        return datetime.fromtimestamp(moment / _SECOND, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return str(moment)  # no year has it, but somebody wrote it
+
+
+# -- for people
+
+
+def _text(document: Mapping[str, Any]) -> list[str]:
+    sections = (_damage(document), _facts(document), _files(document), _calls(document))
+    return [line for index, section in enumerate(filter(None, sections)) for line in ([""] * (index > 0) + section)]
+
+
+def _damage(document: Mapping[str, Any]) -> list[str]:
+    """First of all: whoever counts on a recording has to know."""
+    lines = []
+    if places := document["damaged_places"]:
+        lines.append(f"DAMAGED in {amount(places, 'place')}; everything else can be read:")
+        for one in document["damage"][:_SHOWN_DAMAGE]:
+            where = f"{plain(one['file'])}: {amount(one['size'], 'byte')} at offset {one['offset']}: " * bool(
+                one["file"]
+            )
+            lines.append(f"  {where}{plain(one['why'])}")
+        if places > _SHOWN_DAMAGE:
+            lines.append(f"  and {places - _SHOWN_DAMAGE} more: -o json lists them")
+    if frames := document["dropped"]["frames"]:
+        missing = size(document["dropped"]["bytes"])
+        lines.append(
+            f"DROPPED {amount(frames, 'frame')} ({missing}): traffic was faster than the recording, or disk full"
+        )
+    return lines
+
+
+def _facts(document: Mapping[str, Any]) -> list[str]:
+    facts = {key: value for key, value in document["header"].items() if key not in _NOT_SHOWN}
+    width = max(map(len, facts), default=0)
+    return [f"{plain(key):{width}}  {printable(value)}" for key, value in facts.items()]
+
+
+def _files(document: Mapping[str, Any]) -> list[str]:
+    rows = [["FILE", "SIZE", "CREATED", "INDEX"]]
+    for one in document["files"]:
+        rows.append([plain(one["path"]), size(one["size"]), plain(one["created"]), "yes" if one["index"] else "no"])
+    return flat(table(rows))
+
+
+def _calls(document: Mapping[str, Any]) -> list[str]:
+    if not document["calls"]:
+        return ["No calls."]
+    parts = [amount(document["calls"], "call")]
+    parts += [f"{document[key]} {key}" for key in ("failed", "changed", UNFINISHED) if document[key]]
+    if count := document["beginning_missing"]:
+        parts.append(f"{count} without their beginning, which is in a file that is gone")
+    seconds = document["seconds"]
+    lines = [", ".join(parts), f"{document['first']} to {document['last']} ({seconds:.3f} s)", ""]
+    rows = [["METHOD", "CALLS", "STATUS"]]
+    for method, codes in document["methods"].items():
+        status = ", ".join(f"{name} {count}" for name, count in codes.items())
+        rows.append([plain(method), str(sum(codes.values())), status])
+    return lines + flat(table(rows))

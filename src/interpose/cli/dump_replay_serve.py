@@ -1,0 +1,70 @@
+"""`interpose dump replay --serve`: a runtime that answers from a recording."""
+
+import asyncio
+import signal
+from typing import Final
+
+import click
+import uvloop
+
+from interpose.cli.dump_replay_recording import Recorded, wanted_by
+from interpose.cli.terminal import printable
+from interpose.dump.replay.answers import Answers, Match, described
+from interpose.dump.replay.caller import message_of
+from interpose.dump.replay.serving import Replayed
+from interpose.host.sockets import BoundSocket, bind_unix
+from interpose.instrumentation.logging import setup
+from interpose.rpc.server import LocalServer
+from interpose.views.text import amount
+
+_TICK: Final = 1.0
+
+
+def replay_serve(file: str, expression: str, socket: str, *, match: str, speed: float) -> int:
+    """Serve until a signal comes."""
+    recorded = Recorded(file)
+    wanted = wanted_by(expression)
+    answers = Answers((flow for flow in recorded.flows() if wanted(flow)), message_of, Match(match))
+    recorded.tell_damage()
+    if answers.unreadable:
+        click.echo(f"warning: {amount(answers.unreadable, 'call')} cannot be answered: not kept, or damaged", err=True)
+    replayed = Replayed(answers, speed=speed, miss=_missed)
+    setup("warning", "text")
+    bound = bind_unix(socket)
+    try:
+        _announce(file, socket, answers)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(bound, replayed))
+    finally:
+        bound.close()
+    click.echo(f"{amount(replayed.answered, 'request')} answered, {replayed.missed} not in the recording.")
+    return 0
+
+
+def _missed(text: str) -> None:
+    click.echo(f"miss: {printable(text)}", err=True)
+
+
+def _announce(file: str, socket: str, answers: Answers) -> None:
+    total = sum(answers.methods.values())
+    click.echo(f"Serving {amount(total, 'call')} of {file} at {socket}; Ctrl-C ends it.")
+    for line in described(answers.methods):
+        click.echo(f"  {line}")
+
+
+async def _serve(bound: BoundSocket, replayed: Replayed) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    server = LocalServer(replayed.handlers())
+    await server.start(bound.sock)
+    try:
+        while not stop.is_set():
+            try:
+                async with asyncio.timeout(_TICK):
+                    await stop.wait()
+            except TimeoutError:
+                server.listener.tick()
+    finally:
+        await server.close()

@@ -1,0 +1,193 @@
+"""`interpose dump replay --to`: the calls of a recording once more, at a runtime."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+import click
+import uvloop
+
+from interpose.cli.dump_replay_recording import Recorded, wanted_by
+from interpose.cli.terminal import printable
+from interpose.dump.replay.adapting import Surroundings, free_suffix, uids
+from interpose.dump.replay.caller import Caller, Pace, Runtime, message_of
+from interpose.dump.replay.expectations import Condition, Exit, exits_of, expected
+from interpose.dump.replay.ids import Reference
+from interpose.dump.replay.plan import Plan, make_plan
+from interpose.dump.replay.report import Found, differs, plan_document, report_document
+from interpose.dump.replay.selection import Choices
+from interpose.h2.limits import Limits
+from interpose.relay.methods import API_VERSIONS
+from interpose.rpc.client import Client
+from interpose.rpc.status import RpcError
+from interpose.rpc.tasks import TaskBag
+from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import Upstream
+from interpose.views.replay import plan_text, report_text
+
+_T = TypeVar("_T")
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_WAIT: Final = 5.0  # for the runtime to be reachable
+_VERSIONS: Final = {"auto": API_VERSIONS, **{one.rpartition(".")[2]: (one,) for one in API_VERSIONS}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """The options of the command, by their names."""
+
+    socket: str
+    speed: float = 0.0
+    output: str = "text"
+    verbose: bool = False
+    dry_run: bool = False
+    cleanup: bool = False
+    pull: bool = False
+    execs: bool = False
+    reads: bool = False
+    as_sent: bool = False
+    unknown_ids: str = "skip"
+    rename: str = "auto"
+    drop_mounts: bool = False
+    logs: str = ""
+    settle: float = 10.0
+    timeout: float = 120.0
+    api: str = "auto"
+
+
+def replay_to(file: str, expression: str, wishes: Wishes) -> int:
+    """Make the calls; the exit code is 1 if something came out otherwise."""
+    recorded = Recorded(file)
+    choices = Choices(
+        pull=wishes.pull,
+        execs=wishes.execs,
+        reads=wishes.reads,
+        as_sent=wishes.as_sent,
+        pass_unknown=wishes.unknown_ids == "pass",
+    )
+    plan = make_plan(recorded.flows(), choices, message_of, wanted_by(expression))
+    recorded.tell_damage()
+    if wishes.dry_run:
+        document = plan_document(plan)
+        click.echo(json.dumps(document, indent=2) if wishes.output == "json" else plan_text(document))
+        return 0
+    exits = exits_of(recorded.flows(), message_of)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            report = runner.run(_replay(plan, exits, wishes))
+        except RpcError as error:
+            raise click.ClickException(f"{wishes.socket}: {printable(str(error))}") from None
+    if wishes.output == "json":
+        click.echo(json.dumps(report, indent=2))
+    else:
+        click.echo(report_text(report, verbose=wishes.verbose))
+    return 1 if differs(report) else 0
+
+
+class _Silence:
+    """Failures to connect are told by the call that meets them."""
+
+    def unreachable(self, path: str, error: str) -> None:
+        """Nothing to add."""
+
+    def connected(self, path: str, connections: int) -> None:
+        """Nothing to add."""
+
+    def lost(self, path: str, fault: str | None) -> None:
+        """Nothing to add."""
+
+
+@asynccontextmanager
+async def _runtime(wishes: Wishes) -> AsyncIterator[Runtime]:
+    hub = Hub()
+    upstream = Upstream(wishes.socket, hub=hub, limits=Limits(), wait=_WAIT, reports=_Silence())
+    try:
+        runtime = Runtime(Client(upstream, hub), _VERSIONS[wishes.api])
+        await runtime.find_versions()
+        yield runtime
+    finally:
+        await upstream.close()
+
+
+async def _replay(plan: Plan, exits: dict[str, Exit], wishes: Wishes) -> dict[str, Any]:
+    async with _runtime(wishes) as runtime:
+        suffix = await _suffix(runtime, plan, wishes.rename)
+        caller = Caller(
+            runtime,
+            plan,
+            _place(wishes, suffix),
+            Pace(speed=wishes.speed, timeout=wishes.timeout),
+            pass_unknown=wishes.unknown_ids == "pass",
+        )
+        with _Interrupts(caller) as interrupts:
+            states = await interrupts.until_done(_work(caller, expected(plan, exits), wishes.settle)) or []
+            await caller.close()
+            if wishes.cleanup:
+                problems = await interrupts.until_done(caller.clean_up())
+                _warn(["it was cut off"] if problems is None else problems)
+        return report_document(
+            plan, caller.outcomes, states, suffix=suffix, stopped=interrupts.count > 0, removed=wishes.cleanup
+        )
+
+
+def _place(wishes: Wishes, suffix: str) -> Surroundings:
+    return Surroundings(
+        exists=lambda path: Path(path).exists(),
+        suffix=suffix,
+        logs=str(Path(wishes.logs).absolute()) if wishes.logs else "",
+        drop_mounts=wishes.drop_mounts,
+    )
+
+
+async def _work(caller: Caller, wanted: Mapping[Reference, Condition], settle: float) -> list[Found]:
+    await caller.run()
+    return await caller.states(wanted, settle)
+
+
+class _Interrupts:
+    """Ctrl-C: the first lets calls in flight end, each further one cuts off what goes on."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.count = 0
+        self._caller = caller
+        self._tasks = TaskBag()
+        self._current: asyncio.Task[Any] | None = None
+
+    def __enter__(self) -> Self:
+        for number in _SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, self._stop)
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        for number in _SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    def _stop(self) -> None:
+        self.count += 1
+        if self.count == 1:
+            click.echo("Waiting for calls in flight; stop again to cut them off.", err=True)
+            self._caller.stop()
+        elif self._current is not None:
+            self._current.cancel()
+
+    async def until_done(self, work: Coroutine[Any, Any, _T]) -> _T | None:
+        """What comes of it; None if it was cut off."""
+        task = self._current = self._tasks.spawn(work, name="replay")
+        await asyncio.wait([task])
+        return None if task.cancelled() else task.result()
+
+
+async def _suffix(runtime: Runtime, plan: Plan, rename: str) -> str:
+    if rename != "auto":
+        return "" if rename == "none" else rename
+    wanted = {uid for step in plan.steps for uid in uids(message_of(step.request_type, step.request))}
+    return free_suffix(wanted, {one.metadata.uid for one in (await runtime.ask("ListPodSandbox")).items})
+
+
+def _warn(problems: Iterable[str]) -> None:
+    for problem in problems:
+        click.echo(f"warning: cleanup: {printable(problem)}", err=True)

@@ -1,0 +1,76 @@
+"""A policy as a relay would make it of the same flags and document, for commands that run one without a node."""
+
+from typing import Final
+
+import click
+
+from interpose.config.constraints import CpuAmount
+from interpose.config.document import MAX_FILE_BYTES, parse_document, read_text
+from interpose.config.policy_document import PolicyDocument, read_policy_document
+from interpose.config.settings import PolicySettings
+from interpose.host.cpusets import resolve
+from interpose.model.cpuset import CpuSet
+from interpose.policy.names import NAMES
+from interpose.policy.policy import Policy, Setup
+from interpose.policy.registry import make
+from interpose.policy.static_pools.options import PoolsOptions
+from interpose.resmgr.combining import combine
+from interpose.topology.topology import Topology
+
+# Settings that are given by flags; an empty one says nothing.
+_GIVEN: Final = {
+    "policy.reserved": "flag --reserved-resources",
+    "policy.available": "flag --available-resources",
+    "policy.pools_file": "flag --static-pools-conf-file",
+    "policy.pools_dir": "flag --static-pools-conf-dir",
+}
+
+
+def chosen_policy(
+    machine: Topology,
+    policy: str | None,
+    *,
+    reserved: str = "",
+    available: str = "",
+    policy_config: str | None = None,
+    pools_file: str = "",
+    pools_dir: str = "",
+) -> Policy:
+    """The policy of that name or alias, by default the one of the document. ConfigError with all problems."""
+    settings = PolicySettings(
+        name=NAMES[policy] if policy else "none",
+        reserved=reserved,
+        available=available,
+        pools_file=pools_file,
+        pools_dir=pools_dir,
+    )
+    origins = {**_GIVEN, **({"policy.name": "flag --policy"} if policy else {})}
+    draft = combine(settings, origins, _document(policy_config), f"file {policy_config}")
+    for note in draft.notes:
+        click.echo(f"warning: {note}", err=True)
+    options = draft.options
+    if isinstance(options, PoolsOptions):
+        from interpose.resmgr.poolfiles import load_pools  # only one policy has pools in files
+
+        options = load_pools(options)
+    cpus = _cpus(draft.available, "available CPUs")
+    setup = Setup(
+        topology=machine,
+        available=cpus if isinstance(cpus, CpuSet) else None,  # never an amount: `combine` refuses it
+        reserved=_cpus(draft.reserved, "reserved CPUs"),
+    )
+    return make(draft.policy, setup, options)
+
+
+def _document(path: str | None) -> PolicyDocument:
+    if path is None:
+        return PolicyDocument()
+    where = f"file {path}"
+    document = read_policy_document(parse_document(read_text(path, MAX_FILE_BYTES), where), where)
+    for warning in document.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return document
+
+
+def _cpus(amount: CpuAmount | None, where: str) -> CpuSet | int | None:
+    return None if amount is None else resolve(amount, where)

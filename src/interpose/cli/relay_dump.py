@@ -1,0 +1,193 @@
+"""Seeing what passes: the dump's part of a relay process.
+
+Built if a dump or a recording is wanted, or when somebody attaches to the admin socket for the first time; a relay
+nobody looks at has none of it. While nobody reads, the relay is not tapped.
+"""
+
+import asyncio
+import logging
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from socket import socket
+from typing import Any, Final
+
+from interpose import __version__
+from interpose.admin.routes import BadRequestError, Hijack, Request, Response, error_response
+from interpose.config.dump_rules import Rules, Target, parse_rules
+from interpose.config.settings import DumpSettings, RelaySettings
+from interpose.dump.flow import SESSION
+from interpose.dump.frames import VERSION, Header, encode
+from interpose.dump.metrics import dump_families
+from interpose.dump.orders import Orders
+from interpose.dump.outlet import Outlet
+from interpose.dump.scribe import ScribeLink
+from interpose.dump.tap import DumpTap
+from interpose.errors import ConfigError
+from interpose.instrumentation.metrics import Family
+from interpose.relay.interceptor import Interest
+from interpose.relay.relay import Relay
+
+_log = logging.getLogger(__name__)
+
+# People who look on; each costs a copy of everything.
+MOST_ATTACHED: Final = 8
+_HEAD: Final = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/vnd.interpose.crirec\r\n"
+    b"cache-control: no-store\r\nconnection: close\r\n\r\n"
+)
+_EVERYTHING: Final = "reset,full:.*"
+_INTERESTS: Final = {
+    Target.OFF: Interest.NONE,
+    Target.SHORT: Interest.CALLS,
+    Target.COUNT: Interest.CALLS,
+    Target.FULL: Interest.MESSAGES,
+}
+
+
+def wanted(settings: DumpSettings) -> bool:
+    """Whether a scribe has anything to do."""
+    return bool(settings.record) or parse_rules(settings.rules).enabled
+
+
+def interest_of(rules: Rules) -> Callable[[str], Interest]:
+    """How much of a method these rules want. Of calls without a known name everything: their names come later."""
+
+    def interest(name: str) -> Interest:
+        if not name:
+            return Interest.MESSAGES if rules.enabled else Interest.NONE
+        return _INTERESTS[rules.target(name)]
+
+    return interest
+
+
+class DumpPart:
+    """The tap, the scribe, and whoever is attached."""
+
+    def __init__(self, settings: RelaySettings, relay: Relay, endpoints: Mapping[str, str]) -> None:
+        self._settings = settings.dump
+        self._succeeds = settings.process.take_over
+        self._log_format = settings.logging.format
+        self._relay = relay
+        self._tapped = False
+        self.tap = DumpTap(time.time_ns, time.monotonic_ns, self._changed)
+        self._scribe: ScribeLink | None = None
+        self._attached = 0
+        self._facts = {
+            "version": VERSION,
+            SESSION: uuid.uuid4().hex,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "host": os.uname().nodename,
+            "interpose": __version__,
+            "pid": os.getpid(),
+            **endpoints,
+        }
+
+    def start(self) -> None:
+        """Begin to dump and record what settings ask for."""
+        dump = self._settings
+        if not wanted(dump):
+            return
+        if dump.redact.strip() == "none":
+            _log.warning(
+                "Redaction is off: dumps and recordings hold registry credentials, values of the environment, tokens "
+                "and output of commands as they pass",
+                extra={"kv": {"setting": "dump.redact", "value": dump.redact}},
+            )
+        orders = Orders(
+            rules=dump.rules,
+            file=dump.file,
+            empty_file=not self._succeeds,
+            log=dump.log,
+            log_format=self._log_format,
+            count_period=dump.count_period,
+            redact=dump.redact,
+            record=dump.record,
+            record_size=dump.record_size,
+            record_files=dump.record_files,
+        )
+        interest = interest_of(parse_rules([_EVERYTHING] if dump.record else dump.rules))
+        self._scribe = ScribeLink(self.tap, orders, self._facts, lambda: self._outlet("scribe", interest))
+        self._scribe.start()
+
+    def _outlet(self, name: str, interest: Callable[[str], Interest]) -> Outlet:
+        return Outlet(name, interest, limit=self._settings.queue, wall=time.time_ns)
+
+    def _changed(self) -> None:
+        """Readers came or went: a relay that nobody reads from is not tapped."""
+        if bool(self.tap.outlets) == self._tapped:
+            self._relay.refresh()
+        elif self._tapped:
+            self._tapped = False
+            self._relay.unwatch(self.tap)
+        else:
+            self._tapped = True
+            self._relay.watch(self.tap)
+
+    async def close(self) -> None:
+        """Let the scribe finish."""
+        if self._scribe is not None:
+            await self._scribe.close()
+
+    # -- for those who attach
+
+    async def attach(self, request: Request) -> Response | Hijack:
+        """`GET /v1/dump?rules=SPEC`: frames of what passes from now on, until the client leaves."""
+        if request.peer is None:
+            return error_response(403, "messages are shown on a unix admin socket only: they may hold secrets")
+        if self._attached >= MOST_ATTACHED:
+            return error_response(429, f"{MOST_ATTACHED} readers are attached already")
+        specs = [value for name, value in request.query if name == "rules"] or [_EVERYTHING]
+        try:
+            rules = parse_rules(specs, "rules")
+        except ConfigError as error:
+            raise BadRequestError("; ".join(error.problems)) from None
+
+        async def stream(sock: socket) -> None:
+            await self._stream(sock, self._outlet("attached", interest_of(rules)))
+
+        return Hijack(stream)
+
+    async def _stream(self, sock: socket, outlet: Outlet) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(sock, _HEAD)
+        outlet.put(encode(Header(facts=self._facts)))
+        self._attached += 1
+        self.tap.attach(outlet)
+        try:
+            async with asyncio.TaskGroup() as group:
+                writing = group.create_task(outlet.run(sock), name="frames for a reader")
+                while await loop.sock_recv(sock, 4096):  # it has nothing to say; an end is an end
+                    pass
+                writing.cancel()
+        except* OSError as gone:
+            _log.debug("Reader of the dump left", extra={"kv": {"err": str(gone.exceptions[0])}})
+        finally:
+            self._attached -= 1
+            self.tap.detach(outlet)
+
+    # -- views
+
+    def collect(self) -> Iterable[Family]:
+        """Metrics."""
+        return dump_families(self.tap.losses, self.tap.outlets, {} if self._scribe is None else self._scribe.report)
+
+    def summary(self) -> dict[str, Any]:
+        """What a status says."""
+        dump = self._settings
+        scribe = self._scribe
+        return {
+            "readers": len(self.tap.outlets),
+            "dropped": sum(
+                value
+                for (_, what), value in self.tap.losses.totals(self.tap.outlets).items()
+                if what.endswith("dropped")
+            ),
+            **({} if scribe is None else {"pid": scribe.pid, "starts": scribe.starts, "redact": dump.redact}),
+            **({} if scribe is None or not dump.record else {"record": dump.record}),
+            **({} if scribe is None or not dump.rules else {"rules": list(dump.rules)}),
+            **({} if scribe is None or not dump.file else {"file": dump.file}),
+            **({} if scribe is None or not scribe.report.get("error") else {"error": scribe.report["error"]}),
+        }

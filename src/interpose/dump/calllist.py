@@ -1,0 +1,129 @@
+"""Calls as a list: one line each, in columns whose places never change, so that a list can be written as calls come.
+
+Pure. Invariant: on a terminal no line is wider than the terminal; elsewhere nothing is cut.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from interpose.dump.codes import code_name
+from interpose.dump.flow import Flow
+from interpose.dump.frames import Side
+from interpose.dump.shown import cut, cut_middle, day, duration, moment, passed, plain, size, time_of_day
+
+# Gives a text the look of a role: "dim", "good", "bad", "open", "mark".
+Style = Callable[[str, str], str]
+OPEN: Final = "open"
+_V1: Final = "runtime.v1."
+_NARROW: Final = 110  # below this, sizes are left out and statuses are short
+_GAP: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """How wide each is. `line` is 0 where lines may be as long as they need."""
+
+    time: int = 12
+    number: int = 6
+    method: int = 25
+    subject: int = 40
+    status: int = 19
+    duration: int = 7
+    size: int = 8
+    line: int = 0
+
+
+def columns(width: int) -> Columns:
+    """For a terminal of so many columns; 0 is none."""
+    if width == 0:
+        return Columns(time=27)
+    if width < _NARROW:
+        fixed = 12 + 6 + 18 + 9 + 7 + 5 * _GAP
+        return Columns(method=18, status=9, size=0, subject=max(10, min(40, width - fixed)), line=width)
+    fixed = 12 + 6 + 25 + 12 + 7 + 8 + 6 * _GAP
+    return Columns(status=12, subject=max(14, min(48, width - fixed - 16)), line=width)
+
+
+class CallList:
+    """Writes a list. On a terminal (`width` over 0) days have a line of their own; elsewhere each time has its day."""
+
+    def __init__(self, width: int = 0, style: Style | None = None) -> None:
+        self._columns = columns(width)
+        self._style: Style = style or (lambda text, _role: text)
+        self._day = ""
+
+    def head(self) -> str:
+        """The names of the columns."""
+        wide = self._columns
+        parts = [
+            "TIME (UTC)".ljust(wide.time),
+            "#".rjust(wide.number),
+            "METHOD".ljust(wide.method),
+            "SUBJECT".ljust(wide.subject),
+            "STATUS".ljust(wide.status),
+            "TOOK".rjust(wide.duration),
+            *(["SIZE".rjust(wide.size)] if wide.size else []),
+        ]
+        return self._style(self._fit("  ".join(parts).rstrip()), "dim")
+
+    def lines(self, flow: Flow) -> list[str]:
+        """A call; before it, its day if that is another."""
+        lines = []
+        if self._columns.line and day(flow.time) != self._day:
+            self._day = day(flow.time)
+            lines.append(self._style(self._day, "dim"))
+        lines.append(self._line(flow))
+        return lines
+
+    def _line(self, flow: Flow) -> str:
+        wide = self._columns
+        status, role = status_of(flow)
+        time = time_of_day(flow.time) if wide.line else moment(flow.time).isoformat(timespec="microseconds")
+        cells = [
+            (time.removesuffix("+00:00") + "Z" * (not wide.line), wide.time, str.ljust, "dim"),
+            (str(flow.number), wide.number, str.rjust, "dim"),
+            (self._name(plain(flow.name), wide.method), wide.method, str.ljust, ""),
+            (self._name(plain(str(flow.subject)), wide.subject), wide.subject, str.ljust, ""),
+            (cut(status, wide.status) if wide.line else status, wide.status, str.ljust, role),
+            (duration(flow.duration), wide.duration, str.rjust, ""),
+        ]
+        if wide.size:
+            cells.append((size(passed(flow)), wide.size, str.rjust, "dim"))
+        placed = [(place(text, width), role) for text, width, place, role in cells]
+        used = sum(len(text) + _GAP for text, _ in placed)
+        remark = plain(marks(flow))
+        if remark and (not wide.line or wide.line > used):
+            placed.append((cut(remark, wide.line - used) if wide.line else remark, "mark"))
+        return "  ".join(self._style(text, role) if role else text for text, role in placed).rstrip()
+
+    def _name(self, text: str, width: int) -> str:
+        return cut_middle(text, width) if self._columns.line else text
+
+    def _fit(self, text: str) -> str:
+        return cut(text, self._columns.line) if self._columns.line else text
+
+
+def status_of(flow: Flow) -> tuple[str, str]:
+    """The status in a word, and its role."""
+    if flow.end is None:
+        return OPEN, "open"
+    return code_name(flow.end.code), "bad" if flow.failed else "good"
+
+
+def marks(flow: Flow) -> str:
+    """What is out of the ordinary: who changed it, who made it, the API, how many replies, and what went wrong."""
+    found = []
+    if flow.changed:
+        names = ", ".join(flow.end.changed_by) if flow.end else ""
+        found.append(f"* {names}".rstrip())
+    if flow.originated:
+        found.append(f"by {flow.origin}")
+    if not flow.service.startswith(_V1):
+        found.append(flow.service.split(".")[1] if flow.service.startswith("runtime.") else flow.service)
+    replies = len(flow.of(Side.REPLY)) + flow.forgotten
+    if replies > 1 or (flow.method is not None and flow.method.server_streaming):
+        found.append("1 reply" if replies == 1 else f"{replies} replies")
+    if flow.end is not None and flow.end.message:
+        found.append(flow.end.message)
+    return "; ".join(found)

@@ -1,0 +1,156 @@
+"""The files of one recording: what they are called, and who may rename which.
+
+FILE is the newest. Older ones have a number before the suffix that grows: `calls.000001.crirec` is the oldest,
+`calls.000002.crirec` follows, `calls.crirec` is last. So `calls*.crirec` in a shell is all of them, oldest first, and a
+file keeps its name once it has a number.
+
+Two processes may use the same FILE: a relay and the one that takes over from it. Invariant: FILE is renamed only by
+somebody who holds the lock of the very file that has this name, and it is made only where there is none. So whoever has
+lost the name to another process finds out, and never touches what is that one's.
+"""
+
+import errno
+import fcntl
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from interpose.dump.frames import MAGIC
+from interpose.errors import ConfigError
+
+_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
+# The lock is held for a rename. Somebody who holds it for longer is not one of us.
+_LOCK_ATTEMPTS: Final = 50
+_LOCK_PAUSE: Final = 0.01
+_SHOWN: Final = 16
+# How often the name may be taken by somebody else before we give up.
+_NAME_ATTEMPTS: Final = 10
+
+
+def rotated_path(path: Path, number: int) -> Path:
+    """What FILE is called when there is a newer one."""
+    return path.with_name(f"{path.stem}.{number:06d}{path.suffix}")
+
+
+def rotated_set(path: str | Path) -> list[Path]:
+    """All files of a recording that exist, oldest first, found by the name of the newest."""
+    newest = Path(path)
+    return [*_numbered(newest).values(), *([newest] if newest.exists() else [])]
+
+
+def open_new(path: Path) -> int:
+    """A new FILE to write to; one that is there gets a number.
+
+    ConfigError if that is no recording: it is left alone. OSError if there cannot be one.
+    """
+    for _ in range(_NAME_ATTEMPTS):
+        with suppress(FileNotFoundError):
+            _move_away(path)
+        with suppress(FileExistsError):
+            return create(path)
+    raise FileExistsError(errno.EEXIST, "other processes keep making this file", str(path))
+
+
+def create(path: Path) -> int:
+    """A new FILE to write to, for its owner alone; FileExistsError if there is one."""
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
+
+
+def set_aside(path: Path, fd: int) -> bool:
+    """Give the open FILE a number; False if that is not its name any more."""
+    with _locked(fd):
+        if not is_at(path, fd):
+            return False
+        taken = _numbered(path)
+        path.rename(rotated_path(path, max(taken, default=0) + 1))
+        return True
+
+
+def is_at(path: Path, fd: int) -> bool:
+    """Whether this open file is the one with this name."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    ours = os.fstat(fd)
+    return (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino)
+
+
+def prune(path: Path, keep: int) -> None:
+    """Remove the oldest until so many with a number are left. Empty ones first, and never what is no recording."""
+    files = [
+        (len(beginning) > 0, one) for one in _numbered(path).values() if (beginning := _beginning(one)) is not None
+    ]
+    files.sort(key=lambda one: one[0])  # stable: by age otherwise
+    for _, one in files[: max(0, len(files) - keep)]:
+        one.unlink(missing_ok=True)
+
+
+def strange_beginning(data: bytes) -> str:
+    """What is wrong with the first bytes of a file, if it cannot be a recording; empty if it can."""
+    if data.startswith(MAGIC) or MAGIC.startswith(data):
+        return ""
+    return f"not a recording: it begins with {data[:_SHOWN]!r}, a recording begins with {MAGIC!r}"
+
+
+def _move_away(path: Path) -> None:
+    try:
+        # Opened without waiting: it may be a pipe.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _FLAGS)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise ConfigError(f"{path}: not a regular file, nothing is recorded there") from None
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ConfigError(f"{path}: not a regular file, nothing is recorded there")
+        if strange := strange_beginning(os.read(fd, _SHOWN)):
+            raise ConfigError(f"{path}: {strange}; it is left as it is, choose another name")
+        set_aside(path, fd)
+    finally:
+        os.close(fd)
+
+
+def _beginning(path: Path) -> bytes | None:
+    """The first bytes of a recording; None if it is none or cannot be read."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_SHOWN)
+    except OSError:
+        return None
+    return None if strange_beginning(data) else data
+
+
+def _numbered(path: Path) -> dict[int, Path]:
+    """Files with a number, by it, in order."""
+    form = re.compile(re.escape(path.stem) + r"\.([0-9]{6,12})" + re.escape(path.suffix))
+    try:
+        names = os.listdir(path.parent)  # noqa: PTH208 - only names are needed
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    matches = ((form.fullmatch(name), name) for name in names)
+    return dict(sorted((int(found[1]), path.with_name(name)) for found, name in matches if found))
+
+
+@contextmanager
+def _locked(fd: int) -> Iterator[None]:
+    for attempt in range(_LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if attempt == _LOCK_ATTEMPTS - 1:
+                raise
+            time.sleep(_LOCK_PAUSE)
+        except OSError:
+            break  # a file system without locks: then there is none
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)

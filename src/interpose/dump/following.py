@@ -1,0 +1,167 @@
+"""Frames of a recording as it grows, from file to file.
+
+A file that got a number is read to its end, then the one after it. Its end is its TRAILER; a writer that was killed
+leaves none, so a file that has a newer one beside it and has not grown between two looks has ended, too. Frames that
+the predecessor of a take-over writes later than that are not seen; they are in its file.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from interpose.dump.fileset import is_at, rotated_set, strange_beginning
+from interpose.dump.frames import Begin, Context, End, Flags, Frame, Header, Trailer
+from interpose.dump.framestream import Damage, FrameStream
+from interpose.dump.recordingfile import check_version
+from interpose.errors import ConfigError
+
+# Seconds between looks.
+PAUSE: Final = 0.25
+_PIECE: Final = 1 << 20
+
+
+def never() -> bool:
+    """Do not stop."""
+    return False
+
+
+def follow(
+    path: str | Path,
+    stop: Callable[[], bool] = never,
+    *,
+    beginning: bool = False,
+    wait: Callable[[float], object] = time.sleep,
+    damaged: Callable[[Damage], object] = bool,
+) -> Iterator[Frame]:
+    """Frames until `stop` says so; it is asked at every pause. `damaged` is told of damage.
+
+    Begins with what is written from now on, after the HEADER, the CONTEXT and a BEGIN for each call in flight; or at
+    the beginning of FILE. ConfigError if there is no such file, or it is no recording.
+    """
+    newest = Path(path)
+    tail = _Tail(newest, damaged)
+    try:
+        if not beginning:
+            yield from tail.skip()
+        while True:
+            yield from _to_its_end(tail, newest, stop, wait)
+            successor = None if stop() else _open_after(tail, newest, damaged)
+            if successor is None:
+                return
+            tail.close()
+            tail = successor
+    finally:
+        tail.close()
+
+
+def _to_its_end(
+    tail: "_Tail", path: Path, stop: Callable[[], bool], wait: Callable[[float], object]
+) -> Iterator[Frame]:
+    """What comes in this file until it is over."""
+    superseded = False
+    while not stop():
+        grown = False
+        while piece := tail.read():
+            grown = True
+            yield from tail.feed(piece)
+        tail.check()
+        # Asked before the last look, so that nothing comes between.
+        if tail.ended or (superseded and not grown):
+            if _after(tail, path) is not None:
+                yield from tail.stream.finish()
+                tail.check()
+                return
+        else:
+            superseded = not is_at(path, tail.fd) and _after(tail, path) is not None
+        wait(PAUSE)
+
+
+def _after(tail: "_Tail", path: Path) -> Path | None:
+    """The file that comes after this one; None if it is the newest. The oldest there is if it has been removed."""
+    files = rotated_set(path)
+    for index, one in enumerate(files):
+        if is_at(one, tail.fd):
+            return files[index + 1] if index + 1 < len(files) else None
+    return files[0] if files else None
+
+
+def _open_after(tail: "_Tail", path: Path, damaged: Callable[[Damage], object]) -> "_Tail | None":
+    """The same, opened. Files get numbers meanwhile: what was opened has to be what was meant."""
+    while (following := _after(tail, path)) is not None:
+        try:
+            opened = _Tail(following, damaged)
+        except ConfigError:
+            if following.exists():
+                raise
+            continue
+        meant = _after(tail, path)
+        if meant is not None and is_at(meant, opened.fd):
+            return opened
+        opened.close()
+    return None
+
+
+class _Tail:
+    """A file that is read piece by piece."""
+
+    def __init__(self, path: Path, damaged: Callable[[Damage], object]) -> None:
+        try:
+            self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        self.path = path
+        self.stream = FrameStream()
+        self.ended = False
+        self._damaged = damaged
+        self._told = 0
+        self._begun = False
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+    def read(self) -> bytes:
+        try:
+            piece = os.read(self.fd, _PIECE)
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be read: {error.strerror}") from None
+        if piece and not self._begun:
+            self._begun = True
+            if strange := strange_beginning(piece):
+                raise ConfigError(f"{self.path}: {strange}")
+        return piece
+
+    def feed(self, piece: bytes) -> list[Frame]:
+        frames = self.stream.feed(piece)
+        for frame in frames:
+            if isinstance(frame, Header):
+                check_version(self.path, frame)
+            self.ended = self.ended or isinstance(frame, Trailer)
+        return frames
+
+    def check(self) -> None:
+        """Tell of damage."""
+        for one in self.stream.damage[self._told :]:
+            self._damaged(replace(one, file=str(self.path)))
+        self._told = len(self.stream.damage)
+
+    def skip(self) -> Iterator[Frame]:
+        """Pass over what is there, but for what one has to know to go on."""
+        calls: dict[int, Begin] = {}
+        context: Context | None = None
+        while piece := self.read():
+            for frame in self.feed(piece):
+                if isinstance(frame, Header):
+                    calls.clear()
+                    yield frame
+                elif isinstance(frame, Context):
+                    context = frame
+                elif isinstance(frame, Begin):
+                    calls[frame.number] = frame
+                elif isinstance(frame, End):
+                    calls.pop(frame.number, None)
+        if context is not None:
+            yield context
+        yield from (replace(one, flags=one.flags | Flags.CONTINUED) for one in calls.values())

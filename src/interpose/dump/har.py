@@ -1,0 +1,144 @@
+"""Calls as HAR 1.2, the format in which browsers and proxies exchange recordings: one entry per call.
+
+Pure: documents of `document.flow_document` in, text out in pieces. What HAR has no place for is in fields that begin
+with an underscore, as it asks. gRPC answers everything with the HTTP status 200; readers colour by that number, so a
+failure gets the number that HTTP has for it, and the real status is in `grpc-status`.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from interpose import __version__
+
+VERSION: Final = "1.2"
+_PROTOCOL: Final = "HTTP/2"
+_MIME: Final = "application/json"
+_REASONS: Final = "as JSON; on the wire it is protobuf"
+_UNFINISHED: Final = 0  # what browsers write for a request without an answer
+_OTHER_FAILURES: Final = 500
+# By the number of the gRPC status.
+_HTTP: Final[Mapping[int, int]] = MappingProxyType(
+    {
+        0: 200,
+        1: 499,
+        3: 400,
+        4: 504,
+        5: 404,
+        6: 409,
+        7: 403,
+        8: 429,
+        9: 400,
+        10: 409,
+        11: 400,
+        12: 501,
+        14: 503,
+        16: 401,
+    }
+)
+_OWN: Final = (
+    *("number", "method", "kind", "origin", "pid", "uid", "subject", "namespace", "pod", "pod_uid", "pod_id"),
+    *("container", "container_id", "image", "changed", "changed_by", "forgotten", "request_diff", "reply_diff"),
+)
+
+
+def har_pieces(documents: Iterable[Mapping[str, Any]], facts: Mapping[str, Any]) -> Iterator[str]:
+    """The whole file, an entry at a time."""
+    creator = {"name": "interpose", "version": __version__}
+    head = json.dumps({"version": VERSION, "creator": creator, "_recording": dict(facts), "pages": []})
+    yield f'{{"log":{head.removesuffix("}")},"entries":['
+    for index, document in enumerate(documents):
+        yield ("," if index else "") + "\n" + json.dumps(entry(document, _host(facts)))
+    yield "\n]}}\n"
+
+
+def _host(facts: Mapping[str, Any]) -> str:
+    """Whatever stands there must make a URL."""
+    name = facts.get("host")
+    usable = isinstance(name, str) and name and all(char.isalnum() or char in ".-" for char in name) and name.isascii()
+    return str(name) if usable else "localhost"
+
+
+def entry(document: Mapping[str, Any], host: str = "localhost") -> dict[str, Any]:
+    """One call."""
+    timings = _timings(document)
+    return {
+        "startedDateTime": document["time"],
+        "time": sum(timings.values()),
+        "request": _request(document, host),
+        "response": _response(document),
+        "cache": {},
+        "timings": timings,
+        **{f"_{key}": document[key] for key in _OWN},
+    }
+
+
+def _request(document: Mapping[str, Any], host: str) -> dict[str, Any]:
+    messages = _of(document, "request")
+    return {
+        "method": "POST",
+        "url": f"http://{host}/{_url_path(document['path'])}",
+        "httpVersion": _PROTOCOL,
+        "cookies": [],
+        "headers": [{"name": str(name), "value": str(value)} for name, value in document["metadata"]],
+        "queryString": [],
+        "postData": {"mimeType": _MIME, "params": [], "text": _body(messages), "comment": _comment(messages)},
+        "headersSize": -1,
+        "bodySize": sum(one["size"] for one in messages),
+    }
+
+
+def _url_path(path: str) -> str:
+    """A path of a gRPC call; what has no place in a URL is marked."""
+    return "".join(char if char.isascii() and (char.isalnum() or char in "._-/") else "_" for char in path.lstrip("/"))
+
+
+def _response(document: Mapping[str, Any]) -> dict[str, Any]:
+    messages = _of(document, "reply")
+    code = document["code"]
+    trailers = [] if code is None else [("grpc-status", str(code)), ("grpc-message", document["message"])]
+    size = sum(one["size"] for one in messages)
+    return {
+        "status": _UNFINISHED if code is None else _HTTP.get(code, _OTHER_FAILURES),
+        "statusText": document["status"],
+        "httpVersion": _PROTOCOL,
+        "cookies": [],
+        "headers": [{"name": name, "value": value} for name, value in trailers if value],
+        "content": {"size": size, "mimeType": _MIME, "text": _body(messages), "comment": _comment(messages)},
+        "redirectURL": "",
+        "headersSize": -1,
+        "bodySize": size,
+    }
+
+
+def _of(document: Mapping[str, Any], side: str) -> list[Mapping[str, Any]]:
+    return [one for one in document["messages"] if one["side"] == side]
+
+
+def _body(messages: list[Mapping[str, Any]]) -> str:
+    """One message as it is, several as a list."""
+    bodies = [one["body"] for one in messages if one["body"] is not None]
+    if not bodies:
+        return ""
+    return json.dumps(bodies[0] if len(messages) == 1 else bodies, indent=2)
+
+
+def _comment(messages: list[Mapping[str, Any]]) -> str:
+    notes = dict.fromkeys(one["note"] for one in messages if one["note"])
+    return "; ".join([_REASONS, *notes])
+
+
+def _timings(document: Mapping[str, Any]) -> dict[str, float]:
+    """Until the request was on its way, until the first reply, and the rest; together they are the whole time."""
+    took = document["duration_ms"]
+    last = max((one["at_ms"] for one in document["messages"]), default=0.0)
+    total = max(last if took is None else took, 0.0)
+    sent = min(max((one["at_ms"] for one in document["messages"] if not _is_reply(one)), default=0.0), total)
+    answered = min(min((one["at_ms"] for one in document["messages"] if _is_reply(one)), default=total), total)
+    answered = max(answered, sent)
+    return {"send": sent, "wait": answered - sent, "receive": total - answered}
+
+
+def _is_reply(message: Mapping[str, Any]) -> bool:
+    return message["side"] in ("received", "reply")

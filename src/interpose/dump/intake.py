@@ -1,0 +1,38 @@
+"""What comes out of a relay, made fit to be shown or kept: bytes of frames in, redacted frames and what they did out.
+
+Nothing behind it ever sees what redaction hides. Used by the scribe and by whoever is attached to a relay.
+"""
+
+from collections.abc import Callable
+
+from interpose.dump.flow import Assembler, Event
+from interpose.dump.frames import Context, Frame, Header
+from interpose.dump.framestream import FrameStream
+from interpose.dump.subjects import Subjects
+
+# Enough to compare a request with what became of it. What a stream said earlier is written already.
+KEPT_MESSAGES = 16
+
+
+class Intake:
+    """One stream of frames. `redact` takes away what must not be seen."""
+
+    def __init__(self, redact: Callable[[Frame], Frame], *, kept_messages: int = KEPT_MESSAGES) -> None:
+        self._redact = redact
+        self.stream = FrameStream()
+        self.subjects = Subjects()
+        self.assembler = Assembler(self.subjects.identify, kept_messages=kept_messages)
+
+    @property
+    def header(self) -> Header | None:
+        """Where it comes from, once that is known."""
+        return self.assembler.header
+
+    def feed(self, data: bytes) -> list[Event]:
+        """What these bytes complete."""
+        return [self._take(frame) for frame in self.stream.feed(data)]
+
+    def _take(self, frame: Frame) -> Event:
+        if isinstance(frame, Context):
+            self.subjects.learn(frame.facts)
+        return self.assembler.feed(self._redact(frame))

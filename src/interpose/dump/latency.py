@@ -1,0 +1,189 @@
+"""How long calls took, method by method: the numbers, and bars on a scale on which each step is a factor.
+
+Pure. What is kept is one number per call. Percentiles are those of calls that were made, never values in between.
+Streams last as long as somebody looks: they are counted, but have no place on the scale.
+"""
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from interpose.dump.flow import Flow
+from interpose.dump.shown import cut_middle, duration, plain
+
+BARS: Final = " ▁▂▃▄▅▆▇█"
+ASCII_BARS: Final = " .:-=+*#@"
+_PER_DECADE: Final = 10  # steps of the scale for a factor of ten, before they are made to fit
+_LEAST_BARS: Final = 12
+_MOST_BARS: Final = 60
+_LONGEST_NAME: Final = 25
+_HEADS: Final = ("CALLS", "ERRORS", "MIN", "P50", "P90", "P99", "MAX")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One method. Durations are nanoseconds, sorted; those of streams and of calls that are not over are not there."""
+
+    method: str
+    calls: int
+    errors: int
+    unfinished: int
+    stream: bool
+    durations: Sequence[int]
+
+    def percentile(self, percent: float) -> int | None:
+        """The duration that so many percent of the calls did not exceed; None without any."""
+        if not self.durations:
+            return None
+        return self.durations[max(math.ceil(len(self.durations) * percent / 100), 1) - 1]
+
+
+class Latency:
+    """Counts calls."""
+
+    def __init__(self) -> None:
+        self._durations: dict[str, array[int]] = {}
+        self._errors: dict[str, int] = {}
+        self._unfinished: dict[str, int] = {}
+        self._calls: dict[str, int] = {}
+        self._streams: set[str] = set()
+
+    def add(self, flow: Flow) -> None:
+        """One more."""
+        name = flow.name
+        self._calls[name] = self._calls.get(name, 0) + 1
+        self._errors[name] = self._errors.get(name, 0) + flow.failed
+        self._unfinished[name] = self._unfinished.get(name, 0) + (flow.end is None)
+        if flow.method is not None and flow.method.server_streaming:
+            self._streams.add(name)
+        elif flow.duration is not None:
+            self._durations.setdefault(name, array("Q")).append(flow.duration)
+
+    def rows(self) -> list[Row]:
+        """The methods, those that took most time in all first, streams last."""
+        rows = [
+            Row(
+                method=name,
+                calls=calls,
+                errors=self._errors[name],
+                unfinished=self._unfinished[name],
+                stream=name in self._streams,
+                durations=sorted(self._durations.get(name, ())),
+            )
+            for name, calls in self._calls.items()
+        ]
+        return sorted(rows, key=lambda row: (row.stream, -sum(row.durations), row.method))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Where durations lie: `steps` between `first` and `last`, which are powers of ten, in nanoseconds."""
+
+    first: int
+    last: int
+    steps: int
+
+    def step(self, nanoseconds: int) -> int:
+        """The step of a duration; what is outside counts to the nearest."""
+        place = math.log10(max(nanoseconds, 1)) - math.log10(self.first)
+        return min(max(int(place / self._decades * self.steps), 0), self.steps - 1)
+
+    def counts(self, durations: Sequence[int]) -> list[int]:
+        """How many lie in each step."""
+        counts = [0] * self.steps
+        for one in durations:
+            counts[self.step(one)] += 1
+        return counts
+
+    def marks(self) -> list[tuple[float, str]]:
+        """The powers of ten: the place between 0 and 1, and the name."""
+        return [(n / self._decades, _decade(self.first * 10**n)) for n in range(round(self._decades) + 1)]
+
+    @property
+    def _decades(self) -> float:
+        return math.log10(self.last) - math.log10(self.first)
+
+
+def _decade(nanoseconds: int) -> str:
+    """`10ms`: a power of ten without digits behind the point."""
+    for unit, factor in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
+        if nanoseconds >= factor:
+            return f"{nanoseconds // factor}{unit}"
+    return f"{nanoseconds}ns"
+
+
+def scale_of(rows: Sequence[Row], steps: int | None = None) -> Scale | None:
+    """A scale for all of them, in whole powers of ten; None if nothing was measured."""
+    measured = [row.durations for row in rows if row.durations]
+    if not measured:
+        return None
+    low = math.floor(math.log10(max(min(one[0] for one in measured), 1)))
+    high = math.ceil(math.log10(max(max(one[-1] for one in measured), 1) + 1))
+    high = max(high, low + 1)
+    return Scale(first=10**low, last=10**high, steps=steps or (high - low) * _PER_DECADE)
+
+
+def latency_lines(rows: Sequence[Row], *, width: int, ascii_only: bool = False) -> list[str]:
+    """A table with bars; each method's highest bar is the step where most of its calls are."""
+    if not rows:
+        return ["No calls."]
+    table = [("METHOD", *_HEADS)] + [_cells(row) for row in rows]
+    if ascii_only:
+        table = [tuple(cell.replace("µ", "u").replace("…", "~") for cell in line) for line in table]
+    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
+    lines = [
+        "  ".join(
+            cell.ljust(wide) if column == 0 else cell.rjust(wide) for column, (cell, wide) in _places(line, widths)
+        )
+        for line in table
+    ]
+    left = len(lines[0]) + 2
+    scale = scale_of(rows, min(max(width - left - 1, _LEAST_BARS), _MOST_BARS))
+    if scale is None:
+        return lines
+    bars = ASCII_BARS if ascii_only else BARS
+    axis = _axis(scale, ascii_only=ascii_only)
+    lines[0] = f"{lines[0]}  {axis}"
+    return [lines[0]] + [
+        f"{line}  {_bar_text(scale.counts(row.durations), bars)}".rstrip()
+        for line, row in zip(lines[1:], rows, strict=True)
+    ]
+
+
+def _places(line: Sequence[str], widths: Sequence[int]) -> "enumerate[tuple[str, int]]":
+    return enumerate(zip(line, widths, strict=True))
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    remarks = [" (stream)" if row.stream else "", f" ({row.unfinished} open)" if row.unfinished else ""]
+    numbers = [duration(row.percentile(percent)) or "-" for percent in (0, 50, 90, 99, 100)]
+    name = cut_middle(plain(row.method), _LONGEST_NAME) + "".join(remarks)
+    return (name, str(row.calls), str(row.errors or "-"), *numbers)
+
+
+def _bar_text(counts: Sequence[int], bars: str) -> str:
+    most = max(counts) or 1
+    # A single call among thousands is still to be seen.
+    return "".join(bars[math.ceil(count / most * (len(bars) - 1))] for count in counts)
+
+
+def _axis(scale: Scale, *, ascii_only: bool) -> str:
+    """The names of powers of ten at their places, as many as there is room for."""
+    line = ""
+    for place, name in scale.marks():
+        at = min(round(place * scale.steps), scale.steps - len(name) + 1)
+        if at >= len(line) + bool(line):
+            line = line.ljust(at) + name
+    return line.replace("µ", "u") if ascii_only else line
+
+
+def summary(rows: Sequence[Row]) -> Mapping[str, int]:
+    """All methods together."""
+    return {
+        "methods": len(rows),
+        "calls": sum(row.calls for row in rows),
+        "errors": sum(row.errors for row in rows),
+        "unfinished": sum(row.unfinished for row in rows),
+    }

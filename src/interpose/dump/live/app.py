@@ -1,0 +1,29 @@
+"""The program of the live view: runs the feed around the screen."""
+
+from textual.app import App
+from textual.screen import Screen
+
+from interpose.dump.live.screen import LiveScreen, View
+
+
+class LiveApp(App[None]):
+    """`interpose dump live`."""
+
+    TITLE = "interpose dump live"
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = view
+
+    def get_default_screen(self) -> Screen[None]:
+        """The only one, but for the help."""
+        return LiveScreen(self._view)
+
+    def on_mount(self) -> None:
+        """Begin to read."""
+        self._view.feed.start()
+
+    def on_unmount(self) -> None:
+        """Read no further."""
+        self._view.feed.stop()

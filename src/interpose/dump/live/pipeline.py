@@ -1,0 +1,32 @@
+"""From frames to events of calls, with whom they are about. One per live view; begins anew with each connection."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from interpose.dump.flow import Assembler, Event
+from interpose.dump.frames import Context, Frame
+from interpose.dump.subjects import Subjects
+
+
+class Pipeline:
+    """Redacted frames in, events out. What is known about pods survives a connection, calls in flight do not."""
+
+    def __init__(self) -> None:
+        self._subjects = Subjects()
+        self._assembler = Assembler(self._subjects.identify)
+        self.facts: Mapping[str, Any] = {}  # of the newest header
+
+    def restart(self) -> None:
+        """The frames that come are those of another connection."""
+        self._assembler = Assembler(self._subjects.identify)
+
+    def feed(self, frames: Sequence[Frame]) -> list[Event]:
+        """What these frames did."""
+        events = []
+        for frame in frames:
+            if isinstance(frame, Context):
+                self._subjects.learn(frame.facts)
+            events.append(self._assembler.feed(frame))
+        if self._assembler.header is not None:
+            self.facts = self._assembler.header.facts
+        return events

@@ -1,0 +1,111 @@
+"""Calls of the live view as a file, in the form its name asks for. What is written was redacted when it came.
+
+A file that exists is never touched; one that could not be finished is taken away again.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from interpose.dump.decoded import Decodes
+from interpose.dump.flow import Flow
+from interpose.dump.frames import Begin, Frame
+from interpose.dump.outputs import OUTPUTS, View
+from interpose.dump.recording import RecordingWriter
+
+RECORDING: Final = ".crirec"
+_ONE_FILE: Final = 1 << 62  # bytes: what is saved is not rotated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """What is written."""
+
+    flows: Sequence[Flow]
+    facts: Mapping[str, Any]  # of the header
+    title: str
+    decoder: Decodes
+
+
+def still(flow: Flow) -> Flow:
+    """A call as it is now: what comes later does not change this one."""
+    return replace(flow, messages=list(flow.messages))
+
+
+def frames_of(flow: Flow, number: int) -> Iterator[Frame]:
+    """The frames that make up a call, under this number."""
+    yield Begin(
+        number=number,
+        time=flow.time,
+        path=flow.path,
+        origin=flow.origin,
+        pid=flow.pid,
+        uid=flow.uid,
+        flags=flow.flags,
+        metadata=flow.metadata,
+    )
+    yield from (replace(message, number=number) for message in flow.messages)
+    if flow.end is not None:
+        yield replace(flow.end, number=number)
+
+
+def problem(name: str, allowed: Iterable[str] = ()) -> str:
+    """What is wrong with the name of a file, before anything is written; empty if nothing is."""
+    forms = list(allowed) or list(FORMS)
+    if not name.strip():
+        return "type the name of a file"
+    path = named(name)
+    if path.suffix not in forms:
+        return f"the name must end in {' or '.join(forms)}: {path.suffix or path.name!r} does not say in which form"
+    if path.exists():
+        return f"{path} exists, choose another name"
+    if not path.parent.is_dir():
+        return f"there is no directory {path.parent}"
+    return ""
+
+
+def named(name: str) -> Path:
+    """The file that somebody means."""
+    return Path(name.strip()).expanduser()
+
+
+def save(path: Path, saved: Saved) -> None:
+    """Write a file. OSError if that is not possible."""
+    FORMS[path.suffix](path, saved)
+
+
+def _recording(path: Path, saved: Saved) -> None:
+    if path.exists():
+        raise FileExistsError(f"{path} exists")
+    writer = RecordingWriter(path, header_facts=dict(saved.facts), max_bytes=_ONE_FILE, files=1)
+    # Numbers are those of the relay, which may have been started anew meanwhile: then they are not unique.
+    unique = len({flow.number for flow in saved.flows}) == len(saved.flows)
+    for place, flow in enumerate(saved.flows, start=1):
+        for frame in frames_of(flow, flow.number if unique else place):
+            writer.write(frame, flow.subject)
+    writer.close()
+    if writer.error is not None:
+        path.unlink(missing_ok=True)
+        raise writer.error
+
+
+def _text(form: str) -> Callable[[Path, Saved], None]:
+    def write(path: Path, saved: Saved) -> None:
+        pieces = OUTPUTS[form](saved.flows, View(decoder=saved.decoder, title=saved.title, facts=saved.facts))
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.writelines(pieces)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+    return write
+
+
+FORMS: Final[Mapping[str, Callable[[Path, Saved], None]]] = MappingProxyType(
+    {RECORDING: _recording} | {f".{form}": _text(form) for form in ("html", "jsonl", "yaml", "har")}
+)

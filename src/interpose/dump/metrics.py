@@ -1,0 +1,42 @@
+"""What the seeing side of a relay has taken, and what it had to leave out."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from interpose.dump.losses import Losses
+from interpose.dump.outlet import Outlet
+from interpose.instrumentation.metrics import Family, Sample
+
+_TEXTS = {
+    "frames": "Frames taken for readers of dumps.",
+    "bytes": "Bytes of frames taken for readers of dumps.",
+    "frames_dropped": "Frames that a reader of dumps was too slow for.",
+    "bodies_dropped": "Messages whose body was left out because a reader of dumps was too slow.",
+}
+
+
+def dump_families(losses: Losses, outlets: Sequence[Outlet], report: Mapping[str, Any]) -> Iterable[Family]:
+    """Families for a scrape."""
+    totals = losses.totals(outlets)
+    for field, text in _TEXTS.items():
+        samples = [Sample(value, {"reader": name}) for (name, what), value in sorted(totals.items()) if what == field]
+        yield Family(f"interpose_dump_{field}_total", "counter", text, samples)
+    names = sorted({name for name, _ in totals} | {one.name for one in outlets})
+    yield Family(
+        "interpose_dump_queue_bytes",
+        "gauge",
+        "Bytes that wait for readers of dumps.",
+        [Sample(sum(one.waiting for one in outlets if one.name == name), {"reader": name}) for name in names],
+    )
+    yield Family(
+        "interpose_dump_readers",
+        "gauge",
+        "Readers of dumps now: the scribe, and whoever is attached to the admin socket.",
+        [Sample(sum(one.name == name for one in outlets), {"reader": name}) for name in names],
+    )
+    yield Family(
+        "interpose_dump_write_losses_total",
+        "counter",
+        "Lines and frames that the scribe could not write to its files.",
+        [Sample(int(report.get("lost", 0)))],
+    )

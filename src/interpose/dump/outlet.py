@@ -1,0 +1,111 @@
+"""A bounded queue of frames to one reader: the scribe, or somebody attached to the admin socket.
+
+Putting a frame never waits. A reader that is too slow loses frames, never the caller time: the body of a message first,
+then whole frames; both are counted, and the reader is told how much is missing once there is room again. What has come
+together is written together, a few milliseconds later.
+"""
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from interpose.dump.frames import Dropped, encode
+from interpose.relay.interceptor import Interest
+
+# How long a frame may wait for company: few enough for a person to call it live, many calls on a busy node.
+_GATHER: Final = 0.005
+_BATCH: Final = 1 << 18
+# Beginnings and ends of calls are small and make sense of the rest: they still fit when messages do not.
+_RESERVE: Final = 1.25
+
+
+class Outlet:
+    """Frames for one reader. `interest` says for a method how much of it the reader wants."""
+
+    def __init__(self, name: str, interest: Callable[[str], Interest], *, limit: int, wall: Callable[[], int]) -> None:
+        self.name = name
+        self.interest = interest
+        self.limit = limit
+        self.waiting = 0  # bytes
+        self.frames = 0
+        self.size = 0  # bytes taken
+        self.bodies_lost = 0
+        self.frames_lost = 0
+        self.bytes_lost = 0
+        self._told = (0, 0)  # frames and bytes whose loss was told
+        self._wall = wall
+        self._queue: deque[bytes] = deque()
+        self._more = asyncio.Event()
+        self._finished = False
+
+    # -- the side of the tap
+
+    def put(self, data: bytes, *, reserve: bool = False) -> bool:
+        """Take a frame, or not: then it is for the caller to say so with `lose`."""
+        if self.waiting + len(data) > (self.limit * _RESERVE if reserve else self.limit):
+            return False
+        if self._told != (self.frames_lost, self.bytes_lost):
+            self._tell_loss()
+        self._add(data)
+        return True
+
+    def lose(self, size: int) -> None:
+        """A frame of this size did not fit."""
+        self.frames_lost += 1
+        self.bytes_lost += size
+
+    def _tell_loss(self) -> None:
+        frames, size = self.frames_lost - self._told[0], self.bytes_lost - self._told[1]
+        self._told = (self.frames_lost, self.bytes_lost)
+        self._add(encode(Dropped(frames=frames, size=size, time=self._wall())))
+
+    def _add(self, data: bytes) -> None:
+        self._queue.append(data)
+        self.frames += 1
+        self.size += len(data)
+        self.waiting += len(data)
+        if not self._more.is_set():
+            self._more.set()
+
+    def finish(self) -> None:
+        """No more frames will come."""
+        self._finished = True
+        self._more.set()
+
+    # -- the side of the reader
+
+    async def run(self, sock: socket.socket) -> None:
+        """Write to a non-blocking socket until `finish`, and then what is left. OSError if the reader is gone."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._more.wait()
+            if not self._finished and self.waiting < _BATCH:
+                await asyncio.sleep(_GATHER)
+            batch = self._batch()
+            if batch:
+                try:
+                    await loop.sock_sendall(sock, b"".join(batch))
+                except BaseException:
+                    for data in batch:  # some of them may have arrived; nobody knows which
+                        self.lose(len(data))
+                    raise
+            elif self._finished:
+                if self._told != (self.frames_lost, self.bytes_lost):
+                    self._tell_loss()
+                    continue
+                return
+            else:
+                self._more.clear()
+
+    def _batch(self) -> list[bytes]:
+        batch: list[bytes] = []
+        size = 0
+        queue = self._queue
+        while queue and size < _BATCH:
+            data = queue.popleft()
+            batch.append(data)
+            size += len(data)
+        self.waiting -= size
+        return batch

@@ -1,0 +1,129 @@
+"""The forms in which calls are given out: a list, whole calls, YAML, JSON, HAR, a page, and how long they took.
+
+Each is a function of calls that gives text piece by piece, so that the longest recording takes no memory; what has to
+see everything first (`latency`, `svg`) keeps numbers only. `FlowTexts` is what filters search in.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from interpose.dump.calllist import CallList, Style
+from interpose.dump.decoded import Decodes
+from interpose.dump.detail import detail_lines
+from interpose.dump.document import flow_document
+from interpose.dump.filterterms import SEARCHED
+from interpose.dump.flow import Flow
+from interpose.dump.frames import Side
+from interpose.dump.har import har_pieces
+from interpose.dump.latency import Latency, latency_lines
+from interpose.dump.latencyplot import latency_svg
+from interpose.dump.page.render import render_page
+from interpose.dump.yamltext import yaml_text
+
+_WIDTH: Final = 100  # of plots where there is no terminal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What an output may want to know besides calls."""
+
+    decoder: Decodes
+    width: int = 0  # of the terminal; 0: there is none
+    style: Style | None = None
+    ascii_only: bool = False
+    title: str = "Calls"
+    filter_text: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)  # of the recording
+
+
+Output = Callable[[Iterable[Flow], View], Iterator[str]]
+
+
+def _list(flows: Iterable[Flow], view: View) -> Iterator[str]:
+    calls = CallList(view.width, view.style)
+    yield calls.head() + "\n"
+    for flow in flows:
+        yield "".join(f"{line}\n" for line in calls.lines(flow))
+
+
+def _detail(flows: Iterable[Flow], view: View) -> Iterator[str]:
+    for index, flow in enumerate(flows):
+        lines = detail_lines(flow_document(flow, view.decoder), view.style)
+        yield ("\n" if index else "") + "".join(f"{line}\n" for line in lines)
+
+
+def _yaml(flows: Iterable[Flow], view: View) -> Iterator[str]:
+    for flow in flows:
+        # Key by key: what a call is comes first, not what begins with a.
+        parts = (yaml_text({key: value}) for key, value in flow_document(flow, view.decoder).items())
+        yield "---\n" + "".join(parts)
+
+
+def _jsonl(flows: Iterable[Flow], view: View) -> Iterator[str]:
+    for flow in flows:
+        yield json.dumps(flow_document(flow, view.decoder)) + "\n"
+
+
+def _har(flows: Iterable[Flow], view: View) -> Iterator[str]:
+    return har_pieces((flow_document(flow, view.decoder) for flow in flows), view.facts)
+
+
+def _html(flows: Iterable[Flow], view: View) -> Iterator[str]:
+    documents = (flow_document(flow, view.decoder) for flow in flows)
+    return render_page(documents, header=view.facts, title=view.title, filter_text=view.filter_text)
+
+
+def _latency(flows: Iterable[Flow], view: View) -> Iterator[str]:
+    rows = _measured(flows).rows()
+    for line in latency_lines(rows, width=view.width or _WIDTH, ascii_only=view.ascii_only):
+        yield f"{line}\n"
+
+
+def _svg(flows: Iterable[Flow], view: View) -> Iterator[str]:
+    yield latency_svg(_measured(flows).rows(), view.title)
+
+
+def _measured(flows: Iterable[Flow]) -> Latency:
+    latency = Latency()
+    for flow in flows:
+        latency.add(flow)
+    return latency
+
+
+OUTPUTS: Final[Mapping[str, Output]] = MappingProxyType(
+    {
+        "list": _list,
+        "detail": _detail,
+        "yaml": _yaml,
+        "jsonl": _jsonl,
+        "har": _har,
+        "html": _html,
+        "latency": _latency,
+        "svg": _svg,
+    }
+)
+
+
+class FlowTexts:
+    """The messages of a call as YAML, for filters. What is longer than filters search is left out, and counted."""
+
+    def __init__(self, decoder: Decodes) -> None:
+        self._decoder = decoder
+        self.cut = 0  # texts that were longer
+
+    def __call__(self, flow: Flow, sides: tuple[Side, ...]) -> str:
+        """Of these sides."""
+        texts: list[str] = []
+        length = 0
+        for message in flow.of(*sides):
+            if length >= SEARCHED:
+                break
+            decoded = self._decoder.message(flow, message)
+            text = decoded.note if decoded.tree is None else yaml_text(decoded.tree)
+            texts.append(text)
+            length += len(text)
+        self.cut += length > SEARCHED
+        return "\n".join(texts)

@@ -1,0 +1,296 @@
+"""Reads recordings: one file, or all files of a rotated one, as frames, as calls, or as a list of calls.
+
+Constant memory for frames and calls, whatever the size of the files; lists have one small value per call. Damage is
+reported, never raised: `damage` tells of what was read last.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from interpose.dump.fileset import rotated_set
+from interpose.dump.flow import KEPT_CALLS, NOBODY, SESSION, Assembler, Flow, Identify, Subject, What
+from interpose.dump.following import follow
+from interpose.dump.frames import Begin, Context, End, Flags, Frame, Header, Message
+from interpose.dump.framestream import Damage
+from interpose.dump.index import Row
+from interpose.dump.recordingfile import STDIN, Learn, RecordingFile, Scan
+from interpose.errors import ConfigError
+
+__all__ = ["Entry", "Place", "Recording", "Summary", "follow", "open_recording", "rotated_set"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the frames of a call are in one file. `end` 0: it does not end there."""
+
+    file: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A call in a list: what is known without its messages."""
+
+    number: int
+    session: str
+    time: int  # nanoseconds since the epoch
+    elapsed: int | None  # None: it does not end in this recording
+    code: int | None
+    changed: bool
+    flags: Flags
+    path: str
+    origin: str
+    subject: Subject
+    places: tuple[Place, ...]
+
+    @property
+    def name(self) -> str:
+        """The method, without its service."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What is in a recording."""
+
+    frames: int = 0
+    calls: int = 0
+    unfinished: int = 0
+    beheaded: int = 0  # calls whose beginning is in a file that is gone
+    changed: int = 0
+    first: int | None = None  # nanoseconds since the epoch
+    last: int | None = None
+    message_bytes: int = 0
+    dropped: int = 0  # frames
+    dropped_bytes: int = 0
+    # Method: code (None: unfinished): calls
+    methods: dict[str, Counter[int | None]] = field(default_factory=dict)
+    sessions: tuple[str, ...] = ()
+    indexed: tuple[bool, ...] = ()  # for each file: whether it has an intact index
+    damaged: int = 0  # places
+    damage: tuple[Damage, ...] = ()
+
+
+class Recording:
+    """Files that are read one after the other, oldest first.
+
+    ConfigError names every file that cannot be read. One in `dispensable` is only damage, unless there is no other.
+    """
+
+    def __init__(
+        self, paths: str | Path | Sequence[str | Path], *, dispensable: Collection[str | Path] = frozenset()
+    ) -> None:
+        self.files: list[RecordingFile] = []
+        self._missing: list[Damage] = []
+        problems: list[str] = []
+        for path in [paths] if isinstance(paths, str | Path) else paths:
+            try:
+                self.files.append(RecordingFile(path))
+            except ConfigError as error:
+                if path in dispensable:
+                    self._missing.append(Damage(offset=0, size=0, why=str(error)))
+                else:
+                    problems += error.problems
+        if problems or not self.files:
+            self.close()
+            raise ConfigError(problems or [one.why for one in self._missing] or "no recording is named")
+        self._entries: list[Entry] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give descriptors back; also done when nobody uses it any more."""
+        for one in self.files:
+            one.close()
+
+    @property
+    def header(self) -> Header:
+        """Of the first file; empty if it is damaged."""
+        return self.files[0].header
+
+    @property
+    def damage(self) -> list[Damage]:
+        """What was found when it was read last; complete when that came to an end."""
+        return [*self._missing, *(damage for one in self.files for damage in one.damage)]
+
+    @property
+    def damaged(self) -> int:
+        """Places of damage, also those that `damage` does not name."""
+        return len(self._missing) + sum(one.damaged for one in self.files)
+
+    def frames(self) -> Iterator[Frame]:
+        """All frames."""
+        return (placed.frame for one in self.files for placed in one.placed())
+
+    def flows(self, identify: Identify | None = None, learn: Learn | None = None) -> Iterator[Flow]:
+        """Calls, each when it ended; then those that did not."""
+        assembler = Assembler(identify)
+        for frame in self.frames():
+            if isinstance(frame, Context) and learn is not None:
+                learn(frame.facts)
+            yield from _forgotten(assembler, frame)
+            event = assembler.feed(frame)
+            if event.what is What.END and event.flow is not None:
+                yield event.flow
+        yield from assembler.open.values()
+
+    def entries(self, identify: Identify | None = None, learn: Learn | None = None) -> list[Entry]:
+        """The calls in the order in which they began. Files with an index are not read for that."""
+        if self._entries is None:
+            rows = (one.rows() for one in self.files)
+            self._entries = _join(
+                (one.session, one.scan(identify, learn).rows if known is None else known)
+                for one, known in zip(self.files, rows, strict=True)
+            )
+        return self._entries
+
+    def flow(self, which: int | Entry, identify: Identify | None = None) -> Flow | None:
+        """One call with its messages, read where it is; None if there is none.
+
+        Numbers are those of one relay process: if there are several, the youngest is meant.
+        """
+        if isinstance(which, Entry):
+            return self._flow(which, identify)
+        for entry in reversed(self.entries()):
+            if entry.number == which:
+                return self._flow(entry, identify) or self._search(entry, identify)
+        return None
+
+    def summary(self) -> Summary:
+        """Read all of it and count."""
+        scans = [one.scan() for one in self.files]
+        entries = _join((one.session, scan.rows) for one, scan in zip(self.files, scans, strict=True))
+        return replace(
+            _count(entries, scans),
+            sessions=tuple(dict.fromkeys(one.session for one in self.files)),
+            indexed=tuple(one.rows() is not None for one in self.files),
+            damaged=self.damaged,
+            damage=tuple(self.damage),
+        )
+
+    def _flow(self, entry: Entry, identify: Identify | None) -> Flow | None:
+        assembler = Assembler(identify)
+        flow: Flow | None = None
+        for place in entry.places:
+            for one in self.files[place.file].placed(place.begin, place.end or None):
+                if not isinstance(one.frame, Begin | Message | End) or one.frame.number != entry.number:
+                    continue
+                flow = assembler.feed(one.frame).flow or flow
+                if isinstance(one.frame, End):
+                    break
+        if flow is not None and flow.subject == NOBODY:
+            flow.subject = entry.subject
+        return flow
+
+    def _search(self, entry: Entry, identify: Identify | None) -> Flow | None:
+        """An index that leads nowhere: read everything."""
+        sought = entry.session, entry.number
+        for found in self._scanned():
+            if (found.session, found.number) == sought:
+                return self._flow(found, identify)
+        return None
+
+    def _scanned(self) -> list[Entry]:
+        return _join((one.session, one.scan().rows) for one in self.files)
+
+
+def open_recording(paths: Sequence[str | Path], *, alone: bool = False) -> Recording:
+    """Recordings by their names, read one after the other. FILE stands for all its rotated files unless `alone`.
+
+    ConfigError names every file that cannot be read; a rotated file that nobody named is only damage then.
+    """
+    named = [Path(path) for path in paths]
+    wanted: dict[Path, None] = {}
+    for path in named:
+        files = [] if alone or str(path) == STDIN else rotated_set(path)
+        wanted.update(dict.fromkeys(files or [path]))
+    return Recording(list(wanted), dispensable=wanted.keys() - set(named))
+
+
+def _forgotten(assembler: Assembler, frame: Frame) -> list[Flow]:
+    """Calls that will not end any more, because this frame makes the assembler let go of them."""
+    if isinstance(frame, Header):
+        known = assembler.header
+        other = known is not None and known.facts.get(SESSION) != frame.facts.get(SESSION)
+        return list(assembler.open.values()) if other else []
+    if not isinstance(frame, Begin):
+        return []
+    if frame.number in assembler.open:
+        return [] if frame.flags & Flags.CONTINUED else [assembler.open[frame.number]]
+    return [next(iter(assembler.open.values()))] if len(assembler.open) >= KEPT_CALLS else []
+
+
+def _join(files: Iterable[tuple[str, list[Row]]]) -> list[Entry]:
+    """The rows of several files as one list: a call that goes on in the next file is one call."""
+    entries: list[Entry] = []
+    unfinished: dict[tuple[str, int], int] = {}
+    for file, (session, rows) in enumerate(files):
+        for row in rows:
+            key = session, row.number
+            place = Place(file=file, begin=row.begin, end=row.end)
+            at = unfinished.pop(key, None) if row.flags & Flags.CONTINUED else None
+            if at is None:
+                at = len(entries)
+                entries.append(_entry(session, row, place))
+            else:
+                entries[at] = _continued(entries[at], row, place)
+            if not row.end:
+                unfinished[key] = at
+    return entries
+
+
+def _entry(session: str, row: Row, place: Place) -> Entry:
+    return Entry(
+        number=row.number,
+        session=session,
+        time=row.time,
+        elapsed=row.elapsed if row.end else None,
+        code=row.code if row.end else None,
+        changed=row.changed,
+        flags=row.flags,
+        path=row.path,
+        origin=row.origin,
+        subject=row.subject,
+        places=(place,),
+    )
+
+
+def _continued(entry: Entry, row: Row, place: Place) -> Entry:
+    return replace(
+        entry,
+        elapsed=row.elapsed if row.end else None,
+        code=row.code if row.end else None,
+        changed=entry.changed or row.changed,
+        subject=row.subject if row.subject != NOBODY else entry.subject,
+        places=(*entry.places, place),
+    )
+
+
+def _count(entries: Sequence[Entry], scans: Sequence[Scan]) -> Summary:
+    methods: dict[str, Counter[int | None]] = {}
+    for entry in entries:
+        methods.setdefault(entry.name, Counter())[entry.code] += 1
+    return Summary(
+        frames=sum(one.frames for one in scans),
+        calls=len(entries),
+        unfinished=sum(entry.code is None for entry in entries),
+        beheaded=sum(bool(entry.flags & Flags.CONTINUED) for entry in entries),
+        changed=sum(entry.changed for entry in entries),
+        first=min((entry.time for entry in entries), default=None),
+        last=max((entry.time + (entry.elapsed or 0) for entry in entries), default=None),
+        message_bytes=sum(one.message_bytes for one in scans),
+        dropped=sum(one.dropped for one in scans),
+        dropped_bytes=sum(one.dropped_bytes for one in scans),
+        methods=methods,
+    )

@@ -1,0 +1,293 @@
+"""Writes a recording: a file of frames that is readable up to its last whole frame at any time, and rotated when full.
+
+A file begins with HEADER, CONTEXT and a BEGIN for each call that is in flight, so it can be read without those before
+it, and ends with INDEX and TRAILER if it is closed in order. What files are called and who may rename them is in
+`fileset`.
+
+Invariant: nothing here raises once the first file is open. A disk that is full or gone is an `error` until it works
+again; meanwhile frames are counted as lost, and the recording says so when it goes on. The owner calls `flush` at least
+once a second and when there is nothing to do, and logs `error` when it changes.
+"""
+
+import errno
+import struct
+import time
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from interpose.dump.fileset import create, open_new, prune, set_aside
+from interpose.dump.flow import KEPT_CALLS, NOBODY, SESSION, Subject
+from interpose.dump.frames import (
+    VERSION,
+    Begin,
+    Context,
+    Dropped,
+    End,
+    Flags,
+    Frame,
+    Header,
+    Index,
+    Message,
+    Packing,
+    Trailer,
+    encode,
+)
+from interpose.dump.index import IndexBuilder
+from interpose.dump.outfile import OutFile
+
+FORMAT: Final = "crirec"
+MAX_BYTES: Final = 128 << 20
+FILES: Final = 8
+# Seconds until writing is tried again.
+RETRY: Final = 5.0
+# Smaller bodies gain too little to be worth the time.
+LEAST_PACKED: Final = 512
+# With these a new file would not do any better, and old ones must not be pushed out by empty ones.
+_DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class RecordingWriter:
+    """Writes to `path`, in files of about `max_bytes` (0: no limit), of which the newest `files` are kept.
+
+    The constructor raises ConfigError if `path` is something else than a recording, OSError if it cannot be made.
+    `context` says what a reader has to know that begins with the next file. `clock` counts seconds, `now` tells
+    nanoseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        header_facts: Mapping[str, Any],
+        max_bytes: int = MAX_BYTES,
+        files: int = FILES,
+        context: Callable[[], Mapping[str, Any]] = dict,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.path = Path(path)
+        self.error: OSError | None = None  # why nothing can be written just now
+        self.lost = 0  # frames
+        self.written = 0  # frames, also those in the buffer
+        self.rotations = 0
+        self._facts = dict(header_facts)
+        self._max_bytes = max_bytes
+        self._files = files
+        self._context = context
+        self._clock = clock
+        self._now = now
+        self._again = 0.0  # when writing may be tried again
+        self._untold = (0, 0)  # frames and bytes that are lost and not in a DROPPED frame yet
+        self._calls: dict[int, tuple[Begin, Subject]] = {}  # in flight
+        self._fresh = True  # the file has nothing but its beginning
+        self._closed = False
+        self._out: OutFile | None = OutFile(open_new(self.path))
+        self._index: IndexBuilder | None = IndexBuilder()
+        # One that was there when we came is kept in any case: nobody expects a start to remove a recording.
+        with suppress(OSError):
+            prune(self.path, max(files - 1, 1))
+        self._attempt(self._introduce)
+
+    @property
+    def size(self) -> int:
+        """Of the newest file, with what is in the buffer."""
+        return 0 if self._out is None else self._out.size
+
+    def write(self, frame: Frame, subject: Subject = NOBODY) -> None:
+        """One frame, and whom its call is about as far as it is known: that is for the index.
+
+        The HEADER of another relay process begins a new file. An index or trailer is of another file and left out.
+        """
+        if isinstance(frame, Header):
+            self._new_session(frame)
+        elif not isinstance(frame, Index | Trailer):
+            self._write(frame, subject)
+
+    def flush(self) -> None:
+        """Hand over to the system what is in the buffer. Goes on in a new FILE if somebody took the old one away."""
+        if self._out is None or self.error is not None:
+            return
+        if self._attempt(self._out.flush) and not self.path.exists():
+            self._attempt(self._rotate)
+
+    def close(self) -> None:
+        """Write the index and bring the file to the disk. What is written afterwards is lost."""
+        if self.error is not None and self._out is not None:
+            self._attempt(self._introduce)
+        self._end_file(sync=True)
+        self._closed = True
+
+    def _write(self, frame: Frame, subject: Subject) -> None:
+        try:
+            data = encode(_packed(frame))
+        except (ValueError, struct.error):
+            data = b""  # values that no frame can hold
+        if data and self._ready(len(data)) and (out := self._out) is not None:
+            begin = out.size
+            self.written += self._attempt(lambda: out.add(data))
+            self._fresh = False
+            if self._index is not None:
+                self._index.note(frame, begin, begin + len(data), subject)
+        else:
+            self._lose(1, len(data))
+        self._keep_track(frame, subject)
+
+    def _keep_track(self, frame: Frame, subject: Subject) -> None:
+        if isinstance(frame, Begin):
+            if len(self._calls) >= KEPT_CALLS:
+                self._calls.pop(next(iter(self._calls)))
+            self._calls[frame.number] = frame, subject
+        elif isinstance(frame, End):
+            self._calls.pop(frame.number, None)
+        elif isinstance(frame, Message) and subject and frame.number in self._calls:
+            self._calls[frame.number] = self._calls[frame.number][0], subject
+
+    def _new_session(self, header: Header) -> None:
+        if header.facts.get(SESSION) == self._facts.get(SESSION):
+            return
+        self._facts = dict(header.facts)
+        self._calls.clear()
+        if not self._closed:
+            self._attempt(self._rotate)
+
+    # -- files
+
+    def _ready(self, size: int) -> bool:
+        """Whether so many bytes can be written now; makes a new file if that is needed."""
+        if self._closed or (self.error is not None and self._clock() < self._again):
+            return False
+        if self._out is None or self._is_full(self._out, size):
+            return self._attempt(self._rotate)
+        return self.error is None or self._attempt(self._resume)
+
+    def _is_full(self, out: OutFile, size: int) -> bool:
+        index = 0 if self._index is None else self._index.size
+        return 0 < self._max_bytes < out.size + size + index and not self._fresh
+
+    def _resume(self) -> None:
+        """Go on after a failure: in the same file if possible."""
+        try:
+            self._introduce()
+        except OSError as error:
+            if error.errno in _DISK_FULL:
+                raise
+            self._rotate()
+
+    def _rotate(self) -> None:
+        """Go on in a new file. If another process has the name now, there is none for us."""
+        if self._out is not None:
+            set_aside(self.path, self._out.fd)
+            self._end_file(sync=False)
+        try:
+            self._out = OutFile(create(self.path))
+        except FileExistsError as error:
+            raise FileExistsError(error.errno, "another process records to this file now", str(self.path)) from None
+        self._index = IndexBuilder()
+        self.rotations += 1
+        with suppress(OSError):
+            prune(self.path, self._files - 1)
+        self._introduce()
+
+    def _introduce(self) -> None:
+        """Write what a reader needs who begins here, or who goes on behind a gap."""
+        out = self._out
+        if out is None:
+            return
+        lost = out.lost, out.lost_bytes
+        try:
+            for frame, subject in self._beginning(new=out.size == 0):
+                begin = out.size
+                out.add(encode(frame))
+                if self._index is not None:
+                    self._index.note(frame, begin, out.size, subject)
+            out.flush()
+        except OSError:
+            out.lost, out.lost_bytes = lost  # these frames were nobody's
+            raise
+        self._fresh = True
+        self._untold = 0, 0
+        self.error = None
+
+    def _beginning(self, *, new: bool) -> Iterable[tuple[Frame, Subject]]:
+        if new:
+            yield Header(facts=self._header_facts()), NOBODY
+            yield Context(facts=self._context()), NOBODY
+        if any(self._untold):
+            yield Dropped(frames=self._untold[0], size=self._untold[1], time=self._now()), NOBODY
+        for begin, subject in self._calls.values():
+            yield replace(begin, flags=begin.flags | Flags.CONTINUED), subject
+
+    def _header_facts(self) -> dict[str, Any]:
+        created = datetime.fromtimestamp(self._now() / 1e9, UTC).isoformat(timespec="milliseconds")
+        return {
+            **self._facts,
+            "format": FORMAT,
+            "version": VERSION,
+            "created": created.replace("+00:00", "Z"),
+            "part": self.rotations + 1,
+        }
+
+    def _end_file(self, *, sync: bool) -> None:
+        """Index and trailer; the disk is waited for only at the very end, for frames come meanwhile."""
+        out, self._out = self._out, None
+        if out is None:
+            return
+        try:
+            out.flush()
+            self._add_index(out)
+        except OSError as error:
+            self.error = error
+        self._lose(out.lost, out.lost_bytes)
+        try:
+            out.close(sync=sync)
+        except OSError as error:
+            self.error = error
+
+    def _add_index(self, out: OutFile) -> None:
+        facts = None if self._index is None else self._index.facts()
+        if facts is None:
+            return
+        lost = out.lost, out.lost_bytes
+        try:
+            trailer = Trailer(index_at=out.size)
+            out.add(encode(Index(facts=facts)))
+            out.add(encode(trailer))
+            out.flush()
+        except ValueError:
+            pass  # larger than a frame can be
+        finally:
+            out.lost, out.lost_bytes = lost  # an index is no loss, it can be made again
+
+    # -- trouble
+
+    def _attempt(self, action: Callable[[], None]) -> bool:
+        """Do something with files; if that fails, remember it and what was lost."""
+        try:
+            action()
+        except OSError as error:
+            if self.error is None or self.error.errno != error.errno:
+                self.error = error
+            self._again = self._clock() + RETRY
+            self._index = None  # it tells of frames that are not there
+            if self._out is not None:
+                self._lose(self._out.lost, self._out.lost_bytes)
+                self._out.lost = self._out.lost_bytes = 0
+            return False
+        return True
+
+    def _lose(self, frames: int, size: int) -> None:
+        self.lost += frames
+        self._untold = self._untold[0] + frames, self._untold[1] + size
+
+
+def _packed(frame: Frame) -> Frame:
+    """A message with its body packed, if that makes it smaller."""
+    if not isinstance(frame, Message) or frame.packing is not Packing.PLAIN or len(frame.body) < LEAST_PACKED:
+        return frame
+    body = zlib.compress(frame.body, 1)
+    return replace(frame, packing=Packing.ZLIB, body=body) if len(body) < len(frame.body) else frame

@@ -1,0 +1,103 @@
+"""Secrets are taken out of frames as soon as they arrive, so that nobody behind this ever sees one.
+
+Bytes in, bytes out. Whatever the bytes are, `Redactor` never fails: a message that it cannot look through is withheld,
+which leaves its size and a summary without contents. A message in which nothing is hidden keeps its bytes. Frames that
+were redacted before stay as they are.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from interpose.config.dump_redaction import Redaction as Redaction
+from interpose.config.dump_redaction import parse_redaction as parse_redaction
+from interpose.dump.flow import KEPT_CALLS, SESSION
+from interpose.dump.frames import MAX_PAYLOAD, Begin, DamagedFrame, End, Frame, Header, Message, Packing
+from interpose.dump.hiding import REDACTED, hide_credentials, hides_metadata
+from interpose.dump.redactplan import Plan, Plans
+from interpose.dump.wiredump import wire_summary
+from interpose.relay.messages import CriParser
+from interpose.relay.methods import Method, method_of_path
+
+WITHHELD: Final = "not decoded, withheld by redaction; use --dump-redact=none to keep it"
+_LARGEST: Final = MAX_PAYLOAD - 1024  # marks may make a message longer than what fits into a frame
+
+
+class _Type:
+    """A kind of message: its parser and its plan, made when the first one comes."""
+
+    __slots__ = ("parser", "plan")
+
+    def __init__(self, name: str, plans: Plans) -> None:
+        self.parser = CriParser(name)
+        self.plan: Plan | None = plans.of(self.parser.parse(b"").DESCRIPTOR)
+
+
+class Redactor:
+    """Redacts the frames of one stream, in their order."""
+
+    def __init__(self, redaction: Redaction) -> None:
+        self._redaction = redaction
+        self._plans = Plans(redaction)
+        self._types: dict[str, _Type] = {}
+        self._methods: dict[int, Method | None] = {}
+        self._session: object = None
+
+    def frame(self, frame: Frame) -> Frame:
+        """The frame without secrets."""
+        if self._redaction.nothing:
+            return frame
+        if isinstance(frame, Message):
+            return self._message(frame)
+        if isinstance(frame, Begin):
+            return self._begin(frame)
+        if isinstance(frame, End):
+            self._methods.pop(frame.number, None)
+            message = hide_credentials(frame.message)
+            return frame if message == frame.message else replace(frame, message=message)
+        if isinstance(frame, Header):
+            if frame.facts.get(SESSION) != self._session:
+                self._methods.clear()  # numbers of another process mean other calls
+            self._session = frame.facts.get(SESSION)
+        return frame
+
+    def _begin(self, frame: Begin) -> Begin:
+        if len(self._methods) >= KEPT_CALLS:
+            self._methods.pop(next(iter(self._methods)))
+        self._methods[frame.number] = method_of_path(frame.path.encode(errors="surrogateescape"))
+        metadata = tuple((key, REDACTED if hides_metadata(key) else value) for key, value in frame.metadata)
+        return frame if metadata == frame.metadata else replace(frame, metadata=metadata)
+
+    def _message(self, frame: Message) -> Message:
+        if frame.packing is Packing.ABSENT:
+            return frame
+        method = self._methods.get(frame.number)
+        if method is None:
+            return _withheld(frame)
+        try:
+            return self._redacted(frame, method.response if frame.side.is_reply else method.request)
+        except Exception:  # what it was is of no use: it must not be shown
+            return _withheld(frame)
+
+    def _redacted(self, frame: Message, name: str) -> Message:
+        kind = self._types.get(name)
+        if kind is None:
+            kind = self._types[name] = _Type(name, self._plans)
+        if kind.plan is None:
+            return frame
+        data = frame.data
+        message = kind.parser.parse(data)
+        # A field that is there twice is read once: then the bytes hold more than was looked at.
+        if not kind.plan(message) and message.ByteSize() == len(data):
+            return frame
+        data = kind.parser.serialize(message)
+        if len(data) > _LARGEST:
+            return _withheld(frame)
+        return replace(frame, packing=Packing.PLAIN, size=len(data), body=data)
+
+
+def _withheld(frame: Message) -> Message:
+    try:
+        summary = wire_summary(frame.data, contents=False)
+    except DamagedFrame:
+        summary = f"{frame.size} bytes, damaged"
+    return replace(frame, packing=Packing.ABSENT, body=f"{WITHHELD}: {summary}".encode())

@@ -1,0 +1,139 @@
+"""Making a recorded request fit another place and time: uids, log files, mounts.
+
+A runtime takes the name, namespace, uid and attempt of a pod together as its name, and one of a pod that is still there
+is refused. So only the uid gets a suffix, wherever the configuration repeats it: names stay readable.
+
+Pure: whether a file exists is asked of a function that is given.
+"""
+
+import posixpath
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from interpose.dump.hiding import REDACTED
+from interpose.dump.replay.walking import parts, texts, type_name
+
+UID_LABEL: Final = "io.kubernetes.pod.uid"
+# Fields that repeat the uid of a pod as a part of a path.
+_PATHS: Final = {"PodSandboxConfig": ("log_directory",), "LinuxPodSandboxConfig": ("cgroup_parent",)}
+_LABELS: Final = ("labels", "label_selector")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Where calls are made again."""
+
+    exists: Callable[[str], bool]
+    suffix: str = ""  # of uids
+    logs: str = ""  # log files go below this; empty: where they were, if that is there
+    drop_mounts: bool = False  # leave out mounts of what does not exist here
+
+
+@dataclass(slots=True, kw_only=True)
+class Adapted:
+    """What was done to a request."""
+
+    redacted: int = 0  # values that are not what was sent
+    dropped_mounts: list[str] = field(default_factory=list)
+    missing_mounts: list[str] = field(default_factory=list)
+    dropped_logs: list[str] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)  # to be made before the call
+
+
+def uids(message: Any) -> set[str]:
+    """The uids of the pods that a request is about."""
+    return {part.uid for part in parts(message) if type_name(part) == "PodSandboxMetadata" and part.uid}
+
+
+def free_suffix(wanted: Collection[str], taken: Collection[str]) -> str:
+    """The suffix for all uids of a plan such that none is taken; none at all if that will do."""
+    number = 0
+    while True:
+        suffix = f"-r{number}" if number else ""
+        if not any(one + suffix in taken for one in wanted):
+            return suffix
+        number += 1
+
+
+def adapt(message: Any, place: Surroundings) -> Adapted:
+    """Change a request so that it can be made here."""
+    done = Adapted(redacted=sum(_is_redacted(text) for text in texts(message)))
+    _adapt_logs(message, place, done)
+    _adapt_mounts(message, place, done)
+    if place.suffix:
+        _rename(message, place.suffix)
+    # After renaming: the uid is a part of the path.
+    done.directories += _log_directories(message) if place.logs else ()
+    return done
+
+
+def _is_redacted(text: str | bytes) -> bool:
+    return (REDACTED.encode() in text) if isinstance(text, bytes) else (REDACTED in text)
+
+
+def _rename(message: Any, suffix: str) -> None:
+    # Of pods whose uid is in the request; the cgroup of a systemd slice has it with underscores.
+    forms = [form for uid in uids(message) for form in {(uid, uid + suffix), (_flat(uid), _flat(uid + suffix))}]
+    for part in parts(message):
+        name = type_name(part)
+        if name == "PodSandboxMetadata" and part.uid:
+            part.uid += suffix
+        for path in _PATHS.get(name, ()):
+            setattr(part, path, _replaced(getattr(part, path), forms))
+        for field_name in _LABELS:
+            labels = getattr(part, field_name, None)
+            if labels is not None and UID_LABEL in labels:
+                labels[UID_LABEL] += suffix
+
+
+def _flat(uid: str) -> str:
+    return uid.replace("-", "_")
+
+
+def _replaced(text: str, forms: Iterable[tuple[str, str]]) -> str:
+    for old, new in forms:
+        if old in text:
+            return text.replace(old, new)
+    return text
+
+
+def _adapt_logs(message: Any, place: Surroundings, done: Adapted) -> None:
+    dropped = False
+    for part in parts(message):
+        if type_name(part) != "PodSandboxConfig" or not part.log_directory:
+            continue
+        if place.logs:
+            part.log_directory = posixpath.join(place.logs, posixpath.basename(part.log_directory.rstrip("/")))
+        elif not place.exists(part.log_directory):
+            done.dropped_logs.append(part.log_directory)
+            part.ClearField("log_directory")
+            dropped = True
+    for part in parts(message) if dropped else ():
+        if type_name(part) == "ContainerConfig":
+            part.ClearField("log_path")
+
+
+def _log_directories(message: Any) -> list[str]:
+    """Where a runtime makes the log files: directories are left to its caller."""
+    found = list(parts(message))
+    directories = [one.log_directory for one in found if type_name(one) == "PodSandboxConfig" and one.log_directory]
+    paths = [one.log_path for one in found if type_name(one) == "ContainerConfig" and one.log_path]
+    return [
+        posixpath.join(directory, posixpath.dirname(path)).rstrip("/")
+        for directory in directories
+        for path in paths or [""]
+    ]
+
+
+def _adapt_mounts(message: Any, place: Surroundings, done: Adapted) -> None:
+    for part in parts(message):
+        if type_name(part) != "ContainerConfig":
+            continue
+        missing = [one for one in part.mounts if one.host_path and not place.exists(one.host_path)]
+        if not place.drop_mounts:
+            done.missing_mounts += [one.host_path for one in missing]
+            continue
+        done.dropped_mounts += [one.host_path for one in missing]
+        for one in missing:
+            part.mounts.remove(one)

@@ -1,0 +1,223 @@
+"""Finding the recorded answer to a request.
+
+Best first: a call with the same bytes, one that means the same, one about the same pod or container, and, for calls
+that are about no particular one, the next that nobody asked for yet; a list is narrowed to what was asked. Requests
+that come again walk through the recorded answers in their order and then get the last one again.
+
+A recording stands for the runtime, so requests are known by what the runtime got as well as by what the caller sent,
+and answers are those of the runtime, before anybody changed them.
+
+Pure.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from interpose.dump.flow import Flow
+from interpose.dump.frames import Side
+from interpose.dump.replay.ids import Ids, references
+from interpose.dump.replay.likeness import about, alike
+from interpose.dump.replay.narrowing import NARROWED, narrow
+from interpose.dump.replay.walking import Parse, body_of
+from interpose.relay.methods import METHODS, Carries, Method
+
+
+class Match(StrEnum):
+    """How far a request may be from the recorded one."""
+
+    BEST = "best"  # as near as there is one
+    EXACT = "exact"  # the same bytes
+    SUBJECT = "subject"  # the same pod or container at least
+    ORDER = "order"  # the next recorded answer of the method, whatever was asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One message of an answer, and when it came."""
+
+    at: int  # nanoseconds since the call began
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A recorded answer. `open`: the recording does not show its end."""
+
+    number: int
+    replies: tuple[Reply, ...]
+    elapsed: int
+    code: int
+    message: str
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """There is no answer, and why. `unknown`: the method was never recorded."""
+
+    unknown: bool
+    text: str
+
+
+# The keys of a request, nearest first, and which of them count.
+_BYTES, _MEANING, _SUBJECT, _ANY = range(4)
+_KEYS: Final = {
+    Match.EXACT: (_BYTES,),
+    Match.SUBJECT: (_BYTES, _MEANING, _SUBJECT),
+    Match.BEST: (_BYTES, _MEANING, _SUBJECT, _ANY),
+    Match.ORDER: (_ANY,),
+}
+
+
+class _Given:
+    """An answer and whether somebody got it."""
+
+    __slots__ = ("answer", "used")
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.used = False
+
+
+class _Line:
+    """Answers to one key in the order of the recording, and how far they are used."""
+
+    __slots__ = ("answers", "next")
+
+    def __init__(self) -> None:
+        self.answers: list[_Given] = []
+        self.next = 0
+
+    def take(self) -> Answer:
+        """The next that was not given yet, by whichever key; else the last."""
+        while self.next < len(self.answers) and self.answers[self.next].used:
+            self.next += 1
+        given = self.answers[min(self.next, len(self.answers) - 1)]
+        given.used = True
+        return given.answer
+
+
+class Answers:
+    """All answers of a recording. `unreadable` counts calls that could not be used."""
+
+    def __init__(self, flows: Iterable[Flow], parse: Parse, match: Match = Match.BEST) -> None:
+        self._parse = parse
+        self._keys = _KEYS[match]
+        self._everything = match is Match.ORDER
+        self._lines: dict[tuple[str, int, Hashable], _Line] = defaultdict(_Line)
+        self._ids = Ids()  # whole ids for those that people abbreviate
+        self.methods: dict[str, int] = {}  # how many answers there are
+        self.unreadable = 0
+        for flow in sorted(flows, key=lambda one: one.time):
+            self._add(flow)
+
+    def _add(self, flow: Flow) -> None:
+        method = flow.method
+        if method is None:
+            return
+        try:
+            answer = _answer(flow, method)
+            requests = [body_of(one) for one in flow.of(Side.REQUEST, Side.FORWARDED)]
+        except ValueError:
+            self.unreadable += 1
+            return
+        if answer is None:
+            return
+        keys: dict[tuple[str, int, Hashable], None] = {(method.name, _ANY, None): None}
+        for request in requests:
+            self._remember(method, request)
+            keys |= dict.fromkeys((method.name, level, key) for level, key in self._keys_of(method, request))
+        given = _Given(answer)
+        for key in keys:
+            self._lines[key].answers.append(given)
+        self.methods[method.name] = self.methods.get(method.name, 0) + 1
+
+    def _keys_of(self, method: Method, request: bytes) -> list[tuple[int, Hashable]]:
+        keys: list[tuple[int, Hashable]] = [(_BYTES, request)]
+        try:
+            message = self._parse(method.request, request)
+        except ValueError:
+            return keys
+        self._ids.translate(message)
+        subject = about(message)
+        keys.append((_MEANING, alike(message, method)))
+        return [*keys, (_SUBJECT, subject)] if subject else keys
+
+    def _remember(self, method: Method, request: bytes) -> None:
+        try:
+            message = self._parse(method.request, request)
+        except ValueError:
+            return
+        for one in references(message):
+            self._ids.learn(one, one.id)
+
+    def find(self, name: str, request: bytes) -> Answer | Missing:
+        """The answer to a request of a method."""
+        method = METHODS[name]
+        if name not in self.methods:
+            return Missing(unknown=True, text=f"the recording has no {name}")
+        keys = self._keys_of(method, request)
+        if Carries.FLT in method.carries:
+            keys.append((_MEANING, b""))  # everything: the rest is left out of it
+        if self._everything or Carries.ID not in method.carries or Carries.CFG in method.carries:
+            # Whoever asks about one container must not be told about another.
+            keys.append((_ANY, None))
+        for place, (level, key) in enumerate(keys):
+            line = self._lines.get((name, level, key)) if level in self._keys else None
+            if line is not None:
+                answer = line.take()
+                return answer if place <= _MEANING else self._narrowed(method, request, answer)
+        return Missing(unknown=False, text=_missing(name, self.methods[name], self._subject(method, request)))
+
+    def _narrowed(self, method: Method, request: bytes, answer: Answer) -> Answer:
+        """A list without what was not asked for."""
+        if method.name not in NARROWED:
+            return answer
+        try:
+            wanted = self._parse(method.request, request)
+            replies = [(one, self._parse(method.response, one.body)) for one in answer.replies]
+        except ValueError:
+            return answer
+        for _one, message in replies:
+            narrow(method.name, wanted, message)
+        return replace(
+            answer, replies=tuple(Reply(at=one.at, body=message.SerializeToString()) for one, message in replies)
+        )
+
+    def _subject(self, method: Method, request: bytes) -> str:
+        try:
+            return ", ".join(str(one) for one in about(self._parse(method.request, request)))
+        except ValueError:
+            return ""
+
+
+def _missing(name: str, count: int, subject: str) -> str:
+    whom = f" for {subject}" if subject else ""
+    calls = "1 call" if count == 1 else f"{count} calls"
+    return f"none of the {calls} of {name} in the recording fits this request{whom}"
+
+
+def _answer(flow: Flow, method: Method) -> Answer | None:
+    """None if the recording ended before there was an answer. ValueError: it was not kept."""
+    received = flow.of(Side.RECEIVED)
+    replies = tuple(Reply(at=one.at, body=body_of(one)) for one in received or flow.of(Side.REPLY))
+    if flow.end is None and (not method.server_streaming or not replies):
+        return None
+    if flow.end is not None and flow.end.code == 0 and not replies and not method.server_streaming:
+        raise ValueError("there is no reply")
+    return Answer(
+        number=flow.number,
+        replies=replies,
+        elapsed=0 if flow.end is None else flow.end.elapsed,
+        code=0 if flow.end is None else flow.end.code,
+        message="" if flow.end is None else flow.end.message,
+        open=flow.end is None,
+    )
+
+
+def described(methods: dict[str, int]) -> Sequence[str]:
+    """What is served: `CreateContainer 3`, most frequent first."""
+    return [f"{name} {count}" for name, count in sorted(methods.items(), key=lambda item: (-item[1], item[0]))]

@@ -1,0 +1,246 @@
+"""Making recorded calls again at a runtime: the part that acts.
+
+What is made is in the books before anybody can stop us, so that it can be removed. Stopping waits for calls in flight:
+one that is cut off may have made something nobody knows of.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from interpose.dump.replay.adapting import Adapted, Surroundings, adapt
+from interpose.dump.replay.expectations import Condition, State, agrees, found_condition, pod_state
+from interpose.dump.replay.ids import Ids, Reference, Thing, made
+from interpose.dump.replay.plan import Plan, Progress, Step
+from interpose.dump.replay.report import Found, Outcome
+from interpose.dump.replay.walking import Parse
+from interpose.relay.messages import CriParser
+from interpose.relay.methods import API_VERSIONS
+from interpose.rpc.client import Client
+from interpose.rpc.status import Code, RpcError
+from interpose.rpc.tasks import TaskBag
+
+_LOOK_AGAIN: Final = 0.2
+_ASK_TIMEOUT: Final = 10.0
+_REMOVE_TIMEOUT: Final = 60.0
+_SERVICE: Final = "RuntimeService"
+
+
+def message_of(name: str, data: bytes) -> Any:
+    """Parse a CRI message; ValueError if it is none."""
+    try:
+        return CriParser(name).parse(data)
+    except Exception as error:  # Unreadable, or a message type of a later version
+        raise ValueError(str(error)) from None
+
+
+class Runtime:
+    """The runtime at which calls are made, in the API versions that it has."""
+
+    def __init__(self, client: Client, versions: Sequence[str] = API_VERSIONS) -> None:
+        self._client = client
+        self.versions = tuple(versions)
+
+    async def find_versions(self) -> None:
+        """Keep the versions that it answers; RpcError if it answers none."""
+        there = []
+        failure = RpcError(Code.UNIMPLEMENTED, "it speaks no version of the CRI that is known")
+        for version in self.versions:
+            try:
+                await self._client.unary(f"/{version}.{_SERVICE}/Version".encode(), b"", timeout=_ASK_TIMEOUT)
+                there.append(version)
+            except RpcError as error:
+                if error.code is not Code.UNIMPLEMENTED:
+                    raise
+                failure = error
+        if not there:
+            raise failure
+        self.versions = tuple(there)
+
+    async def send(self, path: str, request: bytes, timeout: float) -> bytes:
+        """Make a call, in its own version if the runtime has it."""
+        full, _, method = path.lstrip("/").partition("/")
+        version, _, service = full.rpartition(".")
+        chosen = version if version in self.versions else self.versions[0]
+        return await self._client.unary(f"/{chosen}.{service}/{method}".encode(), request, timeout=timeout)
+
+    async def ask(self, method: str, timeout: float = _ASK_TIMEOUT, **fields: Any) -> Any:
+        """A call of our own about pods and containers."""
+        request = message_of(f"{method}Request", b"")
+        for name, value in fields.items():
+            setattr(request, name, value)
+        path = f"/{self.versions[0]}.{_SERVICE}/{method}"
+        return message_of(f"{method}Response", await self.send(path, request.SerializeToString(), timeout))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast: 1 is as recorded, 10 ten times as fast, 0 without pauses."""
+
+    speed: float = 0.0
+    timeout: float = 120.0  # of a call
+
+
+class Caller:
+    """Carries a plan out."""
+
+    def __init__(self, runtime: Runtime, plan: Plan, place: Surroundings, pace: Pace, *, pass_unknown: bool) -> None:
+        self._runtime = runtime
+        self._plan = plan
+        self._place = place
+        self._pace = pace
+        self._pass_unknown = pass_unknown
+        self._parse: Parse = message_of
+        self._progress = Progress(plan)
+        self._moved = asyncio.Event()
+        self._tasks = TaskBag()
+        self._stopping = False
+        self._open = 0  # calls in flight
+        self.ids = Ids()
+        self.made: list[Reference] = []  # new ids, in the order in which they came
+        self.outcomes: list[Outcome] = []
+
+    def stop(self) -> None:
+        """Start no further call."""
+        self._stopping = True
+        self._moved.set()
+
+    async def run(self) -> None:
+        """Make all calls; returns when the last has ended."""
+        begun = time.monotonic()
+        for step in self._plan.steps:
+            await self._turn_of(step, begun)
+            if self._stopping:
+                break
+            self._open += 1
+            self._tasks.spawn(self._make(step), name=f"replay {step.name} #{step.number}")
+        while self._open:
+            self._moved.clear()
+            await self._moved.wait()
+        self.outcomes.sort(key=lambda one: one.step.index)
+
+    async def close(self) -> None:
+        """Cut off what is in flight."""
+        await self._tasks.cancel()
+
+    async def _turn_of(self, step: Step, begun: float) -> None:
+        while not self._stopping:
+            pause = begun + step.begin / 1e9 / self._pace.speed - time.monotonic() if self._pace.speed else 0.0
+            ready = self._progress.may_start(step)
+            if ready and pause <= 0:
+                return
+            self._moved.clear()
+            try:
+                async with asyncio.timeout(pause if ready else None):
+                    await self._moved.wait()
+            except TimeoutError:
+                continue
+
+    async def _make(self, step: Step) -> None:
+        try:
+            self.outcomes.append(await self._outcome(step))
+        finally:
+            self._open -= 1
+            self._progress.over(step)
+            self._moved.set()
+
+    async def _outcome(self, step: Step) -> Outcome:
+        request = self._parse(step.request_type, step.request)
+        unknown = self.ids.translate(request)
+        if unknown and not self._pass_unknown:
+            return Outcome(step=step, skipped=f"{unknown[0]} was not made this time")
+        adapted = adapt(request, self._place)
+        try:
+            for directory in adapted.directories:
+                Path(directory).mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one per container
+        except OSError as error:
+            return Outcome(step=step, skipped=f"its log directory cannot be made: {error}")
+        data: bytes = request.SerializeToString(deterministic=True)
+        started = time.monotonic_ns()
+        try:
+            reply = await self._runtime.send(step.path, data, self._pace.timeout)
+        except RpcError as error:
+            return self._ended(step, started, adapted, error.code, error.message)
+        self._learn(step, reply)
+        return self._ended(step, started, adapted, Code.OK, "")
+
+    def _ended(self, step: Step, started: int, adapted: Adapted, code: int, message: str) -> Outcome:
+        elapsed = time.monotonic_ns() - started
+        return Outcome(step=step, code=int(code), message=message, elapsed=elapsed, adapted=adapted)
+
+    def _learn(self, step: Step, reply: bytes) -> None:
+        try:
+            new = made(self._parse(step.response_type, reply))
+        except ValueError:
+            return
+        if new is not None:
+            self.made.append(new)
+            if step.made is not None:
+                self.ids.learn(step.made, new.id)
+
+    # -- what is there at the end
+
+    async def states(self, expected: Mapping[Reference, Condition], settle: float) -> list[Found]:
+        """Everything the plan made; waits for what is not yet as recorded, but not longer than `settle` seconds."""
+        deadline = time.monotonic() + settle
+        subjects = {step.made: step.subject for step in self._plan.steps if step.made is not None}
+        while True:
+            found = await self._look(expected)
+            settled = all(agrees(expected[one], found[one]) for one in expected)
+            if settled or self._stopping or time.monotonic() >= deadline:
+                break
+            await asyncio.sleep(_LOOK_AGAIN)
+        return [
+            Found(
+                recorded=one,
+                id=self.ids.new(one) or "",
+                subject=subjects.get(one, ""),
+                expected=condition,
+                found=found[one],
+            )
+            for one, condition in expected.items()
+        ]
+
+    async def _look(self, expected: Mapping[Reference, Condition]) -> dict[Reference, Condition]:
+        pods = {
+            one.id: Condition(state=pod_state(one.state)) for one in (await self._runtime.ask("ListPodSandbox")).items
+        }
+        found = {}
+        for one in expected:
+            new = self.ids.new(one)
+            if new is None:
+                found[one] = Condition(state=State.GONE)
+            elif one.thing is Thing.POD:
+                found[one] = pods.get(new, Condition(state=State.GONE))
+            else:
+                found[one] = await self._container(new)
+        return found
+
+    async def _container(self, container_id: str) -> Condition:
+        try:
+            return found_condition((await self._runtime.ask("ContainerStatus", container_id=container_id)).status)
+        except RpcError as error:
+            if error.code is Code.NOT_FOUND:
+                return Condition(state=State.GONE)
+            raise
+
+    # -- leaving nothing behind
+
+    async def clean_up(self) -> list[str]:
+        """Remove what was made, containers before pods; what went wrong is returned. Images stay."""
+        problems = []
+        for thing, field, verbs in (
+            (Thing.CONTAINER, "container_id", ("StopContainer", "RemoveContainer")),
+            (Thing.POD, "pod_sandbox_id", ("StopPodSandbox", "RemovePodSandbox")),
+        ):
+            for one in reversed([one for one in self.made if one.thing is thing]):
+                for verb in verbs:
+                    try:
+                        await self._runtime.ask(verb, _REMOVE_TIMEOUT, **{field: one.id})
+                    except RpcError as error:
+                        if error.code is not Code.NOT_FOUND:
+                            problems.append(f"{verb} of {one}: {error}")
+        return problems

@@ -1,0 +1,162 @@
+"""In which state the pods and containers of a plan were at the end, as far as the recording tells.
+
+The calls of the plan say most of it. That a container ended by itself is seen only in what the runtime told others:
+lists, states and events. Its exit code counts then, and only then: who is stopped may end in more than one way.
+
+Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from interpose.dump.flow import Flow
+from interpose.dump.frames import Message, Side
+from interpose.dump.replay.ids import Reference, Thing
+from interpose.dump.replay.plan import Plan, Step
+from interpose.dump.replay.walking import Parse, body_of, parts, type_name
+
+
+class State(StrEnum):
+    """Of a container; a pod is running or exited."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    EXITED = "exited"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+# By the numbers of the wire: containers count created, running, exited, unknown; sandboxes ready, not ready.
+CONTAINER_STATES: Final = (State.CREATED, State.RUNNING, State.EXITED, State.UNKNOWN)
+POD_STATES: Final = (State.RUNNING, State.EXITED)
+_TELLING: Final = frozenset({"ContainerStatus", "ListContainers", "StreamContainers", "GetContainerEvents"})
+_NEVER_STARTED: Final = (State.CREATED, State.EXITED)  # stopping it changes nothing
+_AFTERWARDS: Final[Mapping[str, State]] = {
+    "RunPodSandbox": State.RUNNING,
+    "CreateContainer": State.CREATED,
+    "StartContainer": State.RUNNING,
+    "StopContainer": State.EXITED,
+    "RemoveContainer": State.GONE,
+    "StopPodSandbox": State.EXITED,
+    "RemovePodSandbox": State.GONE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A state, and an exit code if it is known and says something."""
+
+    state: State
+    exit_code: int | None = None
+
+    def __str__(self) -> str:
+        return self.state if self.exit_code is None else f"{self.state} ({self.exit_code})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """Somebody was told that a container had ended."""
+
+    time: int  # nanoseconds since the epoch, when it was told
+    exit_code: int | None
+
+
+def exits_of(flows: Iterable[Flow], parse: Parse) -> dict[str, Exit]:
+    """By container, when it was first told that it had ended; with the exit code if that was ever told."""
+    found: dict[str, Exit] = {}
+    for flow in flows:
+        if flow.name in _TELLING and flow.method is not None:
+            for message in flow.of(Side.REPLY):
+                for container, code in _ended(message, flow.method.response, parse):
+                    told = Exit(time=flow.time + message.at, exit_code=code)
+                    found[container] = _joined(found.get(container, told), told)
+    return found
+
+
+def _ended(message: Message, kind: str, parse: Parse) -> list[tuple[str, int | None]]:
+    try:
+        reply = parse(kind, body_of(message))
+    except ValueError:
+        return []
+    return [
+        (part.id, part.exit_code if type_name(part) == "ContainerStatus" else None)
+        for part in parts(reply)
+        if type_name(part) in ("ContainerStatus", "Container") and container_state(part.state) is State.EXITED
+    ]
+
+
+def _joined(one: Exit, other: Exit) -> Exit:
+    code = one.exit_code if one.exit_code is not None else other.exit_code
+    return Exit(time=min(one.time, other.time), exit_code=code)
+
+
+def container_state(number: int) -> State:
+    """By its number on the wire."""
+    return CONTAINER_STATES[number] if 0 <= number < len(CONTAINER_STATES) else State.UNKNOWN
+
+
+def pod_state(number: int) -> State:
+    """By its number on the wire."""
+    return POD_STATES[number] if 0 <= number < len(POD_STATES) else State.UNKNOWN
+
+
+def expected(plan: Plan, exits: Mapping[str, Exit]) -> dict[Reference, Condition]:
+    """Of everything the plan makes, by recorded id."""
+    found: dict[Reference, Condition] = {}
+    pod_of: dict[Reference, Reference] = {}
+    for index in plan.ends:
+        step = plan.steps[index]
+        if step.code != 0 or step.name not in _AFTERWARDS:
+            continue
+        subject = _subject(step)
+        if subject is None:
+            continue
+        if step.name == "CreateContainer" and step.references:
+            pod_of[subject] = step.references[0]
+        members = [one for one, pod in pod_of.items() if pod == subject]
+        for one in (subject, *members):
+            _settle(found, one, step, plan.start, exits.get(one.id))
+    return {one: _by_itself(one, condition, exits) for one, condition in found.items()}
+
+
+def _subject(step: Step) -> Reference | None:
+    if step.made is not None:
+        return step.made
+    wanted = Thing.POD if "PodSandbox" in step.name else Thing.CONTAINER
+    return next((one for one in step.references if one.thing is wanted), None)
+
+
+def _settle(found: dict[Reference, Condition], one: Reference, step: Step, start: int, exit_: Exit | None) -> None:
+    if one != step.made and one not in found:
+        return  # made before the recording began
+    state = _AFTERWARDS[step.name]
+    before = found.get(one)
+    if before is not None and (before.state is State.GONE or (before.state, state) == _NEVER_STARTED):
+        return
+    code = None
+    if one.thing is Thing.CONTAINER and state is State.EXITED:
+        itself = exit_ is not None and exit_.time <= start + step.begin
+        code = exit_.exit_code if exit_ is not None and itself else None
+        if before is not None and before.state is State.EXITED:
+            code = before.exit_code
+    found[one] = Condition(state=state, exit_code=code)
+
+
+def _by_itself(one: Reference, condition: Condition, exits: Mapping[str, Exit]) -> Condition:
+    exit_ = exits.get(one.id)
+    if condition.state is State.RUNNING and one.thing is Thing.CONTAINER and exit_ is not None:
+        return Condition(state=State.EXITED, exit_code=exit_.exit_code)
+    return condition
+
+
+def agrees(wanted: Condition, found: Condition) -> bool:
+    """Whether what is found is what the recording tells."""
+    return wanted.state is found.state and wanted.exit_code in (None, found.exit_code)
+
+
+def found_condition(status: Any) -> Condition:
+    """Of a ContainerStatus, as the runtime tells it now."""
+    state = container_state(status.state)
+    return Condition(state=state, exit_code=status.exit_code if state is State.EXITED else None)

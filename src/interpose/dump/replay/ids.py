@@ -1,0 +1,138 @@
+"""Ids of a recording and the ids that stand for them now.
+
+A runtime gives every pod and container a new id, so each id in a request is replaced by the one that the repeated call
+gave. Which fields hold ids is a table. Image references are content, not names of things that were made: one that
+nobody made again stays as it is.
+
+Pure.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
+
+from interpose.dump.replay.walking import parts, type_name
+
+_T = TypeVar("_T")
+
+
+class Thing(StrEnum):
+    """What an id is the id of."""
+
+    POD = "pod"
+    CONTAINER = "container"
+    IMAGE = "image"
+
+
+class Reference(NamedTuple):
+    """An id and what it is the id of."""
+
+    thing: Thing
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.thing} {self.id[:13] if self.thing is not Thing.IMAGE else self.id}"
+
+
+# Fields of requests, by message where the name alone does not say it.
+_NAMED: Final[Mapping[str, Thing]] = MappingProxyType(
+    {"pod_sandbox_id": Thing.POD, "container_id": Thing.CONTAINER, "container_ids": Thing.CONTAINER}
+)
+_IN_MESSAGE: Final[Mapping[tuple[str, str], Thing | None]] = MappingProxyType(
+    {
+        ("ContainerFilter", "id"): Thing.CONTAINER,
+        ("ContainerStatsFilter", "id"): Thing.CONTAINER,
+        ("PodSandboxFilter", "id"): Thing.POD,
+        ("PodSandboxStatsFilter", "id"): Thing.POD,
+        ("NamespaceOption", "target_id"): Thing.CONTAINER,
+        ("ImageSpec", "image"): Thing.IMAGE,
+        ("ImageSpec", "image_ref"): Thing.IMAGE,
+        ("IDMapping", "container_id"): None,  # a number of a user
+    }
+)
+# Fields of replies that name what the call made.
+_MADE: Final[Mapping[str, tuple[str, Thing]]] = MappingProxyType(
+    {
+        "RunPodSandboxResponse": ("pod_sandbox_id", Thing.POD),
+        "CreateContainerResponse": ("container_id", Thing.CONTAINER),
+        "PullImageResponse": ("image_ref", Thing.IMAGE),
+    }
+)
+# crictl lets people type the beginning of an id; shorter ones would fit too many, longer ones are whole.
+_SHORTEST: Final = 4
+_WHOLE: Final = 64
+
+
+class _Place(NamedTuple):
+    part: Any
+    field: str
+    repeated: bool
+    thing: Thing
+
+
+def _places(message: Any) -> Iterator[_Place]:
+    for part in parts(message):
+        name = type_name(part)
+        for field, _value in part.ListFields():
+            thing = _IN_MESSAGE.get((name, field.name), _NAMED.get(field.name))
+            if thing is not None:
+                yield _Place(part, field.name, field.is_repeated, thing)
+
+
+def references(message: Any) -> list[Reference]:
+    """The ids in a request."""
+    found = []
+    for part, field, repeated, thing in _places(message):
+        value = getattr(part, field)
+        found += [Reference(thing, one) for one in (value if repeated else [value])]
+    return found
+
+
+def made(reply: Any) -> Reference | None:
+    """What a call made, by its reply."""
+    field, thing = _MADE.get(type_name(reply), ("", Thing.POD))
+    name = getattr(reply, field) if field else ""
+    return Reference(thing, name) if name else None
+
+
+def find(known: Mapping[Reference, _T], wanted: Reference) -> _T | None:
+    """What is known about a thing; the unique beginning of the id of a pod or container will do."""
+    exact = known.get(wanted)
+    if exact is not None or wanted.thing is Thing.IMAGE or not _SHORTEST <= len(wanted.id) < _WHOLE:
+        return exact
+    fitting = [value for (thing, one), value in known.items() if thing is wanted.thing and one.startswith(wanted.id)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+class Ids:
+    """Recorded ids and new ones."""
+
+    def __init__(self) -> None:
+        self._new: dict[Reference, str] = {}
+
+    def learn(self, recorded: Reference, new: str) -> None:
+        """What the repeated call made stands for what the recorded one made."""
+        self._new[recorded] = new
+
+    def new(self, recorded: Reference) -> str | None:
+        """The id now; None: nobody made it again."""
+        return find(self._new, recorded)
+
+    def translate(self, message: Any) -> list[Reference]:
+        """Put new ids into a request; the ids of pods and containers nobody made again are returned and stay."""
+        unknown = []
+        for part, field, repeated, thing in _places(message):
+            value = getattr(part, field)
+            recorded = list(value) if repeated else [value]
+            now = []
+            for one in recorded:
+                new = self.new(Reference(thing, one))
+                if new is None and thing is not Thing.IMAGE:
+                    unknown.append(Reference(thing, one))
+                now.append(one if new is None else new)
+            if repeated:
+                value[:] = now
+            else:
+                setattr(part, field, now[0])
+        return unknown

@@ -1,0 +1,210 @@
+"""What is made again, and in which order.
+
+A call starts when all calls are over that were over when it began in the recording: what went on side by side goes on
+side by side again, and nothing overtakes. That also puts every call behind those that made what it is about.
+
+Pure: calls in, a plan out.
+"""
+
+import bisect
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from interpose.dump.flow import Flow
+from interpose.dump.frames import Side
+from interpose.dump.replay.ids import Reference, Thing, find, made, references
+from interpose.dump.replay.selection import Choices, omitted
+from interpose.dump.replay.walking import Parse, first_body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One call that is made again."""
+
+    index: int  # in the plan
+    number: int  # in the recording
+    name: str
+    path: str
+    request_type: str
+    response_type: str
+    subject: str
+    request: bytes
+    begin: int  # nanoseconds since the first call of the plan
+    end: int | None  # None: it was in flight when the recording ended
+    code: int | None
+    message: str
+    made: Reference | None
+    references: tuple[Reference, ...]
+    # So many steps, counted in the order of `Plan.ends`, have to be over before this one starts.
+    barrier: int = 0
+    needs: tuple[int, ...] = ()  # the steps that made what it is about
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A call that was chosen and cannot be made."""
+
+    number: int
+    name: str
+    subject: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All of it."""
+
+    start: int  # nanoseconds since the epoch
+    steps: tuple[Step, ...]
+    ends: tuple[int, ...]  # steps in the order in which they ended
+    skipped: tuple[Skipped, ...]
+    omitted: Mapping[str, int]  # calls that were not chosen, by reason
+
+
+@dataclass(slots=True, kw_only=True)
+class _Draft:
+    """A chosen call before it has a place."""
+
+    flow: Flow
+    request: bytes
+    references: list[Reference]
+    made: Reference | None
+    needs: list[int] = field(default_factory=list)
+
+
+def make_plan(
+    flows: Iterable[Flow], choices: Choices, parse: Parse, wanted: Callable[[Flow], bool] = lambda _flow: True
+) -> Plan:
+    """The plan of a recording. `wanted` is a filter on top of the choices."""
+    drafts: list[_Draft] = []
+    skipped: list[Skipped] = []
+    left: Counter[str] = Counter()
+    makers: dict[Reference, str] = {}  # of everything that a call of the recording made
+    for flow in flows:
+        thing = _made(flow, parse)
+        if thing is not None:
+            makers[thing] = f"{flow.name} #{flow.number}"
+        reason = omitted(flow, choices) or ("" if wanted(flow) else "the filter does not choose it")
+        if reason:
+            left[reason] += 1
+            continue
+        try:
+            drafts.append(_draft(flow, choices, parse, thing))
+        except ValueError as error:
+            skipped.append(_skipped(flow, f"its request cannot be sent: {error}"))
+    drafts = _resolved(sorted(drafts, key=lambda one: one.flow.time), skipped, makers, choices)
+    return _ordered(drafts, skipped, left)
+
+
+def _made(flow: Flow, parse: Parse) -> Reference | None:
+    if flow.end is None or flow.end.code != 0 or flow.method is None or flow.method.server_streaming:
+        return None
+    try:
+        return made(parse(flow.method.response, first_body(flow, Side.RECEIVED, Side.REPLY)))
+    except ValueError:
+        return None
+
+
+def _draft(flow: Flow, choices: Choices, parse: Parse, thing: Reference | None) -> _Draft:
+    sides = (Side.FORWARDED, Side.REQUEST) if choices.as_sent else (Side.REQUEST,)
+    request = first_body(flow, *sides)
+    message = parse(_row(flow).request, request)
+    wanted = [one for one in references(message) if one.thing is not Thing.IMAGE]
+    return _Draft(flow=flow, request=request, references=wanted, made=thing)
+
+
+def _row(flow: Flow) -> Any:
+    return flow.method
+
+
+def _skipped(flow: Flow, reason: str) -> Skipped:
+    return Skipped(number=flow.number, name=flow.name, subject=str(flow.subject), reason=reason)
+
+
+def _resolved(
+    drafts: list[_Draft], skipped: list[Skipped], makers: Mapping[Reference, str], choices: Choices
+) -> list[_Draft]:
+    """Leave out what is about things that nobody makes again."""
+    kept: list[_Draft] = []
+    known: dict[Reference, int] = {}
+    for draft in drafts:
+        found = {one: find(known, one) for one in draft.references}
+        missing = [one for one, index in found.items() if index is None]
+        if missing and not choices.pass_unknown:
+            skipped.append(_skipped(draft.flow, _missing(missing[0], makers)))
+            continue
+        draft.needs = sorted({index for index in found.values() if index is not None})
+        if draft.made is not None:
+            known[draft.made] = len(kept)
+        kept.append(draft)
+    return kept
+
+
+def _missing(wanted: Reference, makers: Mapping[Reference, str]) -> str:
+    maker = makers.get(wanted)
+    if maker is None:
+        return f"{wanted} was made before the recording began (--unknown-ids pass sends it as it is)"
+    return f"{wanted} is not made: {maker} is left out"
+
+
+def _ordered(drafts: list[_Draft], skipped: list[Skipped], left: Mapping[str, int]) -> Plan:
+    start = drafts[0].flow.time if drafts else 0
+    ends = sorted((end, index) for index, one in enumerate(drafts) if (end := _end(one.flow)) is not None)
+    times = [end for end, _index in ends]
+    steps = []
+    for index, draft in enumerate(drafts):
+        flow, row = draft.flow, _row(draft.flow)
+        end = _end(flow)
+        steps.append(
+            Step(
+                index=index,
+                number=flow.number,
+                name=flow.name,
+                path=flow.path,
+                request_type=row.request,
+                response_type=row.response,
+                subject=str(flow.subject),
+                request=draft.request,
+                begin=flow.time - start,
+                end=None if end is None else end - start,
+                code=None if flow.end is None else flow.end.code,
+                message="" if flow.end is None else flow.end.message,
+                made=draft.made,
+                references=tuple(draft.references),
+                # What ended in the same instant may have been waited for or not; its own end never counts.
+                barrier=bisect.bisect_left(times, flow.time),
+                needs=tuple(draft.needs),
+            )
+        )
+    return Plan(
+        start=start,
+        steps=tuple(steps),
+        ends=tuple(index for _end_time, index in ends),
+        skipped=tuple(sorted(skipped, key=lambda one: one.number)),
+        omitted=dict(left),
+    )
+
+
+def _end(flow: Flow) -> int | None:
+    return None if flow.end is None else flow.time + flow.end.elapsed
+
+
+class Progress:
+    """How far a plan is: which steps are over, and whether a step may start."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._ends = plan.ends
+        self._over: set[int] = set()
+        self._passed = 0  # of `ends`, without a gap
+
+    def over(self, step: Step) -> None:
+        """This step has ended, or will never start."""
+        self._over.add(step.index)
+        while self._passed < len(self._ends) and self._ends[self._passed] in self._over:
+            self._passed += 1
+
+    def may_start(self, step: Step) -> bool:
+        """Whether everything is over that this step waits for."""
+        return self._passed >= step.barrier and all(index in self._over for index in step.needs)

@@ -1,0 +1,195 @@
+"""What came of a replay, as one document: the calls, what was left out, the states at the end, how long it took.
+
+Pure. The document is JSON-friendly; its keys are always there.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Final
+
+from interpose.dump.codes import code_name
+from interpose.dump.replay.adapting import Adapted
+from interpose.dump.replay.expectations import Condition, State, agrees
+from interpose.dump.replay.ids import Reference
+from interpose.dump.replay.plan import Plan, Skipped, Step
+
+_MS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one step: a status and how long it took, or why it was not made."""
+
+    step: Step
+    code: int | None = None
+    message: str = ""
+    elapsed: int = 0
+    skipped: str = ""
+    adapted: Adapted = field(default_factory=Adapted)
+
+    @property
+    def same(self) -> bool | None:
+        """Whether the status is the recorded one; None if one of the two is not known."""
+        return None if self.code is None or self.step.code is None else self.code == self.step.code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A pod or container at the end."""
+
+    recorded: Reference
+    id: str  # now; empty: it was never made
+    subject: str
+    expected: Condition
+    found: Condition
+
+    @property
+    def same(self) -> bool:
+        """Whether it is in the state that the recording tells."""
+        return agrees(self.expected, self.found)
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """What would be made."""
+    return {
+        "calls": [
+            {
+                "number": step.number,
+                "at_ms": step.begin / _MS,
+                "method": step.name,
+                "subject": step.subject,
+                "status": _status(step.code),
+                "makes": "" if step.made is None else step.made.id,
+                "after": [plan.steps[index].number for index in step.needs],
+            }
+            for step in plan.steps
+        ],
+        "skipped": [_skipped(one) for one in plan.skipped],
+        "omitted": dict(plan.omitted),
+    }
+
+
+def report_document(
+    plan: Plan,
+    outcomes: Sequence[Outcome],
+    states: Sequence[Found],
+    *,
+    suffix: str = "",
+    stopped: bool = False,
+    removed: bool = False,
+) -> dict[str, Any]:
+    """What came of it. `stopped`: somebody did not wait for the end. `removed`: what was made is gone again."""
+    made = [one for one in outcomes if not one.skipped]
+    late = [
+        Skipped(number=one.step.number, name=one.step.name, subject=one.step.subject, reason=one.skipped)
+        for one in outcomes
+        if one.skipped
+    ]
+    skipped = sorted((*plan.skipped, *late), key=lambda one: one.number)
+    return {
+        "calls": [_call(one) for one in made],
+        "skipped": [_skipped(one) for one in skipped],
+        "omitted": dict(plan.omitted),
+        "states": [_state(one) for one in states],
+        "latency": _latency(made),
+        "notes": _notes(outcomes, suffix, stopped=stopped, left=0 if removed else _left(states)),
+        "summary": {
+            "made": len(made),
+            "same": sum(one.same is True for one in made),
+            "different": sum(one.same is False for one in made),
+            "unknown": sum(one.same is None for one in made),
+            "skipped": len(skipped),
+            "omitted": sum(plan.omitted.values()),
+            "states_same": sum(one.same for one in states),
+            "states_different": sum(not one.same for one in states),
+            "stopped": stopped,
+        },
+    }
+
+
+def differs(report: Mapping[str, Any]) -> bool:
+    """Whether anything came out otherwise than recorded, or did not come to its end."""
+    summary = report["summary"]
+    return bool(summary["different"] or summary["states_different"] or summary["stopped"])
+
+
+def _status(code: int | None) -> str:
+    return "" if code is None else code_name(code)
+
+
+def _skipped(one: Skipped) -> dict[str, Any]:
+    return {"number": one.number, "method": one.name, "subject": one.subject, "reason": one.reason}
+
+
+def _call(one: Outcome) -> dict[str, Any]:
+    step = one.step
+    return {
+        "number": step.number,
+        "method": step.name,
+        "subject": step.subject,
+        "recorded": _status(step.code),
+        "status": _status(one.code),
+        "message": one.message,
+        "same": one.same,
+        "recorded_ms": None if step.end is None else (step.end - step.begin) / _MS,
+        "duration_ms": one.elapsed / _MS,
+    }
+
+
+def _state(one: Found) -> dict[str, Any]:
+    return {
+        "kind": str(one.recorded.thing),
+        "subject": one.subject,
+        "recorded_id": one.recorded.id,
+        "id": one.id,
+        "expected": str(one.expected),
+        "found": str(one.found),
+        "same": one.same,
+    }
+
+
+def _latency(made: Iterable[Outcome]) -> list[dict[str, Any]]:
+    """Of calls that went well both times: a failure takes another time than a success."""
+    then: dict[str, list[int]] = defaultdict(list)
+    now: dict[str, list[int]] = defaultdict(list)
+    for one in made:
+        if one.code == 0 == one.step.code and one.step.end is not None:
+            then[one.step.name].append(one.step.end - one.step.begin)
+            now[one.step.name].append(one.elapsed)
+    return [
+        {
+            "method": name,
+            "count": len(values),
+            "recorded_p50_ms": median(values) / _MS,
+            "p50_ms": median(now[name]) / _MS,
+        }
+        for name, values in sorted(then.items())
+    ]
+
+
+def _left(states: Iterable[Found]) -> int:
+    return sum(one.found.state is not State.GONE for one in states)
+
+
+def _notes(outcomes: Sequence[Outcome], suffix: str, *, stopped: bool, left: int) -> list[str]:
+    adapted = [one.adapted for one in outcomes]
+    redacted = sum(one.redacted for one in adapted)
+    dropped = sorted({path for one in adapted for path in one.dropped_mounts})
+    missing = sorted({path for one in adapted for path in one.missing_mounts})
+    logs = sorted({path for one in adapted for path in one.dropped_logs})
+    notes = [
+        (stopped, "it was stopped before its end"),
+        (suffix, f"uids of pods got the suffix {suffix!r}"),
+        (redacted, f"{_count(redacted, 'value was', 'values were')} sent as redacted, not as recorded calls had them"),
+        (dropped, f"mounts that do not exist here were left out: {', '.join(dropped)}"),
+        (missing, f"mounts do not exist here: {', '.join(missing)} (--drop-mounts leaves them out)"),
+        (logs, f"no logs are kept for {_count(len(logs), 'pod', 'pods')}: the directory is not here (--logs DIR)"),
+        (left, f"{_count(left, 'pod or container is', 'pods and containers are')} left there (--cleanup removes them)"),
+    ]
+    return [text for condition, text in notes if condition]
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"

@@ -1,0 +1,58 @@
+"""Going through a message without knowing its type. Pure: messages come parsed, and no class of theirs is named."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from interpose.dump.flow import Flow
+from interpose.dump.frames import DamagedFrame, Message, Side
+
+# The name of a CRI message and its bytes in, the message out; ValueError if the bytes are none.
+Parse: TypeAlias = Callable[[str, bytes], Any]
+
+
+def parts(message: Any) -> Iterator[Any]:
+    """A message and all messages in it, outer ones first. Maps of the CRI hold texts only."""
+    yield message
+    for field, value in message.ListFields():
+        kind = field.message_type
+        if kind is None or kind.GetOptions().map_entry:
+            continue
+        for one in value if field.is_repeated else (value,):
+            yield from parts(one)
+
+
+def texts(message: Any) -> Iterator[str | bytes]:
+    """All texts and bytes in a message, the values of maps included."""
+    for part in parts(message):
+        for field, value in part.ListFields():
+            kind = field.message_type
+            if kind is not None:
+                if kind.GetOptions().map_entry:
+                    yield from (one for one in value.values() if isinstance(one, str))
+            elif field.cpp_type == field.CPPTYPE_STRING:
+                yield from value if field.is_repeated else (value,)
+
+
+def type_name(message: Any) -> str:
+    """`PodSandboxConfig`, in whichever package."""
+    name: str = message.DESCRIPTOR.name
+    return name
+
+
+def body_of(message: Message) -> bytes:
+    """The bytes of a recorded message; ValueError says why there are none."""
+    if message.absent:
+        raise ValueError(message.absent)
+    try:
+        return message.data
+    except DamagedFrame as damage:
+        raise ValueError(str(damage)) from None
+
+
+def first_body(flow: Flow, *sides: Side) -> bytes:
+    """The first message of the first of these sides that there is; ValueError if there is none or it is not kept."""
+    for side in sides:
+        found = flow.of(side)
+        if found:
+            return body_of(found[0])
+    raise ValueError(f"the recording has no {sides[-1].name.lower()} of it")

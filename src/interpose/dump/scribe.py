@@ -1,0 +1,172 @@
+"""The relay's end of the scribe: starts the process, feeds it, starts it again if it died, and lets it finish.
+
+What it does not take in time is dropped and counted by its outlet. If it dies, frames are dropped until it is back; the
+relay goes on as if nobody had ever listened.
+"""
+
+import asyncio
+import json
+import logging
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from interpose.dump.frames import Header, encode
+from interpose.dump.orders import Orders
+from interpose.dump.outlet import Outlet
+from interpose.dump.tap import DumpTap
+from interpose.rpc.tasks import TaskBag
+
+_log = logging.getLogger(__name__)
+
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
+# To write what is left: files on a disk that works take milliseconds.
+_FAREWELL: Final = 5.0
+_LONGEST_LINE: Final = 1 << 16
+_LOOK_AGAIN: Final = 0.02
+_MODULE: Final = "interpose.dump.scribe_process"
+
+
+class ScribeLink:
+    """Keeps a scribe at work."""
+
+    def __init__(
+        self, tap: DumpTap, orders: Orders, header: Mapping[str, Any], make_outlet: Callable[[], Outlet]
+    ) -> None:
+        self._tap = tap
+        self._orders = orders
+        self._header = header
+        self._make_outlet = make_outlet
+        self._tasks = TaskBag()
+        self._keeper: asyncio.Task[None] | None = None
+        self._outlet: Outlet | None = None
+        self._closing = False
+        self.pid = 0
+        self.starts = 0
+        self.report: Mapping[str, Any] = {}
+
+    def start(self) -> None:
+        """From now on everything that passes is seen: the process reads it from its queue once it is there."""
+        self._attach()
+        self._keeper = self._tasks.spawn(self._keep(), name="scribe")
+
+    @property
+    def outlet(self) -> Outlet | None:
+        """Its queue, if it has one now."""
+        return self._outlet
+
+    async def close(self) -> None:
+        """Let it write what is left, for a while, and end."""
+        self._closing = True
+        if self._outlet is not None:
+            self._tap.detach(self._outlet)
+            self._outlet.finish()
+        if self._keeper is not None:
+            await asyncio.wait([self._keeper], timeout=_FAREWELL)
+            if not self._keeper.done():
+                _log.warning("Scribe has more to write and is left to itself", extra={"kv": {"pid": self.pid}})
+        await self._tasks.cancel()
+
+    def _attach(self) -> Outlet:
+        outlet = self._outlet = self._make_outlet()
+        outlet.put(encode(Header(facts=self._header)))
+        self._tap.attach(outlet)
+        return outlet
+
+    def _spawn(self) -> tuple["subprocess.Popen[bytes]", socket.socket]:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            orders = self._orders if not self.starts else replace(self._orders, empty_file=False)
+            command = [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno()), orders.text()]
+            try:
+                process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)  # noqa: S603
+            except BaseException:
+                ours.close()
+                raise
+        ours.setblocking(False)
+        self.starts += 1
+        self.pid = process.pid
+        return process, ours
+
+    async def _keep(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause = _FIRST_PAUSE
+        while True:
+            began = loop.time()
+            outlet = self._outlet or self._attach()
+            try:
+                process, sock = await asyncio.to_thread(self._spawn)
+                with sock:
+                    await self._converse(sock, outlet)
+                why = f"exit code {await _exit_code(process)}"
+            except OSError as error:
+                why = str(error)
+            if self._closing:
+                return
+            self._tap.detach(outlet)
+            self._outlet = None
+            if loop.time() - began > _LONGEST_PAUSE:
+                pause = _FIRST_PAUSE
+            _log.error(
+                "Scribe ended and is started again; nothing is dumped or recorded until then",
+                extra={"kv": {"reason": why, "pause_seconds": pause}},
+            )
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _converse(self, sock: socket.socket, outlet: Outlet) -> None:
+        """Until it is gone, or was told everything and has said that it is done."""
+        writing = self._tasks.spawn(_quietly(outlet.run(sock)), name="scribe frames")
+        listening = self._tasks.spawn(_quietly(self._listen(sock)), name="scribe reports")
+        try:
+            await asyncio.wait([writing, listening], return_when=asyncio.FIRST_COMPLETED)
+            if not listening.done() and self._closing:
+                sock.shutdown(socket.SHUT_WR)
+                await listening
+        finally:
+            writing.cancel()
+            listening.cancel()
+            await asyncio.wait([writing, listening])
+
+    async def _listen(self, sock: socket.socket) -> None:
+        """Its reports; returns when it is gone."""
+        loop = asyncio.get_running_loop()
+        line = b""
+        troubled = ""
+        while data := await loop.sock_recv(sock, 4096):
+            *lines, line = (line + data)[-_LONGEST_LINE:].split(b"\n")
+            if lines:
+                self.report = _read(lines[-1]) or self.report
+                trouble = str(self.report.get("error", ""))
+                if trouble != troubled:
+                    troubled = trouble
+                    if trouble:
+                        _log.error("Scribe cannot write, frames are lost", extra={"kv": {"err": trouble}})
+                    else:
+                        _log.info("Scribe writes again")
+
+
+async def _quietly(work: Coroutine[Any, Any, None]) -> None:
+    """One of both sides is gone: that is an end like any other."""
+    try:
+        await work
+    except OSError as error:
+        _log.debug("Scribe does not answer", extra={"kv": {"err": str(error)}})
+
+
+async def _exit_code(process: "subprocess.Popen[bytes]") -> int:
+    while (code := process.poll()) is None:  # noqa: ASYNC110 - it ends in its own time and tells nobody
+        await asyncio.sleep(_LOOK_AGAIN)
+    return code
+
+
+def _read(line: bytes) -> Mapping[str, Any] | None:
+    try:
+        report = json.loads(line)
+    except ValueError:
+        return None
+    return report if isinstance(report, dict) else None

@@ -1,0 +1,157 @@
+"""The scribe: a process beside the relay that redacts, writes the dump and the recording.
+
+It lives as long as the socket it reads from: it ends when the relay closes it or is gone, whichever way, and writes
+what it has got until then. Signals that end a group of processes are the relay's business. Nothing it does, or fails
+to do, can hold up a call: at worst the relay's queue runs full and frames are dropped there, which is counted.
+
+Once a second it tells the relay on the same socket how it gets on, as a line of JSON.
+"""
+
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from interpose.config.dump_redaction import parse_redaction
+from interpose.config.dump_rules import parse_rules
+from interpose.dump.decode import Decoder
+from interpose.dump.flow import NOBODY
+from interpose.dump.frames import Header
+from interpose.dump.intake import Intake
+from interpose.dump.orders import Orders, read_orders
+from interpose.dump.recording import RecordingWriter
+from interpose.dump.redaction import Redactor
+from interpose.dump.sinks import DumpFile, DumpLog
+from interpose.dump.text import Line, TextDump
+from interpose.instrumentation.logging import setup
+
+_log = logging.getLogger(__name__)
+
+_READ: Final = 1 << 18
+_SECOND: Final = 1.0
+# Rendering is work for idle moments: calls come first.
+_NICE: Final = 5
+
+
+class Scribe:
+    """Everything that is done with what comes."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        rules = parse_rules(orders.rules)
+        self.intake = Intake(Redactor(parse_redaction(orders.redact)).frame)
+        self._text = TextDump(rules, Decoder(), count_period=orders.count_period) if rules.enabled else None
+        self._file = DumpFile(orders.file, empty=orders.empty_file) if orders.file else None
+        self._dump_log = DumpLog(orders.log_format) if orders.log else None
+        self._recording: RecordingWriter | None = None
+        self.frames = 0
+        self.lines = 0
+
+    def feed(self, data: bytes) -> None:
+        """Bytes of frames."""
+        for event in self.intake.feed(data):
+            self.frames += 1
+            if isinstance(event.frame, Header):
+                self._begin(event.frame)
+            elif self._recording is not None:
+                self._recording.write(event.frame, NOBODY if event.flow is None else event.flow.subject)
+            if self._text is not None:
+                self._write(self._text.lines(event))
+
+    def _begin(self, header: Header) -> None:
+        orders = self._orders
+        if orders.record and self._recording is None:
+            self._recording = RecordingWriter(
+                orders.record,
+                header_facts={**header.facts, "redaction": orders.redact},
+                max_bytes=orders.record_size,
+                files=orders.record_files,
+                context=self.intake.subjects.context,
+            )
+
+    def _write(self, lines: Sequence[Line]) -> None:
+        self.lines += len(lines)
+        if self._file is not None:
+            self._file.write(lines)
+        if self._dump_log is not None:
+            self._dump_log.write(lines)
+
+    def flush(self) -> None:
+        """Everything that was got is where it belongs."""
+        if self._file is not None:
+            self._file.flush()
+        if self._recording is not None:
+            self._recording.flush()
+
+    def close(self) -> None:
+        """The end."""
+        if self._file is not None:
+            self._file.close()
+        if self._recording is not None:
+            self._recording.close()
+
+    def report(self) -> dict[str, Any]:
+        """For the relay."""
+        file, recording = self._file, self._recording
+        errors = [str(one.error) for one in (file, recording) if one is not None and one.error is not None]
+        return {
+            "frames": self.frames,
+            "lines": self.lines,
+            "lost": (0 if file is None else file.lost) + (0 if recording is None else recording.lost),
+            "damaged": self.intake.stream.damaged,
+            "error": "; ".join(errors),
+        }
+
+
+def serve(sock: socket.socket, scribe: Scribe, clock: Any = time.monotonic) -> None:
+    """Read until the relay is gone."""
+    told = clock()
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    while True:
+        if poll.poll(_SECOND * 1000):
+            data = sock.recv(_READ)
+            if not data:
+                return
+            scribe.feed(data)
+        if clock() - told >= _SECOND:
+            told = clock()
+            scribe.flush()
+            _tell(sock, scribe)
+
+
+def _tell(sock: socket.socket, scribe: Scribe) -> None:
+    try:
+        sock.send(json.dumps(scribe.report()).encode() + b"\n", socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+    except OSError:
+        return  # nobody listens now; what it was is in the next one
+
+
+def main(arguments: list[str]) -> int:
+    """`FD ORDERS`: the descriptor of a connected socket, and what to do."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    orders = read_orders(arguments[1])
+    setup("info", orders.log_format)
+    try:
+        os.nice(_NICE)
+    except OSError as error:
+        _log.debug("Priority stays as it is", extra={"kv": {"err": str(error)}})
+    with socket.socket(fileno=int(arguments[0])) as sock:
+        scribe = Scribe(orders)
+        try:
+            serve(sock, scribe)
+        finally:
+            scribe.close()
+            _tell(sock, scribe)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

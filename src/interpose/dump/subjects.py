@@ -1,0 +1,219 @@
+"""Whom a call is about: pod, container, image, by name where that can be known.
+
+Requests and replies tell ids, some of them names as well; the tables here say where. Lists, states and events teach
+which names belong to which ids. Calls that are about many (lists without a filter, events) are about nobody.
+
+Nothing makes identifying fail: a message that cannot be read tells nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from interpose.dump.flow import Flow, Subject
+from interpose.dump.frames import DamagedFrame, Message, Side
+from interpose.dump.known import MAX_IDS, Known, KnownContainer, KnownPod
+from interpose.relay.interceptor import Unreadable
+from interpose.relay.messages import CriParser
+
+_POD_ID: Final = {"pod_id": "pod_sandbox_id"}
+_CONTAINER_ID: Final = {"container_id": "container_id"}
+_IMAGE: Final = {"image": "image.image"}
+_PODS_FILTER: Final = {"pod_id": "filter.id"}
+_CONTAINERS_FILTER: Final = {"container_id": "filter.id", "pod_id": "filter.pod_sandbox_id"}
+
+
+def _pod_names(path: str) -> dict[str, str]:
+    return {"namespace": f"{path}.namespace", "pod": f"{path}.name", "pod_uid": f"{path}.uid"}
+
+
+# Method -> part of the subject -> where it is in the request.
+REQUESTS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "RunPodSandbox": _pod_names("config.metadata"),
+        "RestorePod": _pod_names("config.metadata"),
+        "StopPodSandbox": _POD_ID,
+        "RemovePodSandbox": _POD_ID,
+        "PodSandboxStatus": _POD_ID,
+        "PodSandboxStats": _POD_ID,
+        "PortForward": _POD_ID,
+        "UpdatePodSandboxResources": _POD_ID,
+        "CheckpointPod": _POD_ID,
+        "CreateContainer": {
+            **_POD_ID,
+            **_pod_names("sandbox_config.metadata"),
+            "container": "config.metadata.name",
+            "image": "config.image.image",
+        },
+        "StartContainer": _CONTAINER_ID,
+        "StopContainer": _CONTAINER_ID,
+        "RemoveContainer": _CONTAINER_ID,
+        "ContainerStatus": _CONTAINER_ID,
+        "ContainerStats": _CONTAINER_ID,
+        "UpdateContainerResources": _CONTAINER_ID,
+        "ReopenContainerLog": _CONTAINER_ID,
+        "ExecSync": _CONTAINER_ID,
+        "Exec": _CONTAINER_ID,
+        "Attach": _CONTAINER_ID,
+        "CheckpointContainer": _CONTAINER_ID,
+        "ListPodSandbox": _PODS_FILTER,
+        "StreamPodSandboxes": _PODS_FILTER,
+        "ListPodSandboxStats": _PODS_FILTER,
+        "StreamPodSandboxStats": _PODS_FILTER,
+        "ListContainers": _CONTAINERS_FILTER,
+        "StreamContainers": _CONTAINERS_FILTER,
+        "ListContainerStats": _CONTAINERS_FILTER,
+        "StreamContainerStats": _CONTAINERS_FILTER,
+        "PullImage": {**_IMAGE, **_pod_names("sandbox_config.metadata")},
+        "ImageStatus": _IMAGE,
+        "RemoveImage": _IMAGE,
+        "ListImages": {"image": "filter.image.image"},
+        "StreamImages": {"image": "filter.image.image"},
+    }
+)
+# The same of replies. These calls make something: what is known when they are done is remembered.
+REPLIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {"RunPodSandbox": _POD_ID, "RestorePod": _POD_ID, "CreateContainer": _CONTAINER_ID}
+)
+# Method -> where in the reply pods are, and containers: parts with `id`, `metadata` and labels.
+PODS_TOLD: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "ListPodSandbox": "items",
+        "StreamPodSandboxes": "pod_sandboxes",
+        "PodSandboxStatus": "status",
+        "GetContainerEvents": "pod_sandbox_status",
+        "PodSandboxStats": "stats.attributes",
+        "ListPodSandboxStats": "stats.attributes",
+        "StreamPodSandboxStats": "pod_sandbox_stats.attributes",
+    }
+)
+CONTAINERS_TOLD: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "ListContainers": "containers",
+        "StreamContainers": "containers",
+        "ContainerStatus": "status",
+        "PodSandboxStatus": "containers_statuses",
+        "GetContainerEvents": "containers_statuses",
+        "ContainerStats": "stats.attributes",
+        "ListContainerStats": "stats.attributes",
+        "StreamContainerStats": "container_stats.attributes",
+    }
+)
+_TELLING: Final = {*REPLIES, *PODS_TOLD, *CONTAINERS_TOLD}
+_LABELS: Final = {
+    "namespace": "io.kubernetes.pod.namespace",
+    "name": "io.kubernetes.pod.name",
+    "uid": "io.kubernetes.pod.uid",
+}
+
+
+class Subjects:
+    """Learns from the calls it sees and says whom they are about."""
+
+    def __init__(self, *, max_ids: int = MAX_IDS) -> None:
+        self._known = Known(max_ids=max_ids)
+        self._parsers: dict[str, CriParser] = {}
+
+    def identify(self, flow: Flow, message: Message) -> Subject:
+        """Whom the call is about, now that it has this message."""
+        method = flow.method
+        if method is None:
+            return flow.subject
+        if message.side is Side.REQUEST and method.name in REQUESTS:
+            request = self._parsed(method.request, message)
+            return flow.subject if request is None else self._asked(method.name, request, flow.subject)
+        if message.side is Side.REPLY and method.name in _TELLING:
+            reply = self._parsed(method.response, message)
+            return flow.subject if reply is None else self._answered(method.name, reply, flow.subject)
+        return flow.subject
+
+    def context(self) -> dict[str, Any]:
+        """What is known, for the beginning of another file: JSON, bounded."""
+        return self._known.context()
+
+    def learn(self, facts: Mapping[str, Any]) -> None:
+        """What `context` gave."""
+        self._known.learn(facts)
+
+    def _asked(self, name: str, request: Any, subject: Subject) -> Subject:
+        subject = _with(subject, request, REQUESTS[name])
+        return self._known.complete(subject)
+
+    def _answered(self, name: str, reply: Any, subject: Subject) -> Subject:
+        if name in REPLIES:
+            subject = _with(subject, reply, REPLIES[name])
+            self._made(subject)
+            if name == "RestorePod":
+                self._restored(reply, subject)
+            return subject
+        pods = _parts(reply, PODS_TOLD[name]) if name in PODS_TOLD else []
+        for one in pods:
+            if not self._known.knows_pod(one.id):
+                self._known.pod(one.id, _pod(one.metadata))
+        # Of the containers in the state of a pod it is known which pod that is.
+        pod_id, pod = (pods[0].id, _pod(pods[0].metadata)) if len(pods) == 1 else ("", KnownPod())
+        for one in _parts(reply, CONTAINERS_TOLD[name]) if name in CONTAINERS_TOLD else []:
+            if not self._known.knows_container(one.id):
+                self._known.container(one.id, _container(one, pod_id, pod))
+        return self._known.complete(subject) if subject else subject
+
+    def _made(self, subject: Subject) -> None:
+        pod = KnownPod(namespace=subject.namespace, name=subject.pod, uid=subject.pod_uid)
+        self._known.pod(subject.pod_id, pod)
+        self._known.container(
+            subject.container_id,
+            KnownContainer(name=subject.container, image=subject.image, pod_id=subject.pod_id, pod=pod),
+        )
+
+    def _restored(self, reply: Any, subject: Subject) -> None:
+        for one in reply.restored_containers:
+            self._known.container(one.container_id, KnownContainer(name=one.name, pod_id=subject.pod_id))
+
+    def _parsed(self, name: str, message: Message) -> Any | None:
+        parser = self._parsers.get(name)
+        if parser is None:
+            parser = self._parsers[name] = CriParser(name)
+        try:
+            # One that was not kept would read as one that is empty.
+            return None if message.absent else parser.parse(message.data)
+        except (Unreadable, DamagedFrame):
+            return None
+
+
+def _with(subject: Subject, message: Any, paths: Mapping[str, str]) -> Subject:
+    found = {part: str(one) for part, path in paths.items() for one in _parts(message, path) if one}
+    return replace(subject, **found) if found else subject
+
+
+def _parts(message: Any, path: str) -> list[Any]:
+    """What is at a path. A list on the way stands for all that is in it; a part that is not set is not there."""
+    parts = [message]
+    for name in path.split("."):
+        parts = [inner for part in parts for inner in _inner(part, name)]
+    return parts
+
+
+def _inner(message: Any, name: str) -> Any:
+    field = message.DESCRIPTOR.fields_by_name[name]
+    value = getattr(message, name)
+    if field.is_repeated:
+        return value
+    return (value,) if field.message_type is None or message.HasField(name) else ()
+
+
+def _pod(metadata: Any) -> KnownPod:
+    return KnownPod(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
+
+
+def _container(container: Any, pod_id: str, pod: KnownPod) -> KnownContainer:
+    """From a list, a state or statistics: they have different things besides id, name and labels."""
+    labels = container.labels
+    names = {part: labels.get(label, "") for part, label in _LABELS.items()}
+    image = container.image.image if "image" in container.DESCRIPTOR.fields_by_name else ""
+    return KnownContainer(
+        name=container.metadata.name,
+        image=image,
+        pod_id=getattr(container, "pod_sandbox_id", "") or pod_id,
+        pod=KnownPod(**names) if names["name"] else pod,
+    )

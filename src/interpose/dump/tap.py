@@ -1,0 +1,160 @@
+"""The relay's side of seeing: a tap that turns what passes into frames for whoever reads.
+
+It looks at nothing it copies. A method no reader wants is not tapped at all, and of a method whose name is enough no
+message is copied.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from interpose.dump.frames import Begin, End, Flags, Message, Packing, Side, encode
+from interpose.dump.losses import Losses
+from interpose.dump.outlet import Outlet
+from interpose.relay.interceptor import Direction, Interest, Sighting
+
+_SIDES: Final = {
+    Direction.REQUEST: Side.REQUEST,
+    Direction.FORWARDED: Side.FORWARDED,
+    Direction.RECEIVED: Side.RECEIVED,
+    Direction.REPLY: Side.REPLY,
+}
+# The same in every call of gRPC.
+_PLAIN: Final = frozenset((b"te", b"content-type"))
+_TOO_SLOW: Final = "not kept, the reader was too slow"
+
+
+class _Seen:
+    """A call in flight: since when, and who reads what of it."""
+
+    __slots__ = ("readers", "since", "watchers")
+
+    def __init__(self, since: int, watchers: Sequence[Outlet], readers: Sequence[Outlet]) -> None:
+        self.since = since
+        self.watchers = watchers
+        self.readers = readers
+
+
+class DumpTap:
+    """A tap with any number of readers. `wall` and `clock` give nanoseconds; `changed` is told when readers change."""
+
+    name = "dump"
+
+    def __init__(
+        self, wall: Callable[[], int], clock: Callable[[], int], changed: Callable[[], None] = lambda: None
+    ) -> None:
+        self.outlets: tuple[Outlet, ...] = ()
+        self.losses = Losses()
+        self._wall = wall
+        self._clock = clock
+        self._changed = changed
+        self._seen: dict[int, _Seen] = {}
+        self._of_method: dict[str, tuple[tuple[Outlet, ...], tuple[Outlet, ...]]] = {}
+
+    def attach(self, outlet: Outlet) -> None:
+        """One more reader."""
+        self._readers((*self.outlets, outlet))
+
+    def detach(self, outlet: Outlet) -> None:
+        """It reads no longer."""
+        if outlet not in self.outlets:
+            return
+        self.losses.leave(outlet)
+        self._readers(tuple(one for one in self.outlets if one is not outlet))
+        for seen in self._seen.values():
+            seen.watchers = [one for one in seen.watchers if one is not outlet]
+            seen.readers = [one for one in seen.readers if one is not outlet]
+
+    def _readers(self, outlets: tuple[Outlet, ...]) -> None:
+        self.outlets = outlets
+        self._of_method.clear()
+        self._changed()
+
+    # -- what the relay calls
+
+    def interest(self, method: str) -> Interest:
+        """As much as the most curious reader wants."""
+        return max((one.interest(method) for one in self.outlets), default=Interest.NONE)
+
+    def on_begin(self, call: Sighting) -> None:
+        """Tell everybody who wants to know of this method."""
+        name = call.method.name if call.method is not None else _name_of(call.path)
+        chosen = self._of_method.get(name)
+        if chosen is None:
+            chosen = self._choose(name, known=call.method is not None)
+        watchers, readers = chosen
+        if not watchers:
+            return
+        self._seen[call.number] = _Seen(self._clock(), watchers, readers)
+        peer = call.peer
+        data = encode(
+            Begin(
+                number=call.number,
+                time=self._wall(),
+                path=call.path.decode("utf-8", "backslashreplace"),
+                origin=call.origin,
+                pid=peer.pid if peer is not None else 0,
+                uid=peer.uid if peer is not None else 0,
+                flags=Flags.INTERCEPTED if call.intercepted else Flags.NONE,
+                metadata=tuple(
+                    (name.decode("latin-1"), value.decode("latin-1"))
+                    for name, value in call.metadata
+                    if name not in _PLAIN
+                ),
+            )
+        )
+        for outlet in watchers:
+            if not outlet.put(data, reserve=True):
+                outlet.lose(len(data))
+
+    def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None:
+        """Copy it for those who read."""
+        seen = self._seen.get(call.number)
+        if seen is None or not seen.readers:
+            return
+        at = self._clock() - seen.since
+        side = _SIDES[direction]
+        data = encode(Message(number=call.number, at=at, side=side, size=len(message), body=message))
+        for outlet in seen.readers:
+            if not outlet.put(data):
+                outlet.bodies_lost += 1
+                self._absent(outlet, call.number, at, side, len(message), _TOO_SLOW)
+
+    def on_unseen(self, call: Sighting, direction: Direction, size: int, why: str) -> None:
+        """Say that there was one."""
+        seen = self._seen.get(call.number)
+        if seen is not None:
+            at = self._clock() - seen.since
+            for outlet in seen.readers:
+                self._absent(outlet, call.number, at, _SIDES[direction], size, why)
+
+    def _absent(self, outlet: Outlet, number: int, at: int, side: Side, size: int, why: str) -> None:
+        body = why.encode()
+        data = encode(Message(number=number, at=at, side=side, packing=Packing.ABSENT, size=size, body=body))
+        if not outlet.put(data, reserve=True):
+            outlet.lose(size)
+
+    def on_end(self, call: Sighting, code: int, message: str, changed_by: Sequence[str]) -> None:
+        """Tell everybody who heard of its beginning."""
+        seen = self._seen.pop(call.number, None)
+        if seen is None:
+            return
+        elapsed = self._clock() - seen.since
+        end = End(number=call.number, elapsed=elapsed, code=code, message=message, changed_by=tuple(changed_by))
+        data = encode(end)
+        for outlet in seen.watchers:
+            if not outlet.put(data, reserve=True):
+                outlet.lose(len(data))
+
+    def _choose(self, name: str, *, known: bool) -> tuple[tuple[Outlet, ...], tuple[Outlet, ...]]:
+        wanted = [(one, one.interest(name)) for one in self.outlets]
+        chosen = (
+            tuple(one for one, interest in wanted if interest >= Interest.CALLS),
+            tuple(one for one, interest in wanted if interest >= Interest.MESSAGES),
+        )
+        if known:  # there are few of them; names that a client made up are not remembered
+            self._of_method[name] = chosen
+        return chosen
+
+
+def _name_of(path: bytes) -> str:
+    return path.rpartition(b"/")[2].decode("utf-8", "backslashreplace") or "/"

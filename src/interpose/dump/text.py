@@ -1,0 +1,278 @@
+"""The text dump: what passes, as lines for a log or a file, in the form that cri-resmgr gave them.
+
+    (intercepted) REQUEST StopContainer
+        StopContainer => container_id: 1f3d
+        StopContainer => timeout: 30
+    (intercepted) REPLY StopContainer <= {}
+
+Beyond that form, lines with `~>` and `~<` show what was changed on the way to the runtime and back, the messages of a
+stream have numbers, and what was not seen is said. Pure: events in, lines out; times are those of the frames. What is
+held is bounded: a counter for each method that is counted, and one for each call in flight that has replied.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Final, Literal
+
+from interpose.config.dump_rules import Rules, Target
+from interpose.dump.codes import code_name
+from interpose.dump.decoded import Decodes
+from interpose.dump.diff import line_diff
+from interpose.dump.flow import KEPT_CALLS, Event, Flow, What
+from interpose.dump.frames import Dropped, End, Message, Side
+from interpose.dump.yamltext import yaml_lines
+
+Level = Literal["info", "warning"]
+
+STAMP_WIDTH: Final = 24
+_SECOND: Final = 1_000_000_000
+# Not those of the locale.
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+# Methods that are counted: a caller may make up names, the counters of the oldest are let go of.
+_KEPT_COUNTERS: Final = 1000
+_SAME_CONTENT: Final = "# the bytes differ, the contents do not"
+_NOT_SEEN: Final = "# the message was not seen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of the dump. `more` is what only a file gets."""
+
+    level: Level = "info"
+    stamp: str
+    text: str
+    more: str = ""
+
+    @property
+    def in_file(self) -> str:
+        """The line of a file; texts that begin with blanks have enough of them."""
+        blank = "" if self.text.startswith(" ") else " "
+        return f"[{self.stamp}]{blank}{self.text}{self.more}"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Counter:
+    """Calls of one method, in all and before the period began."""
+
+    began: int
+    calls: int = 1
+    before: int = 0
+
+
+class TextDump:
+    """Makes lines of what happens to calls, as the rules say.
+
+    `count_period` is in seconds. With `qualify` a line begins with the pod and container it is about. Times are those
+    of `zone`; None is where we are.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        decoder: Decodes,
+        *,
+        count_period: float = 60.0,
+        qualify: bool = False,
+        zone: tzinfo | None = None,
+    ) -> None:
+        self._rules = rules
+        self._decoder = decoder
+        self._count_period = int(count_period * _SECOND)
+        self._qualify = qualify
+        self._zone = zone
+        self._counters: dict[str, _Counter] = {}
+        self._replies: dict[int, int] = {}  # how many a call in flight has had
+
+    def lines(self, event: Event) -> list[Line]:
+        """What there is to write about an event."""
+        frame, flow = event.frame, event.flow
+        if isinstance(frame, Dropped):
+            return [Line(level="warning", stamp=self._wall(frame.time), text=_dropped(frame.frames))]
+        if flow is None:
+            return []
+        target = self._rules.target(flow.name)
+        if event.what is What.BEGIN:
+            self._replies.pop(flow.number, None)  # of another process
+            return self._counted(flow) if target is Target.COUNT else []
+        lines: list[Line] = []
+        if isinstance(frame, Message) and target is Target.FULL:
+            lines = self._message(flow, frame)
+        elif isinstance(frame, End):
+            replies = self._replies.pop(flow.number, 0)
+            if target is Target.FULL:
+                lines = self._end(flow, frame, replies)
+            elif target is Target.SHORT:
+                level: Level = "warning" if flow.failed else "info"
+                word = "FAILED" if flow.failed else "REQUEST"
+                lines = [Line(level=level, stamp=_latency(frame.elapsed), text=f"({_kind(flow)}) {word} {_name(flow)}")]
+        return self._qualified(flow, lines)
+
+    # -- calls that are dumped in full
+
+    def _message(self, flow: Flow, message: Message) -> list[Line]:
+        stamp = self._wall(flow.time + message.at)
+        if message.side is Side.REQUEST:
+            return _block(
+                stamp, f"({_kind(flow)}) REQUEST {_name(flow)}", f"{_name(flow)} =>", self._body(flow, message)
+            )
+        if message.side is Side.FORWARDED:
+            asked = _last(flow.messages, Side.REQUEST)
+            return self._change(flow, asked, message, stamp, "REQUEST", "~>")
+        if message.side is Side.RECEIVED:
+            return []  # shown with the reply it became
+        count = self._replied(flow)
+        lines: list[Line] = []
+        if count == 2 and not _is_stream(flow):
+            # A method we do not know turns out to be a stream: its first reply has waited for the end of the call.
+            for first in flow.of(Side.REPLY)[:-1][:1]:
+                lines += self._numbered(flow, first, 1)
+        if count > 1 or _is_stream(flow):
+            lines += self._numbered(flow, message, count)
+        return lines
+
+    def _end(self, flow: Flow, end: End, replies: int) -> list[Line]:
+        stamp = _latency(end.elapsed)
+        names = f" changed by {_shown(', '.join(end.changed_by))}" if end.changed_by else ""
+        received, reply = (_last(flow.messages, side) for side in (Side.RECEIVED, Side.REPLY))
+        stream = replies > 1 or _is_stream(flow)
+        if flow.failed:
+            lines: list[Line] = []
+            if received is not None and not replies:
+                body = self._body(flow, received)
+                lines += _block(stamp, f"(withheld) REPLY {_name(flow)}", f"{_name(flow)} <=", body)
+            after = f" after {_messages(replies)}" if replies else ""
+            head = f"({_kind(flow)}) FAILED {_name(flow)}{after}{names}"
+            said = f"{code_name(end.code)}: {end.message}" if end.message else code_name(end.code)
+            texts = [head, *(f"  {_name(flow)} <= {_shown(line)}" for line in said.splitlines())]
+            return lines + [Line(level="warning", stamp=stamp, text=text) for text in texts]
+        if stream:
+            text = f"({_kind(flow)}) CLOSED {_name(flow)} after {_messages(replies)}{names}"
+            return [Line(stamp=stamp, text=text)]
+        return self._reply(flow, received, reply, stamp, names)
+
+    def _numbered(self, flow: Flow, message: Message, number: int) -> list[Line]:
+        """A message of a stream."""
+        before = _before(flow.messages, message)
+        received = before if before is not None and before.side is Side.RECEIVED else None
+        return self._reply(flow, received, message, _latency(message.at), f" #{number}")
+
+    def _reply(
+        self, flow: Flow, received: Message | None, reply: Message | None, stamp: str, suffix: str
+    ) -> list[Line]:
+        changed = self._change(flow, received, reply, stamp, "REPLY", "~<") if received and reply else []
+        body = self._body(flow, reply) if reply else [_NOT_SEEN]
+        size = sum(len(line.encode()) + 1 for line in body)
+        head = f"({_kind(flow)}) REPLY {_name(flow)}{suffix}"
+        return changed + _block(stamp, head, f"{_name(flow)} <=", body, more=f" ({size} bytes as yaml)")
+
+    def _change(
+        self, flow: Flow, before: Message | None, after: Message, stamp: str, word: str, arrow: str
+    ) -> list[Line]:
+        old = self._body(flow, before) if before else []
+        texts = line_diff(old, self._body(flow, after)) or [_SAME_CONTENT]
+        head = Line(stamp=stamp, text=f"(relayed) {word} {_name(flow)}")
+        return [head, *(Line(stamp=stamp, text=f"    {_name(flow)} {arrow} {text}") for text in texts)]
+
+    def _body(self, flow: Flow, message: Message) -> list[str]:
+        """A message as YAML; what there is to say about it besides as comments."""
+        decoded = self._decoder.message(flow, message)
+        lines = [] if decoded.tree is None else yaml_lines(decoded.tree)
+        return [*lines, *(f"# {_shown(line)}" for line in decoded.note.splitlines())] or ["# not decoded"]
+
+    def _replied(self, flow: Flow) -> int:
+        count = self._replies.pop(flow.number, 0) + 1
+        if len(self._replies) >= KEPT_CALLS:
+            self._replies.pop(next(iter(self._replies)))
+        self._replies[flow.number] = count
+        return count
+
+    # -- calls that are counted
+
+    def _counted(self, flow: Flow) -> list[Line]:
+        counter = self._counters.get(flow.name)
+        if counter is None:
+            if len(self._counters) >= _KEPT_COUNTERS:
+                self._counters.pop(next(iter(self._counters)))
+            self._counters[flow.name] = _Counter(began=flow.time)
+            return []
+        counter.calls += 1
+        age = flow.time - counter.began
+        if age <= self._count_period:
+            return []
+        count = counter.calls - counter.before
+        rate = f"{count / (age / _SECOND):.2f}/s"
+        counter.began, counter.before = flow.time, counter.calls
+        text = f"({_kind(flow)}) REQUEST: {_name(flow)} #{counter.calls}, {count} total, {rate} calls"
+        return [Line(stamp=self._wall(flow.time), text=text)]
+
+    # -- forms
+
+    def _qualified(self, flow: Flow, lines: list[Line]) -> list[Line]:
+        if not self._qualify or not flow.subject:
+            return lines
+        front = f"<{_shown(str(flow.subject))}> "
+        return [Line(level=line.level, stamp=line.stamp, text=front + line.text, more=line.more) for line in lines]
+
+    def _wall(self, time: int) -> str:
+        seconds, rest = divmod(time, _SECOND)
+        when = datetime.fromtimestamp(seconds, self._zone)
+        month = _MONTHS[when.month - 1]
+        return f"{when.year:04}-{month}-{when.day:02} {when:%H:%M:%S}.{rest // 1_000_000:03}"
+
+
+def _block(stamp: str, head: str, lead: str, body: Sequence[str], *, more: str = "") -> list[Line]:
+    """A message: on one line with its head if it is one, else below it."""
+    if len(body) == 1:
+        return [Line(stamp=stamp, text=f"{head} {lead[-2:]} {body[0]}", more=more)]
+    lines = [Line(stamp=stamp, text=head, more=more)]
+    return lines + [Line(stamp=stamp, text=f"    {lead} {line}") for line in body]
+
+
+def _latency(elapsed: int) -> str:
+    seconds, rest = divmod(elapsed, _SECOND)
+    return f"+{seconds}.{rest // 1000:06}".rjust(STAMP_WIDTH)
+
+
+def _kind(flow: Flow) -> str:
+    if flow.originated:
+        return f"originated by {flow.origin}"
+    return "intercepted" if flow.intercepted else "passthrough"
+
+
+def _name(flow: Flow) -> str:
+    return _shown(flow.name)
+
+
+def _is_stream(flow: Flow) -> bool:
+    return flow.method is not None and flow.method.server_streaming
+
+
+def _last(messages: Iterable[Message], side: Side) -> Message | None:
+    found = None
+    for one in messages:
+        found = one if one.side is side else found
+    return found
+
+
+def _before(messages: Sequence[Message], message: Message) -> Message | None:
+    """What came before a message; looked for from the end, where it mostly is."""
+    for place in range(len(messages) - 1, 0, -1):
+        if messages[place] is message:
+            return messages[place - 1]
+    return None
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count} messages"
+
+
+def _dropped(frames: int) -> str:
+    return f"{_messages(frames)} {'was' if frames == 1 else 'were'} not seen, the dump was too slow"
+
+
+def _shown(text: str) -> str:
+    """Text of others on a line of ours: what a terminal would obey is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -1,0 +1,129 @@
+"""From frames to the calls somebody wants to see.
+
+`Viewing` puts frames together, hides what is to be hidden, knows whom calls are about and keeps to a filter. Calls come
+in the order in which they end, because only then everything is known about them; those that never do come last.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from interpose.dump.filters import Filter
+from interpose.dump.filterterms import Texts
+from interpose.dump.flow import Assembler, Event, Flow, What
+from interpose.dump.frames import Begin, Context, Frame, Header
+from interpose.dump.subjects import Subjects
+
+# Calls in flight about which it is known whether they are wanted; the oldest are asked about again.
+_HELD: Final = 10_000
+
+
+class Viewing:
+    """One pass over frames."""
+
+    def __init__(self, wanted: Filter, texts: Texts, *, hide: Callable[[Frame], Frame] | None = None) -> None:
+        self._wanted = wanted
+        self._texts = texts
+        self._hide = hide
+        self._subjects = Subjects()
+        self._assembler = Assembler(self._subjects.identify)
+        self.seen = 0  # calls
+        self.shown = 0
+
+    @property
+    def dropped(self) -> int:
+        """Frames that never reached the recording."""
+        return self._assembler.dropped
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What the last header said."""
+        header = self._assembler.header
+        return {} if header is None else dict(header.facts)
+
+    def flows(self, frames: Iterable[Frame], *, unfinished: bool = True) -> Iterator[Flow]:
+        """The calls that are wanted."""
+        for event, lost in self._events(frames):
+            over = lost if event.what is not What.END or event.flow is None else [event.flow]
+            yield from filter(self._is_wanted, over)
+        if unfinished:
+            yield from filter(self._is_wanted, list(self._assembler.open.values()))
+
+    def events(self, frames: Iterable[Frame], *, unfinished: bool = True) -> Iterator[Event]:
+        """The same frame by frame. If the end of a call decides whether it is wanted, all of it comes at its end."""
+        late = self._wanted.wants_end()
+        wanted: dict[int, bool] = {}
+        for event, lost in self._events(frames):
+            if event.what is What.DROPPED:
+                yield event
+            elif late:
+                for one in lost if event.what is not What.END or event.flow is None else [event.flow]:
+                    yield from self._whole(one)
+            elif event.flow is not None and event.what is not What.OTHER:
+                yield from self._early(event, event.flow, wanted)
+        if unfinished and late:
+            for one in list(self._assembler.open.values()):
+                yield from self._whole(one)
+
+    def _early(self, event: Event, flow: Flow, wanted: dict[int, bool]) -> Iterator[Event]:
+        """Decided by the request, or by the end if there was none."""
+        if event.what is What.BEGIN:
+            wanted.pop(flow.number, None)  # of another process
+            return
+        if flow.number not in wanted:
+            wanted[flow.number] = self._is_wanted(flow)
+            if wanted[flow.number]:
+                yield _begun(flow)
+            if len(wanted) > _HELD:
+                del wanted[next(iter(wanted))]
+        if wanted[flow.number]:
+            yield event
+        if event.what is What.END:
+            del wanted[flow.number]
+
+    def _events(self, frames: Iterable[Frame]) -> Iterator[tuple[Event, list[Flow]]]:
+        """What each frame does, and the calls that will never end because of it."""
+        hide, open_calls = self._hide, self._assembler.open
+        for frame in frames:
+            if isinstance(frame, Context):
+                self._subjects.learn(frame.facts)
+            # Another process begins, or a call with the number of one whose end was lost.
+            known = list(open_calls.values()) if isinstance(frame, Header) else []
+            if isinstance(frame, Begin) and frame.number in open_calls:
+                known = [open_calls[frame.number]]
+            event = self._assembler.feed(frame if hide is None else hide(frame))
+            self.seen += event.what is What.BEGIN
+            yield event, [one for one in known if open_calls.get(one.number) is not one]
+
+    def _is_wanted(self, flow: Flow) -> bool:
+        found = self._wanted.matches(flow, self._texts)
+        self.shown += found
+        return found
+
+    def _whole(self, flow: Flow) -> Iterator[Event]:
+        """Everything that is still known of a call, as if it came now."""
+        if not self._is_wanted(flow):
+            return
+        yield from replayed(flow)
+
+
+def _begun(flow: Flow) -> Event:
+    begin = Begin(
+        number=flow.number,
+        time=flow.time,
+        path=flow.path,
+        origin=flow.origin,
+        pid=flow.pid,
+        uid=flow.uid,
+        flags=flow.flags,
+        metadata=flow.metadata,
+    )
+    return Event(What.BEGIN, flow, begin)
+
+
+def replayed(flow: Flow) -> Iterator[Event]:
+    """The events of a call that is known already."""
+    yield _begun(flow)
+    for message in flow.messages:
+        yield Event(What.MESSAGE, flow, message)
+    if flow.end is not None:
+        yield Event(What.END, flow, flow.end)

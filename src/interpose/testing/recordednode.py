@@ -1,0 +1,49 @@
+"""A FakeRuntime whose calls are written down as a relay would record them."""
+
+from typing import Any, Final
+
+from interpose.api import cri_pb2 as cri
+from interpose.rpc.status import RpcError
+from interpose.testing.fakeruntime import FakeRuntime
+from interpose.testing.pods import container_config, create_request, pod_config, run_request
+from interpose.testing.recordings import Script
+
+_MS: Final = 1.25
+
+
+class RecordedNode:
+    """Calls in the same process; `script.frames` is the recording of them."""
+
+    def __init__(self, runtime: FakeRuntime | None = None, script: Script | None = None) -> None:
+        self.runtime = runtime or FakeRuntime()
+        self.script = script or Script()
+
+    async def call(self, name: str, request: Any, *, elapsed: float = _MS, **more: Any) -> Any:
+        """Make a call and write it down; None if it failed."""
+        try:
+            reply = await self.runtime.call(name, request)
+        except RpcError as error:
+            self.script.call(name, request, elapsed=elapsed, code=error.code, message=error.message, **more)
+            return None
+        self.script.call(name, request, reply, elapsed=elapsed, **more)
+        return reply
+
+    async def start_pod(self, name: str, *containers: str, namespace: str = "default") -> tuple[str, list[str]]:
+        """A pod with running containers, as a kubelet starts it; the ids."""
+        pod = pod_config(name, namespace)
+        sandbox: str = (await self.call("RunPodSandbox", run_request(pod), elapsed=180)).pod_sandbox_id
+        ids = []
+        for container in containers:
+            request = create_request(sandbox, pod, container_config(pod, container))
+            ids.append((await self.call("CreateContainer", request, elapsed=40)).container_id)
+            await self.call("StartContainer", cri.StartContainerRequest(container_id=ids[-1]), elapsed=60)
+        return sandbox, ids
+
+    async def look(self, container_id: str) -> None:
+        """Ask for the state of a container, as a kubelet does when something ended."""
+        await self.call("ContainerStatus", cri.ContainerStatusRequest(container_id=container_id))
+
+    async def remove_pod(self, sandbox: str) -> None:
+        """Stop a pod and remove it."""
+        await self.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=sandbox), elapsed=90)
+        await self.call("RemovePodSandbox", cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox), elapsed=30)

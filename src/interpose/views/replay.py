@@ -1,0 +1,116 @@
+"""What a replay will do and what came of it, for people. Pure: documents in, text out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from interpose.views.text import WIDTH, amount, flat, plain, sentence, table
+
+
+def plan_text(plan: Mapping[str, Any], *, width: int = WIDTH) -> str:
+    """The calls that would be made, and what is left out."""
+    calls = plan["calls"]
+    rows = [["CALL", "AT", "METHOD", "SUBJECT", "STATUS", "AFTER"]]
+    rows += [
+        [
+            f"#{one['number']}",
+            f"+{one['at_ms'] / 1000:.3f}s",
+            one["method"],
+            plain(one["subject"]),
+            plain(one["status"]),
+            plain(" ".join(f"#{number}" for number in one["after"])),
+        ]
+        for one in calls
+    ]
+    lines = flat(table(rows, width=width, name=3)) if calls else []
+    lines += [*_left_out(plan, width), f"{amount(len(calls), 'call')} would be made."]
+    return "\n".join(lines)
+
+
+def report_text(report: Mapping[str, Any], *, verbose: bool = False, width: int = WIDTH) -> str:
+    """What came of the calls; those that went as recorded only if asked for."""
+    summary = report["summary"]
+    lines: list[str] = []
+    shown = [one for one in report["calls"] if verbose or one["same"] is False]
+    if shown:
+        lines += [*_calls(shown, width), ""]
+    states = [one for one in report["states"] if verbose or not one["same"]]
+    if states:
+        lines += [*_states(states, width), ""]
+    lines += _left_out(report, width)
+    if report["latency"]:
+        lines += [*_latency(report["latency"], width), ""]
+    for note in report["notes"]:
+        lines += sentence(f"Note: {plain(note)}.", "", width)
+    lines += sentence(_summary(summary), "", width)
+    return "\n".join(lines)
+
+
+def _calls(calls: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    rows = [["CALL", "METHOD", "SUBJECT", "RECORDED", "NOW", ""]]
+    rows += [
+        [
+            f"#{one['number']}",
+            one["method"],
+            plain(one["subject"]),
+            plain(one["recorded"]),
+            one["status"],
+            "differs" if one["same"] is False else "",
+        ]
+        for one in calls
+    ]
+    blocks = table(rows, width=width, name=2)
+    for block, one in zip(blocks[1:], calls, strict=True):
+        if one["message"] and one["same"] is False:
+            block += sentence(plain(one["message"]), "      ", width)
+    return flat(blocks)
+
+
+def _states(states: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    rows = [["AT THE END", "SUBJECT", "ID", "RECORDED", "NOW", ""]]
+    rows += [
+        [
+            one["kind"],
+            plain(one["subject"]),
+            plain(one["id"][:13]),
+            one["expected"],
+            one["found"],
+            "" if one["same"] else "differs",
+        ]
+        for one in states
+    ]
+    return flat(table(rows, width=width, name=1))
+
+
+def _latency(latency: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    rows = [["METHOD", "CALLS", "RECORDED P50", "NOW P50"]]
+    rows += [
+        [one["method"], str(one["count"]), f"{one['recorded_p50_ms']:.1f} ms", f"{one['p50_ms']:.1f} ms"]
+        for one in latency
+    ]
+    return flat(table(rows, width=width))
+
+
+def _left_out(document: Mapping[str, Any], width: int) -> list[str]:
+    lines = []
+    for one in document["skipped"]:
+        subject = f" ({plain(one['subject'])})" if one["subject"] else ""
+        lines += sentence(f"Skipped #{one['number']} {one['method']}{subject}: {plain(one['reason'])}.", "", width)
+    for reason, count in sorted(document["omitted"].items(), key=lambda item: -item[1]):
+        lines += sentence(f"Left out {amount(count, 'call')}: {reason}.", "", width)
+    return [*lines, ""] if lines else []
+
+
+def _summary(summary: Mapping[str, Any]) -> str:
+    parts = [
+        f"{amount(summary['made'], 'call')} made: {summary['same']} ended as recorded",
+        f"{summary['different']} otherwise",
+    ]
+    if summary["unknown"]:
+        parts.append(f"{summary['unknown']} without a recorded end")
+    if summary["skipped"]:
+        parts.append(f"{summary['skipped']} skipped")
+    states = summary["states_same"] + summary["states_different"]
+    if states:
+        things = amount(states, "pod or container", "pods and containers")
+        parts.append(f"{summary['states_same']} of {things} as recorded at the end")
+    return ", ".join(parts) + "."
