@@ -44,12 +44,17 @@ def lives(resmgr: CriResmgr, kubepods: Kubepods, *, web_has: str, db_has: str) -
 
 
 def test_the_message_dumper(containerd: Containerd, scratch: Path, kubepods: Kubepods) -> None:
-    """No policy: nothing is changed. That there is no dump yet is said at the start."""
-    flags = ("-policy", "null", "-dump", "reset,full:.*", "-dump-file", str(scratch / "cri.dump"))
+    """No policy: nothing is changed. Every call is written to a file."""
+    dump = scratch / "cri.dump"
+    flags = ("-policy", "null", "-dump", "reset,full:.*", "-dump-file", str(dump))
     with CriResmgr(scratch, containerd.socket, *flags) as resmgr:
         assert resmgr.policy()["policy"] == "none"
-        assert "--dump, --dump-file: the message dump is not available yet" in resmgr.log.read_text()
         lives(resmgr, kubepods, web_has="0-1", db_has="0-1")
+    lines = dump.read_text().splitlines()
+    assert all(line[0] == "[" and line[25] == "]" for line in lines)
+    for name in ("RunPodSandbox", "CreateContainer", "ExecSync", "RemovePodSandbox"):
+        assert [line for line in lines if line[25:].startswith(f"] (passthrough) REQUEST {name}")]
+        assert [line for line in lines if line[25:].startswith(f"] (passthrough) REPLY {name}")]
 
 
 def test_the_policy_static(containerd: Containerd, scratch: Path, kubepods: Kubepods) -> None:

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 import click
 
+from interpose.cli.dump_output import quiet_end
 from interpose.cli.main import EXIT_FAILED, report
 from interpose.cli.terminal import printable
 from interpose.dump.codes import code_name
+from interpose.dump.framestream import Damage
 from interpose.dump.reading import Recording, Summary, open_recording
 from interpose.errors import ConfigError
 from interpose.views.text import amount, flat, plain, size, table
@@ -44,11 +46,10 @@ def info(paths: Sequence[str], output: str, alone: bool) -> int:
     with recording:
         summary = recording.summary()
         document = _document(recording, summary)
-    try:
+    code: list[int] = []
+    with quiet_end(code):
         click.echo(json.dumps(document, indent=2) if output == "json" else "\n".join(_text(document)))
-    except BrokenPipeError:
-        return EXIT_FAILED
-    return 0 if summary.frames else EXIT_FAILED
+    return code[0] if code else (0 if summary.frames else EXIT_FAILED)
 
 
 def _document(recording: Recording, summary: Summary) -> dict[str, Any]:
@@ -108,11 +109,8 @@ def _damage(document: Mapping[str, Any]) -> list[str]:
     lines = []
     if places := document["damaged_places"]:
         lines.append(f"DAMAGED in {amount(places, 'place')}; everything else can be read:")
-        for one in document["damage"][:_SHOWN_DAMAGE]:
-            where = f"{plain(one['file'])}: {amount(one['size'], 'byte')} at offset {one['offset']}: " * bool(
-                one["file"]
-            )
-            lines.append(f"  {where}{plain(one['why'])}")
+        shown = [Damage(**one) for one in document["damage"][:_SHOWN_DAMAGE]]
+        lines += [f"  {plain(one if one.file else one.why)}" for one in shown]
         if places > _SHOWN_DAMAGE:
             lines.append(f"  and {places - _SHOWN_DAMAGE} more: -o json lists them")
     if frames := document["dropped"]["frames"]:
@@ -131,8 +129,10 @@ def _facts(document: Mapping[str, Any]) -> list[str]:
 
 def _files(document: Mapping[str, Any]) -> list[str]:
     rows = [["FILE", "SIZE", "CREATED", "INDEX"]]
-    for one in document["files"]:
-        rows.append([plain(one["path"]), size(one["size"]), plain(one["created"]), "yes" if one["index"] else "no"])
+    rows += [
+        [plain(one["path"]), size(one["size"]), plain(one["created"]), "yes" if one["index"] else "no"]
+        for one in document["files"]
+    ]
     return flat(table(rows))
 
 

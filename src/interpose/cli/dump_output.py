@@ -1,11 +1,13 @@
 """Where commands about recordings write: the terminal, a pipe or a file; and how they end without noise.
 
-Invariant: a file is replaced when everything is in it, never before; and it is never one that is being read.
+Invariant: a file is replaced when everything is in it, never before; and it is never one that is being read. A new one
+is for its owner alone, as recordings are.
 """
 
 import io
 import os
 import shutil
+import stat
 import sys
 import tempfile
 import time
@@ -15,7 +17,6 @@ from pathlib import Path
 from typing import Final, TextIO
 
 import click
-from click.utils import get_text_stream
 
 _ROLES: Final[dict[str, dict[str, object]]] = {
     "dim": {"dim": True},
@@ -45,12 +46,16 @@ class Sink:
         terminal = stream.isatty()
         self.width = shutil.get_terminal_size().columns if terminal else 0
         self.colour = terminal and not os.environ.get("NO_COLOR")
-        self.ascii_only = not _can_write(stream.encoding, _FANCY)
+        self._encoding = stream.encoding or "ascii"
+        self.ascii_only = not _can_write(self._encoding, _FANCY)
         self._every_piece = terminal
 
     def write(self, text: str) -> None:
         """Some text; on a terminal at once."""
-        self._stream.write(text.translate(_ASCII) if self.ascii_only else text)
+        if not text.isascii():
+            text = text.translate(_ASCII) if self.ascii_only else text
+            text = text.encode(self._encoding, "backslashreplace").decode(self._encoding)
+        self._stream.write(text)
         if self._every_piece:
             self._stream.flush()
 
@@ -59,10 +64,10 @@ class Sink:
         self._stream.flush()
 
 
-def _can_write(encoding: str | None, text: str) -> bool:
+def _can_write(encoding: str, text: str) -> bool:
     try:
-        text.encode(encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
+        text.encode(encoding)
+    except UnicodeEncodeError:
         return False
     return True
 
@@ -71,9 +76,8 @@ def _can_write(encoding: str | None, text: str) -> bool:
 def opened(path: str, reading: Sequence[str] = ()) -> Iterator[Sink]:
     """The sink for a path; empty or - is standard output. Files that are being read are refused."""
     if path in ("", "-"):
-        stream = get_text_stream("stdout", errors="backslashreplace")
-        yield Sink(stream)
-        stream.flush()
+        yield Sink(sys.stdout)
+        sys.stdout.flush()
         return
     target = Path(path)
     for other in reading:
@@ -95,6 +99,8 @@ def _replacing(target: Path) -> Iterator[TextIO]:
         return
     place = target.resolve()
     descriptor, beside = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+    if place.exists():
+        os.chmod(descriptor, stat.S_IMODE(place.stat().st_mode))  # noqa: PTH101 - by descriptor
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
             yield stream

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from socket import socket
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from interpose.dump.scribe import ScribeLink
 from interpose.dump.tap import DumpTap
 from interpose.errors import ConfigError
 from interpose.instrumentation.metrics import Family
+from interpose.model.text import quoted
 from interpose.relay.interceptor import Interest
 from interpose.relay.relay import Relay
 
@@ -50,6 +52,21 @@ _INTERESTS: Final = {
 def wanted(settings: DumpSettings) -> bool:
     """Whether a scribe has anything to do."""
     return bool(settings.record) or parse_rules(settings.rules).enabled
+
+
+def check_files(settings: DumpSettings) -> None:
+    """Said at start rather than found out later. ConfigError if a file cannot be where it shall be."""
+    problems = []
+    for key, value in (("dump.file", settings.file), ("dump.record", settings.record)):
+        path = Path(value)
+        if not value:
+            continue
+        if not path.parent.is_dir():
+            problems.append(f"{key}: {quoted(value)} cannot be written, {quoted(str(path.parent))} is not a directory")
+        elif path.is_dir():
+            problems.append(f"{key}: {quoted(value)} is a directory")
+    if problems:
+        raise ConfigError(problems)
 
 
 def interest_of(rules: Rules) -> Callable[[str], Interest]:

@@ -121,6 +121,7 @@ async def _main(settings: RelaySettings, origins: Mapping[str, str], log: LogCon
     if settings.process.take_over:
         await _start_fully(upstreams, hub)
     policy = _policy(settings, origins, hub)
+    _check_dump(settings)
     sockets = acquire(settings, endpoints, os.environ)
     daemon = Daemon(settings, log, hub, upstreams, sockets, stop, policy)
     try:
@@ -337,6 +338,14 @@ class Daemon:
             await self._dump.close()  # after everybody whose calls it shows
         for upstream in self._upstreams.values():
             await upstream.close()
+
+
+def _check_dump(settings: RelaySettings) -> None:
+    """Before the sockets are ours: a mistake ends the start."""
+    if settings.dump.file or settings.dump.record:
+        from interpose.cli.relay_dump import check_files
+
+        check_files(settings.dump)
 
 
 def _dump_wanted(settings: RelaySettings) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from interpose.cli.policy_choice import chosen_policy
-from interpose.cli.policy_flags import policy_details
+from interpose.cli.policy_flags import machine_option, policy_details
 from interpose.cli.topology import machine_of
 from interpose.config.manifests import read_manifest_file, read_manifests, repeated
 from interpose.errors import ConfigError
@@ -21,6 +21,7 @@ from interpose.views.machine import summary
 
 
 @click.command("simulate")
+@machine_option
 @click.option("--policy", type=click.Choice(list(NAMES)), help="The policy. [default: what --policy-config says]")
 @policy_details
 @click.option(

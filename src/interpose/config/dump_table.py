@@ -67,7 +67,7 @@ DUMP_SETTINGS: Final = (
     Setting(
         key="dump.count_period",
         flag="--count-period",
-        kind=duration(0.0, 86400.0),
+        kind=duration(0.0, 604800.0),
         help="Time after which calls that are only counted are reported, by the first one that comes then.",
         why="A rate per minute is what people compare.",
     ),

@@ -18,6 +18,7 @@ OPEN: Final = "open"
 _V1: Final = "runtime.v1."
 _NARROW: Final = 110  # below this, sizes are left out and statuses are short
 _GAP: Final = 2
+_MARKS: Final = 14  # columns that are left for them if names can be cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +41,9 @@ def columns(width: int) -> Columns:
         return Columns(time=27)
     if width < _NARROW:
         fixed = 12 + 6 + 18 + 9 + 7 + 5 * _GAP
-        return Columns(method=18, status=9, size=0, subject=max(10, min(40, width - fixed)), line=width)
+        return Columns(method=18, status=9, size=0, subject=max(10, min(30, width - fixed - _MARKS)), line=width)
     fixed = 12 + 6 + 25 + 12 + 7 + 8 + 6 * _GAP
-    return Columns(status=12, subject=max(14, min(48, width - fixed - 16)), line=width)
+    return Columns(status=12, subject=max(14, min(48, width - fixed - _MARKS)), line=width)
 
 
 class CallList:

@@ -26,7 +26,6 @@ from interpose.relay.messages import CriParser
 
 UNKNOWN: Final = "unknown_fields"
 MAX_VALUES: Final = 200_000  # of one tree: more is of no use to anybody, and costs seconds
-MAX_NAMED: Final = 5  # fields that one note names
 _DEEPEST: Final = 20  # groups within groups of unknown fields
 
 
@@ -201,8 +200,7 @@ class _Walk:
         text = printable(data)
         if text is not None:
             return text
-        if len(self._as_base64) < MAX_NAMED:
-            self._as_base64[field.full_name] = None
+        self._as_base64[field.full_name] = None
         return base64.b64encode(data).decode()
 
     def _unknown(self, fields: list[Any], depth: int) -> list[dict[str, Any]]:

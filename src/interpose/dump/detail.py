@@ -32,7 +32,7 @@ def _head(document: Mapping[str, Any], style: Style) -> Iterator[str]:
     yield style(f"Call {document['number']}: {plain(document['path'])}", "title")
     for name, value in _facts(document):
         if value:
-            yield f"  {style(f'{name}:'.ljust(11), 'dim')} {plain(value)}"
+            yield f"  {style(f'{name}:'.ljust(13), 'dim')} {plain(value)}"
 
 
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

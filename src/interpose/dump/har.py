@@ -83,7 +83,7 @@ def _request(document: Mapping[str, Any], host: str) -> dict[str, Any]:
         "cookies": [],
         "headers": [{"name": str(name), "value": str(value)} for name, value in document["metadata"]],
         "queryString": [],
-        "postData": {"mimeType": _MIME, "params": [], "text": _body(messages), "comment": _comment(messages)},
+        "postData": {"mimeType": _MIME, "text": _body(messages), "comment": _comment(messages)},
         "headersSize": -1,
         "bodySize": sum(one["size"] for one in messages),
     }

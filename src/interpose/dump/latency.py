@@ -16,7 +16,7 @@ from interpose.dump.shown import cut_middle, duration, plain
 BARS: Final = " ▁▂▃▄▅▆▇█"
 ASCII_BARS: Final = " .:-=+*#@"
 _PER_DECADE: Final = 10  # steps of the scale for a factor of ten, before they are made to fit
-_LEAST_BARS: Final = 12
+_LEAST_BARS: Final = 24
 _MOST_BARS: Final = 60
 _LONGEST_NAME: Final = 25
 _HEADS: Final = ("CALLS", "ERRORS", "MIN", "P50", "P90", "P99", "MAX")
@@ -141,15 +141,12 @@ def latency_lines(rows: Sequence[Row], *, width: int, ascii_only: bool = False) 
     ]
     left = len(lines[0]) + 2
     scale = scale_of(rows, min(max(width - left - 1, _LEAST_BARS), _MOST_BARS))
-    if scale is None:
-        return lines
     bars = ASCII_BARS if ascii_only else BARS
-    axis = _axis(scale, ascii_only=ascii_only)
-    lines[0] = f"{lines[0]}  {axis}"
-    return [lines[0]] + [
-        f"{line}  {_bar_text(scale.counts(row.durations), bars)}".rstrip()
-        for line, row in zip(lines[1:], rows, strict=True)
-    ]
+    plots = ["" if scale is None else _axis(scale, ascii_only=ascii_only)]
+    for row in rows:
+        plot = _bar_text(scale.counts(row.durations), bars) if scale is not None and row.durations else ""
+        plots.append(f"{plot}  {_remark(row)}" if plot else _remark(row))
+    return [f"{line}  {plot}".rstrip() for line, plot in zip(lines, plots, strict=True)]
 
 
 def _places(line: Sequence[str], widths: Sequence[int]) -> "enumerate[tuple[str, int]]":
@@ -157,10 +154,14 @@ def _places(line: Sequence[str], widths: Sequence[int]) -> "enumerate[tuple[str,
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    remarks = [" (stream)" if row.stream else "", f" ({row.unfinished} open)" if row.unfinished else ""]
     numbers = [duration(row.percentile(percent)) or "-" for percent in (0, 50, 90, 99, 100)]
-    name = cut_middle(plain(row.method), _LONGEST_NAME) + "".join(remarks)
-    return (name, str(row.calls), str(row.errors or "-"), *numbers)
+    return (cut_middle(plain(row.method), _LONGEST_NAME), str(row.calls), str(row.errors or "-"), *numbers)
+
+
+def _remark(row: Row) -> str:
+    """Why calls are missing in the numbers."""
+    facts = ["stream"] * row.stream + [f"{row.unfinished} not over"] * bool(row.unfinished)
+    return f"({', '.join(facts)})" if facts else ""
 
 
 def _bar_text(counts: Sequence[int], bars: str) -> str:

@@ -51,8 +51,8 @@ def _body(rows: Sequence[Row], height: int) -> Iterator[str]:
             x = _x(place)
             yield f'<line x1="{x:.1f}" y1="{_TOP - 6}" x2="{x:.1f}" y2="{height - 24}" stroke="{_LINE}"/>'
             yield _text(x, _TOP - 12, name, size=11, fill=_FAINT, anchor="middle")
-    for head, x in (("calls", 60), ("p50", 145), ("p99", 220), ("max", 295)):
-        yield _text(_WIDTH - _RIGHT + x, _TOP - 12, head, size=11, fill=_FAINT, anchor="end")
+    for head, x, colour in (("calls", 60, _FAINT), ("p50", 145, _MIDDLE), ("p99", 220, _SLOW), ("max", 295, _FAINT)):
+        yield _text(_WIDTH - _RIGHT + x, _TOP - 12, head, size=11, fill=colour, anchor="end")
     for index, row in enumerate(rows):
         yield from _lane(row, scale, _TOP + index * _LANE)
 
@@ -86,8 +86,7 @@ def _bars(counts: Sequence[int], bottom: float) -> Iterator[str]:
 
 
 def _numbers(row: Row, y: float) -> Iterator[str]:
-    failed = f" ({row.errors} failed)" if row.errors else ""
-    yield _text(_WIDTH - _RIGHT + 60, y, str(row.calls), size=12, anchor="end", fill=_SLOW if failed else _INK)
+    yield _text(_WIDTH - _RIGHT + 60, y, str(row.calls), size=12, anchor="end", fill=_SLOW if row.errors else _INK)
     for percent, x, colour in ((50, 145, _MIDDLE), (99, 220, _SLOW), (100, 295, _INK)):
         text = "stream" if row.stream and percent == 50 else duration(row.percentile(percent)) or "-"
         yield _text(_WIDTH - _RIGHT + x, y, text, size=12, anchor="end", fill=colour)

@@ -19,7 +19,7 @@ from interpose.relay.messages import CriParser
 from interpose.relay.methods import Method, method_of_path
 
 WITHHELD: Final = "not decoded, withheld by redaction; use --dump-redact=none to keep it"
-_LARGEST: Final = MAX_PAYLOAD - 1024  # marks may make a message longer than what fits into a frame
+LARGEST: Final = MAX_PAYLOAD - 1024  # marks may make a message longer than what fits into a frame
 
 
 class _Type:
@@ -35,8 +35,9 @@ class _Type:
 class Redactor:
     """Redacts the frames of one stream, in their order."""
 
-    def __init__(self, redaction: Redaction) -> None:
+    def __init__(self, redaction: Redaction, *, largest: int = LARGEST) -> None:
         self._redaction = redaction
+        self._largest = largest
         self._plans = Plans(redaction)
         self._types: dict[str, _Type] = {}
         self._methods: dict[int, Method | None] = {}
@@ -90,7 +91,7 @@ class Redactor:
         if not kind.plan(message) and message.ByteSize() == len(data):
             return frame
         data = kind.parser.serialize(message)
-        if len(data) > _LARGEST:
+        if len(data) > self._largest:
             return _withheld(frame)
         return replace(frame, packing=Packing.PLAIN, size=len(data), body=data)
 

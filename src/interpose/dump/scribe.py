@@ -83,7 +83,12 @@ class ScribeLink:
             orders = self._orders if not self.starts else replace(self._orders, empty_file=False)
             command = [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno()), orders.text()]
             try:
-                process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)  # noqa: S603
+                process = subprocess.Popen(  # noqa: S603 - our own program
+                    command,
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,  # Ctrl-C is meant for the relay, which lets it finish
+                )
             except BaseException:
                 ours.close()
                 raise

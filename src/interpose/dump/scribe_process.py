@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from interpose.config.dump_redaction import parse_redaction
@@ -29,12 +29,14 @@ from interpose.dump.recording import RecordingWriter
 from interpose.dump.redaction import Redactor
 from interpose.dump.sinks import DumpFile, DumpLog
 from interpose.dump.text import Line, TextDump
+from interpose.errors import ConfigError
 from interpose.instrumentation.logging import setup
 
 _log = logging.getLogger(__name__)
 
 _READ: Final = 1 << 18
 _SECOND: Final = 1.0
+_AGAIN: Final = 5.0
 # Rendering is work for idle moments: calls come first.
 _NICE: Final = 5
 
@@ -42,8 +44,11 @@ _NICE: Final = 5
 class Scribe:
     """Everything that is done with what comes."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: Orders, clock: Callable[[], float] = time.monotonic) -> None:
         self._orders = orders
+        self._clock = clock
+        self._due = 0.0  # when opening the recording may be tried again
+        self._refused = ""  # why it could not be opened
         rules = parse_rules(orders.rules)
         self.intake = Intake(Redactor(parse_redaction(orders.redact)).frame)
         self._text = TextDump(rules, Decoder(), count_period=orders.count_period) if rules.enabled else None
@@ -58,15 +63,18 @@ class Scribe:
         for event in self.intake.feed(data):
             self.frames += 1
             if isinstance(event.frame, Header):
-                self._begin(event.frame)
+                self._record()
             elif self._recording is not None:
                 self._recording.write(event.frame, NOBODY if event.flow is None else event.flow.subject)
             if self._text is not None:
                 self._write(self._text.lines(event))
 
-    def _begin(self, header: Header) -> None:
-        orders = self._orders
-        if orders.record and self._recording is None:
+    def _record(self) -> None:
+        """Open the recording, now or, if that fails, some seconds later."""
+        orders, header = self._orders, self.intake.header
+        if not orders.record or header is None or self._recording is not None or self._clock() < self._due:
+            return
+        try:
             self._recording = RecordingWriter(
                 orders.record,
                 header_facts={**header.facts, "redaction": orders.redact},
@@ -74,6 +82,10 @@ class Scribe:
                 files=orders.record_files,
                 context=self.intake.subjects.context,
             )
+            self._refused = ""
+        except (ConfigError, OSError) as error:
+            self._refused = f"{orders.record}: {error}"
+            self._due = self._clock() + _AGAIN
 
     def _write(self, lines: Sequence[Line]) -> None:
         self.lines += len(lines)
@@ -84,6 +96,7 @@ class Scribe:
 
     def flush(self) -> None:
         """Everything that was got is where it belongs."""
+        self._record()
         if self._file is not None:
             self._file.flush()
         if self._recording is not None:
@@ -100,16 +113,18 @@ class Scribe:
         """For the relay."""
         file, recording = self._file, self._recording
         errors = [str(one.error) for one in (file, recording) if one is not None and one.error is not None]
+        errors += [self._refused] if self._refused else []
         return {
             "frames": self.frames,
             "lines": self.lines,
+            "recording": recording is not None,
             "lost": (0 if file is None else file.lost) + (0 if recording is None else recording.lost),
             "damaged": self.intake.stream.damaged,
             "error": "; ".join(errors),
         }
 
 
-def serve(sock: socket.socket, scribe: Scribe, clock: Any = time.monotonic) -> None:
+def serve(sock: socket.socket, scribe: Scribe, clock: Callable[[], float] = time.monotonic) -> None:
     """Read until the relay is gone."""
     told = clock()
     poll = select.poll()

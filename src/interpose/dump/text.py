@@ -162,9 +162,9 @@ class TextDump:
     ) -> list[Line]:
         changed = self._change(flow, received, reply, stamp, "REPLY", "~<") if received and reply else []
         body = self._body(flow, reply) if reply else [_NOT_SEEN]
-        size = sum(len(line.encode()) + 1 for line in body)
+        size = sum(len(line.encode()) + 1 for line in body if not line.startswith("#"))
         head = f"({_kind(flow)}) REPLY {_name(flow)}{suffix}"
-        return changed + _block(stamp, head, f"{_name(flow)} <=", body, more=f" ({size} bytes as yaml)")
+        return changed + _block(stamp, head, f"{_name(flow)} <=", body, more=f" ({size} bytes as yaml)" if size else "")
 
     def _change(
         self, flow: Flow, before: Message | None, after: Message, stamp: str, word: str, arrow: str
@@ -230,8 +230,8 @@ def _block(stamp: str, head: str, lead: str, body: Sequence[str], *, more: str =
 
 
 def _latency(elapsed: int) -> str:
-    seconds, rest = divmod(elapsed, _SECOND)
-    return f"+{seconds}.{rest // 1000:06}".rjust(STAMP_WIDTH)
+    seconds, rest = divmod((elapsed + 500) // 1000, 1_000_000)
+    return f"+{seconds}.{rest:06}".rjust(STAMP_WIDTH)
 
 
 def _kind(flow: Flow) -> str:

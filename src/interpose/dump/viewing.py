@@ -94,6 +94,11 @@ class Viewing:
             self.seen += event.what is What.BEGIN
             yield event, [one for one in known if open_calls.get(one.number) is not one]
 
+    def chosen(self, flow: Flow) -> Iterator[Flow]:
+        """A call that was found elsewhere, if it is wanted."""
+        self.seen += 1
+        return filter(self._is_wanted, [flow])
+
     def _is_wanted(self, flow: Flow) -> bool:
         found = self._wanted.matches(flow, self._texts)
         self.shown += found

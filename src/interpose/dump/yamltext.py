@@ -16,6 +16,7 @@ from typing import Any, Final
 MAX_DEPTH: Final = 250
 TOO_DEEP: Final = '"(nested too deeply to be shown)"'
 _INDENT: Final = "  "
+_NESTED: Final = (dict, list, tuple)
 # A key must be found within 1024 characters; a longer one is announced.
 _LONGEST_KEY: Final = 1000
 
@@ -49,7 +50,7 @@ def yaml_text(tree: Any) -> str:
 def yaml_lines(tree: Any) -> list[str]:
     """The tree as lines of YAML."""
     lines: list[str] = []
-    if not tree or not isinstance(tree, dict | list | tuple):
+    if not tree or not isinstance(tree, _NESTED):
         _put(lines, "", "", tree)
         return lines
     # Lists and maps that are begun: what is left of them, their indent, and what the next line begins with.
@@ -60,7 +61,7 @@ def yaml_lines(tree: Any) -> list[str]:
             if lead.startswith("? "):
                 lines.append(start + lead)
                 lead, start = ":", pad
-            if not value or not isinstance(value, dict | list | tuple):
+            if not value or not isinstance(value, _NESTED):
                 _put(lines, start + lead, pad, value)
                 start = pad
                 continue

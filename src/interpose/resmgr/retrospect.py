@@ -4,7 +4,7 @@ Everything here is counted as it comes, so a long day needs no more room than it
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -263,15 +263,15 @@ class Retrospect:
         began = self._now if self._began is None else self._began
         duration = self._now - began
         moves = sum(_moves(step) for step in self._steps)
-        placed = _containers(self._steps, What.CREATE, refused=False)
+        placed = _placed(self._steps)
         total = sum(self._spent.values())
         summary = Summary(
             began_ns=began,
             ended_ns=self._now,
             calls=self.counts.calls,
             placed=len(placed),
-            refused=len(_containers(self._steps, What.CREATE, refused=True) - placed),
-            taken_over=len(_containers(self._steps, What.TAKE_OVER)),
+            refused=len({step.request.key for step in self._steps if _refused(step)} - placed),
+            taken_over=len({step.request.key for step in self._steps if step.what is What.TAKE_OVER}),
             without_place=without_place,
             resized=sum(step.what is What.RESIZE and not step.refused for step in self._steps),
             resizes_refused=sum(step.what is What.RESIZE and step.refused for step in self._steps),
@@ -301,5 +301,16 @@ def _moves(step: Step) -> int:
     return itself + sum(one.running and one.before.cpus != one.after.cpus for one in step.moved)
 
 
-def _containers(steps: list[Step], what: What, *, refused: bool | None = None) -> set[Key]:
-    return {step.request.key for step in steps if step.what is what and refused in (None, step.refused)}
+def _placed(steps: Iterable[Step]) -> set[Key]:
+    """Containers that came and got something; not those that the runtime did not make."""
+    placed: set[Key] = set()
+    for step in steps:
+        if step.what is What.UNDO:
+            placed.discard(step.request.key)
+        elif step.what is What.CREATE and not step.refused:
+            placed.add(step.request.key)
+    return placed
+
+
+def _refused(step: Step) -> bool:
+    return step.what is What.CREATE and step.refused

@@ -139,7 +139,12 @@ def _container_config(subject: Subject, name: str, resources: dict[str, Any]) ->
             ],
             "mounts": [
                 {"container_path": "/etc/hosts", "host_path": f"/var/lib/kubelet/pods/{subject['pod_uid']}/etc-hosts"},
-                {"container_path": "/data", "host_path": "/mnt/data", "readonly": True, "propagation": "PROPAGATION_PRIVATE"},
+                {
+                    "container_path": "/data",
+                    "host_path": "/mnt/data",
+                    "readonly": True,
+                    "propagation": "PROPAGATION_PRIVATE",
+                },
             ],
             "log_path": f"{name}/0.log",
             "linux": {"resources": resources},

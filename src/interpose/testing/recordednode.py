@@ -1,8 +1,12 @@
 """A FakeRuntime whose calls are written down as a relay would record them."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from interpose.api import cri_pb2 as cri
+from interpose.dump.flow import Assembler, Flow, What
+from interpose.dump.frames import Frame
+from interpose.dump.subjects import Subjects
 from interpose.rpc.status import RpcError
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
@@ -17,9 +21,12 @@ class RecordedNode:
     def __init__(self, runtime: FakeRuntime | None = None, script: Script | None = None) -> None:
         self.runtime = runtime or FakeRuntime()
         self.script = script or Script()
+        self._pause = _MS
 
     async def call(self, name: str, request: Any, *, elapsed: float = _MS, **more: Any) -> Any:
-        """Make a call and write it down; None if it failed."""
+        """Make a call and write it down, as one that began after the one before had ended; None if it failed."""
+        more = {"gap": self._pause} | more
+        self._pause = elapsed + _MS
         try:
             reply = await self.runtime.call(name, request)
         except RpcError as error:
@@ -47,3 +54,11 @@ class RecordedNode:
         """Stop a pod and remove it."""
         await self.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=sandbox), elapsed=90)
         await self.call("RemovePodSandbox", cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox), elapsed=30)
+
+
+def flows_of(frames: Iterable[Frame]) -> list[Flow]:
+    """The calls in frames, those that ended first, with whom they are about."""
+    subjects = Subjects()
+    assembler = Assembler(subjects.identify)
+    events = assembler.feed_all(list(frames))
+    return [event.flow for event in events if event.what is What.END and event.flow] + [*assembler.open.values()]

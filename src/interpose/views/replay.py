@@ -9,7 +9,7 @@ from interpose.views.text import WIDTH, amount, flat, plain, sentence, table
 def plan_text(plan: Mapping[str, Any], *, width: int = WIDTH) -> str:
     """The calls that would be made, and what is left out."""
     calls = plan["calls"]
-    rows = [["CALL", "AT", "METHOD", "SUBJECT", "STATUS", "AFTER"]]
+    rows = [["CALL", "AT", "METHOD", "SUBJECT", "RECORDED", "AFTER"]]
     rows += [
         [
             f"#{one['number']}",

@@ -13,10 +13,12 @@ from interpose.cli.cri_resmgr import debugs, load_line, run_command
 from interpose.cli.cri_resmgr_flags import FLAGS, read_line
 from interpose.cli.option_file import read_option_file
 from interpose.config.document import read_document
+from interpose.config.dump_rules import Target, parse_rules
 from interpose.config.load import Loaded
 from interpose.config.policy_document import read_policy_document
 from interpose.config.settings import DumpSettings, HookSettings, PolicySettings, RelaySettings
 from interpose.errors import ConfigError
+from interpose.relay.methods import METHODS
 
 SAMPLES = Path(__file__).parents[3] / "samples"
 DEFAULTS = RelaySettings(
@@ -111,6 +113,7 @@ def test_the_policy_is_not_said_if_it_is_not_given() -> None:
         ("-count-period 1m30s", "dump.count_period", 90.0),
         ("-count-period 1.5h", "dump.count_period", 5400.0),
         ("-count-period 500ms", "dump.count_period", 0.5),
+        ("-count-period 250000us", "dump.count_period", 0.25),
         ("-count-period 0", "dump.count_period", 0.0),
         ("-count-period ''", "dump.count_period", 60.0),
     ],
@@ -228,6 +231,7 @@ def test_debugging_of_any_source_is_debugging(values: list[str], on: bool) -> No
         (["--reserved-resources=cpu=x"], 78, "flag --reserved-resources: 'x' is no quantity"),
         (["--force-config=/a", "--fallback-config=/b"], 78, "flag --fallback-config: policy.fallback contradicts"),
         (["-count-period", "soon"], 78, "flag -count-period: 'soon' is not a time"),
+        (["-count-period", "1m3x"], 78, "flag -count-period: '1m3x' is not a time"),
         (["-dump", "x:y", "-dump", "on"], 78, "flag -dump: 'x:y' names 'x', targets are off, "),
         (["-config", "/nonexistent.cfg"], 78, "file /nonexistent.cfg: cannot be read"),
     ],
@@ -321,6 +325,16 @@ def test_the_samples_can_be_used(path: Path) -> None:
     """Every option in them is known."""
     policy = "static" if path.stem == "static-policy" else "none"
     assert loaded(f"-config {path}").settings.policy.name == policy
+
+
+def test_the_samples_of_the_dump_show_what_they_say() -> None:
+    """All calls, or those that make pods and containers what they are."""
+    every = parse_rules(loaded(f"-config {SAMPLES / 'cri-full-message-dump.cfg'}").settings.dump.rules)
+    some = parse_rules(loaded(f"-config {SAMPLES / 'cri-kubelet-message-dump.cfg'}").settings.dump.rules)
+    assert every.selected(METHODS) == dict.fromkeys(METHODS, Target.FULL)
+    pods = {f"{verb}PodSandbox" for verb in ("Run", "Stop", "Remove")}
+    containers = {f"{verb}Container" for verb in ("Create", "Start", "Stop", "Remove")}
+    assert some.selected(METHODS) == dict.fromkeys(pods | containers | {"UpdateContainerResources"}, Target.FULL)
 
 
 def test_the_sample_of_a_policy_document_can_be_used() -> None:

@@ -48,3 +48,20 @@ def test_parameter_names_are_unique_python_names() -> None:
     names = [parameter_name(setting) for setting in RELAY_SETTINGS]
     assert len(set(names)) == len(names)
     assert all(name.isidentifier() for name in names)
+
+
+def test_a_flag_that_may_be_repeated_keeps_all_its_values() -> None:
+    """In their order; not given it says nothing."""
+    seen: list[dict[str, Given]] = []
+
+    def callback(**parameters: object) -> None:
+        seen.append(given_flags(parameters, RELAY))
+
+    command = SettingsCommand("x", RELAY, params=[], callback=callback)
+    for line in ([], ["--dump", "full:.*,off:Version"], ["--dump", "reset", "--dump=short:Exec"]):
+        CliRunner().invoke(command, line, catch_exceptions=False)
+    assert seen == [
+        {},
+        {"dump.rules": Given("full:.*,off:Version", "flag --dump")},
+        {"dump.rules": Given("reset;short:Exec", "flag --dump")},
+    ]

@@ -3,7 +3,8 @@
 from textual.app import App
 from textual.screen import Screen
 
-from interpose.dump.live.screen import LiveScreen, View
+from interpose.dump.live.board import View
+from interpose.dump.live.screen import LiveScreen
 
 
 class LiveApp(App[None]):

@@ -44,7 +44,7 @@ def fit(text: str, width: int, *, right: bool = False, middle: bool = False) -> 
 class ListHead(Widget):
     """The names of the columns and how they are sorted."""
 
-    DEFAULT_CSS = "ListHead { height: 1; background: $panel; color: $text-muted; text-style: bold; }"
+    DEFAULT_CSS = "ListHead { height: 1; background: $panel; color: $text-muted; text-style: bold; padding-right: 1; }"
 
     def __init__(self, model: LiveModel) -> None:
         super().__init__()
@@ -53,12 +53,14 @@ class ListHead(Widget):
     def render_line(self, y: int) -> Strip:
         """The one line."""
         model, parts = self._model, []
-        for column, width in zip(COLUMNS, widths(self.size.width), strict=True):
+        for column, width in zip(COLUMNS, widths(self.content_size.width), strict=True):
             if width:
                 sorted_by = column.order is model.order
                 name = column.name + ("▼" if model.descending else "▲") * sorted_by
                 parts.append(fit(name, width, right=column.right) + " ")
-        return Strip([Segment("".join(parts), self.rich_style)]).adjust_cell_length(self.size.width, self.rich_style)
+        return Strip([Segment("".join(parts), self.rich_style)]).adjust_cell_length(
+            self.content_size.width, self.rich_style
+        )
 
 
 class CallList(ScrollView, can_focus=False):
@@ -71,10 +73,10 @@ class CallList(ScrollView, can_focus=False):
         "call--mark",
     }
     DEFAULT_CSS = """
-    CallList { height: 1fr; scrollbar-size-horizontal: 0; overflow-x: hidden; overflow-y: scroll; }
+    CallList { height: 1fr; scrollbar-size: 0 1; overflow-x: hidden; overflow-y: scroll; }
     CallList > .call--error { color: $text-error; }
     CallList > .call--open { color: $text-warning; }
-    CallList > .call--changed { color: $text-accent; }
+    CallList > .call--changed { color: $text-primary; }
     CallList > .call--quiet { color: $text-muted; }
     CallList > .call--faint { color: $text-muted; }
     CallList > .call--ok { color: $text-success; }
@@ -126,30 +128,34 @@ class CallList(ScrollView, can_focus=False):
         row = self._model.view[at]
         base = self.rich_style
         if row is self._model.selected:
-            base += self.get_component_rich_style("call--cursor", partial=True)
+            base += self.get_component_rich_style("call--cursor")
         segments = []
         texts = cells(row, self._now(), wide=width >= WIDE)
         for column, cell, room in zip(COLUMNS, texts, widths(width), strict=True):
             if room:
                 text = fit(cell, room, right=column.right, middle=column.name == _CUT_IN_THE_MIDDLE)
-                segments += [Segment(text, base + self._style(column.name, row)), Segment(" ", base)]
+                style = self._style(column.name, row, plainly=row is self._model.selected)
+                segments += [Segment(text, base + style), Segment(" ", base)]
         return Strip(segments).adjust_cell_length(width, base)
 
-    def _style(self, column: str, row: Row) -> Style:
+    def _style(self, column: str, row: Row, *, plainly: bool) -> Style:
         meant = tone(row)
+        if plainly and meant is not Tone.ERROR and column != "":
+            return Style()  # what is faint elsewhere cannot be read on the cursor
         if column == "":
             name = "mark"
         elif meant in (Tone.ERROR, Tone.QUIET):
             name = meant
         elif column == "status" and meant is not Tone.OPEN:
             name = "ok"
-        elif column in ("time", "size", "messages"):
+        elif column in ("time UTC", "size", "messages"):
             name = "faint"
-        elif column in ("method", "status", "duration"):
+        elif column in ("method", "status", "took"):
             name = meant
         else:
             name = Tone.PLAIN
-        return self.get_component_rich_style(f"call--{name}", partial=True)
+        style = self.get_component_rich_style(f"call--{name}")
+        return Style(color=style.color, bold=style.bold)  # the background is that of the line
 
     def on_click(self, event: events.Click) -> None:
         """Select what was clicked."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from interpose.dump.calllist import OPEN
 from interpose.dump.codes import code_name
 from interpose.dump.flow import Flow
 from interpose.dump.live.model import Order, Row
@@ -54,7 +55,7 @@ def status(row: Row) -> str:
     """How it ended, or that it has not."""
     if row.flow.end is not None:
         return code_name(row.flow.end.code)
-    return "cut off" if row.cut else "…"
+    return "cut off" if row.cut else OPEN
 
 
 def tone(row: Row) -> Tone:

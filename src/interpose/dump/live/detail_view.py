@@ -53,10 +53,10 @@ class TabLine(Widget):
         for tab in Tab:
             line.append(
                 self._label(tab),
-                self.get_component_rich_style("tab--open", partial=True) if tab is self._tab else "",
+                self.get_component_rich_style("tab--open") if tab is self._tab else "",
             )
         line.append("  ")
-        line.append(self._title, self.get_component_rich_style("tab--title", partial=True))
+        line.append(self._title, self.get_component_rich_style("tab--title"))
         return line
 
     def on_click(self, event: events.Click) -> None:
@@ -74,8 +74,8 @@ class DetailView(ScrollView, can_focus=False):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"detail--{one}" for one in Tint} | {"detail--match", "detail--here"}
     DEFAULT_CSS = """
-    DetailView { height: 1fr; overflow-x: hidden; overflow-y: scroll; scrollbar-size-horizontal: 0; padding: 0 1; }
-    DetailView > .detail--heading { color: $text; text-style: bold underline; }
+    DetailView { height: 1fr; overflow-x: hidden; overflow-y: scroll; scrollbar-size: 0 1; padding: 0 0 0 1; }
+    DetailView > .detail--heading { color: $text-accent; text-style: bold; }
     DetailView > .detail--note { color: $text-muted; text-style: italic; }
     DetailView > .detail--added { color: $text-success; background: $success 20%; }
     DetailView > .detail--removed { color: $text-error; background: $error 20%; }
@@ -142,10 +142,10 @@ class DetailView(ScrollView, can_focus=False):
         line = self._lines[number]
         text = Text(line.text, style=self.rich_style, no_wrap=True, end="")
         for begin, end, tint in spans(line):
-            text.stylize(self.get_component_rich_style(f"detail--{tint}", partial=True), begin, end)
+            text.stylize(self.get_component_rich_style(f"detail--{tint}"), begin, end)
         if self._pattern is not None:
             here = bool(self._found) and self._here >= 0 and self._found[self._here] == number
-            style = self.get_component_rich_style("detail--here" if here else "detail--match", partial=True)
+            style = self.get_component_rich_style("detail--here" if here else "detail--match")
             for match in self._pattern.finditer(line.text):
                 text.stylize(style, *match.span())
         return text

@@ -84,5 +84,4 @@ MARKS: Final = (
     ("*", "changed on the way"),
     ("+", "made by the relay itself"),
     ("α", "API version v1alpha2"),
-    ("…", "in flight"),
 )

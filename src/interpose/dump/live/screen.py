@@ -1,215 +1,31 @@
-"""The screen: list, call, prompt and status line, and what each key does.
-
-Everything that comes goes through one tick, ten times a second, and stops when its share of time is used up: however
-many calls there are, keys are answered.
-"""
+"""What each key does. Pictures are the board's, state is the model's; this joins them."""
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
-from rich.style import Style
-from rich.text import Text
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.screen import Screen
-from textual.widgets import Static
 
-from interpose.dump.decoded import Decodes
-from interpose.dump.filters import parse_filter
 from interpose.dump.filterterms import QUESTIONS
 from interpose.dump.flow import Flow
-from interpose.dump.live.call_list import CallList, ListHead
-from interpose.dump.live.call_pane import CallPane
-from interpose.dump.live.feed import Connected, Feed, Frames, Lost
+from interpose.dump.live.board import Board
+from interpose.dump.live.call_list import CallList
 from interpose.dump.live.help_screen import HelpScreen
 from interpose.dump.live.keys import GROUPS
-from interpose.dump.live.model import LiveModel, Row
-from interpose.dump.live.pipeline import Pipeline
+from interpose.dump.live.model import Row
 from interpose.dump.live.prompt import Prompt, Question
 from interpose.dump.live.saving import RECORDING, Saved, named, problem, save, still
-from interpose.dump.live.status_line import Part, banner, status
 from interpose.dump.live.tabs import Tab
-from interpose.dump.outputs import FlowTexts
-from interpose.errors import ConfigError
-
-TICK: Final = 0.1  # seconds
-SHARE: Final = 0.05  # seconds of a tick for what came; the rest is for keys and drawing
-_SPLIT: Final = 30  # lines of a terminal from which on list and call are seen together
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """What a live view is made of."""
-
-    feed: Feed
-    decoder: Decodes
-    model: LiveModel
-    redacted: bool = True
-    filter_text: str = ""
-    now: Callable[[], int] = time.time_ns
-
-
-class LiveScreen(Screen[None]):
-    """Everything that is seen."""
+class LiveScreen(Board):
+    """The whole screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(key.keys, key.action, key.text, show=False) for group in GROUPS for key in group.keys
     ]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"status--quiet", "status--good", "status--warning", "status--bad"}
-    DEFAULT_CSS = """
-    LiveScreen > .status--quiet { color: $text-muted; }
-    LiveScreen > .status--good { color: $text-success; }
-    LiveScreen > .status--warning { color: $text-warning; text-style: bold; }
-    LiveScreen > .status--bad { color: $text-error; text-style: bold; }
-    LiveScreen #banner { height: auto; background: $error; color: $text; text-style: bold; padding: 0 1;
-        display: none; }
-    LiveScreen #banner.said { display: block; }
-    LiveScreen #calls { height: 1fr; }
-    LiveScreen #call { height: 2fr; display: none; }
-    LiveScreen.reading #call { display: block; }
-    LiveScreen.reading.small #calls { display: none; }
-    LiveScreen #status { height: 1; background: $panel; }
-    """
-
-    def __init__(self, view: View) -> None:
-        super().__init__()
-        self._view = view
-        self._model = view.model
-        self._pipeline = Pipeline()
-        self._texts = FlowTexts(view.decoder)
-        self._filter_text = ""
-        self._lost: Lost | None = None
-        self._heard = False
-        self._unsaved = False  # marks that nobody wrote to a file
-
-    def compose(self) -> ComposeResult:
-        """The parts, from top to bottom."""
-        yield Static(id="banner")
-        with Vertical(id="calls"):
-            yield ListHead(self._model)
-            yield CallList(self._model, self._now)
-        yield CallPane(self._view.decoder)
-        yield Prompt()
-        yield Static(id="status")
-
-    def on_mount(self) -> None:
-        """Begin."""
-        if self._view.filter_text:
-            self._set_filter(self._view.filter_text)
-        self._show_banner()
-        self.set_interval(TICK, self.tick)
-
-    def on_resize(self) -> None:
-        """A small terminal shows list or call, a large one both."""
-        self.set_class(self.size.height < _SPLIT, "small")
-        self.call_after_refresh(self._show_list, follow_cursor=True)
-
-    # -- what comes
-
-    @property
-    def _live(self) -> bool:
-        return self._view.feed.source.returns
-
-    def _now(self) -> int:
-        # In a recording time goes on with its last frame.
-        return self._view.now() if self._live else self._model.newest
-
-    def tick(self) -> None:
-        """Take what came, as far as time allows, and show it."""
-        until = time.monotonic() + SHARE
-
-        def enough() -> bool:
-            return time.monotonic() >= until
-
-        for news in self._view.feed.news():
-            if isinstance(news, Frames):
-                self._model.take(self._pipeline.feed(news.frames), time.monotonic())
-            elif isinstance(news, Connected):
-                self._connected()
-            elif isinstance(news, Lost):
-                self._lost = news
-                self._model.cut_off()
-                self._show_banner()
-            if enough():
-                break
-        changed = self._model.refresh(enough)
-        if changed:
-            self._show_list(follow_cursor=self._model.follow)
-        elif self.query_one(CallList).running():
-            self.query_one(CallList).refresh()
-        self._show_status()
-        if self._reading:
-            self._show_call()
-
-    def _connected(self) -> None:
-        if self._heard:
-            self._model.cut_off()
-        self._heard = True
-        self._pipeline.restart()
-        self._lost = None
-        self._show_banner()
-
-    # -- what is seen
-
-    @property
-    def _pane(self) -> CallPane:
-        return self.query_one(CallPane)
-
-    @property
-    def _reading(self) -> bool:
-        return self.has_class("reading")
-
-    def _show_list(self, *, follow_cursor: bool) -> None:
-        self.query_one(ListHead).refresh()
-        self.query_one(CallList).show(follow_cursor=follow_cursor)
-
-    def _moved(self) -> None:
-        self._model.refresh()
-        self._show_list(follow_cursor=True)
-        self._show_status()
-        if self._reading:
-            self._show_call()
-
-    def _show_banner(self) -> None:
-        text = banner(self._lost, redacted=self._view.redacted, anything=self._heard)
-        line = self.query_one("#banner", Static)
-        line.set_class(bool(text), "said")
-        line.update(Text(text))
-
-    def _show_status(self) -> None:
-        parts = status(
-            self._model,
-            source=self._view.feed.source.name,
-            filter_text=self._filter_text,
-            now=time.monotonic(),
-            live=self._live,
-        )
-        line = Text(" ", no_wrap=True, overflow="ellipsis")
-        for number, part in enumerate(parts):
-            line.append("  " if number else "")
-            line.append(part.text, self._part_style(part))
-        self.query_one("#status", Static).update(line)
-
-    def _part_style(self, part: Part) -> Style | str:
-        name = f"status--{part.role}"
-        return self.get_component_rich_style(name, partial=True) if name in self.COMPONENT_CLASSES else ""
-
-    def _show_call(self) -> None:
-        row = self._model.selected
-        if row is None:
-            self._close_call()
-        else:
-            self._pane.show(row)
-
-    def _close_call(self) -> None:
-        self.remove_class("reading")
-        self.call_after_refresh(self._show_list, follow_cursor=True)
 
     # -- moving
 
@@ -338,22 +154,6 @@ class LiveScreen(Screen[None]):
                 given_up=lambda: self._set_filter(before),
             )
         )
-
-    def _wrong_filter(self, text: str) -> str:
-        try:
-            parse_filter(text, now=self._view.now())
-        except ConfigError as error:
-            return "\n".join(error.problems)
-        return ""
-
-    def _set_filter(self, text: str) -> None:
-        text = text.strip()
-        self._filter_text = text
-        if text:
-            wanted, texts = parse_filter(text, now=self._view.now()), self._texts
-            self._model.set_wanted(lambda flow: wanted.matches(flow, texts))
-        else:
-            self._model.set_wanted(None)
 
     # -- a call
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -20,10 +20,10 @@ class RelaySource:
 
     returns: Final = True
 
-    def __init__(self, name: str, attach: Callable[[], Iterator[bytes]]) -> None:
+    def __init__(self, name: str, attach: Callable[[], Iterable[bytes]]) -> None:
         self.name = name
         self._attach = attach
-        self._open: Iterator[bytes] | None = None
+        self._open: Iterable[bytes] | None = None
 
     def read(self, deliver: Deliver, stop: Callable[[], bool]) -> None:
         """The frames of one connection."""

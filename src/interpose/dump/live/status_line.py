@@ -54,6 +54,7 @@ def status(model: LiveModel, *, source: str, filter_text: str, now: float, live:
         )
         if count
     ]
+    parts.append(Part("? help", Role.QUIET))
     return parts
 
 

@@ -158,7 +158,7 @@ def _diff(document: Mapping[str, Any]) -> Iterator[Line]:
         yield Line(_NOT_CHANGED.get(document["kind"], "nobody changed it"), Tint.NOTE)
     for title, diff in differences:
         yield Line(title, Tint.HEADING)
-        yield from (Line(text, _DIFF_TINTS.get(text[:1], Tint.PLAIN)) for text in diff)
+        yield from (Line(text, _DIFF_TINTS.get(text[:1], Tint.YAML)) for text in diff)
 
 
 def _info(document: Mapping[str, Any]) -> Iterator[Line]:

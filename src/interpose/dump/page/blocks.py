@@ -17,8 +17,13 @@ EXACT: Final = (1 << 53) - 1
 
 
 def block(kind: str, value: Any) -> str:
-    """One element with data; `kind` is a class of ours that the script looks for."""
-    return f'<script type="application/json" class="{kind}">{harmless_json(value)}</script>\n'
+    """One element with data; `kind` is what the script looks for."""
+    return element(kind, harmless_json(value))
+
+
+def element(kind: str, text: str) -> str:
+    """The same of JSON that is harmless already."""
+    return f'<script type="application/json" class="data-{kind}">{text}</script>\n'
 
 
 def harmless_json(value: Any) -> str:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from interpose.dump.page.blocks import block, harmless_json
+from interpose.dump.page.blocks import block, element, harmless_json
 from interpose.dump.page.families import families
 from interpose.dump.page.resources import Resources, load_resources
 
@@ -106,7 +106,7 @@ class _Filling:
         """What is in the block that is not full."""
         if self._rows:
             yield block("rows", self._rows)
-            yield f'<script type="application/json" class="details">[{",".join(self._details)}]</script>\n'
+            yield element("details", f"[{','.join(self._details)}]")
         self._rows, self._details, self._size = [], [], 0
 
     def tail(self) -> dict[str, Any]:

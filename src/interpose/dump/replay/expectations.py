@@ -106,8 +106,7 @@ def expected(plan: Plan, exits: Mapping[str, Exit]) -> dict[Reference, Condition
     """Of everything the plan makes, by recorded id."""
     found: dict[Reference, Condition] = {}
     pod_of: dict[Reference, Reference] = {}
-    for index in plan.ends:
-        step = plan.steps[index]
+    for step in plan.steps:
         if step.code != 0 or step.name not in _AFTERWARDS:
             continue
         subject = _subject(step)

@@ -86,7 +86,7 @@ def make_plan(
         thing = _made(flow, parse)
         if thing is not None:
             makers[thing] = f"{flow.name} #{flow.number}"
-        reason = omitted(flow, choices) or ("" if wanted(flow) else "the filter does not choose it")
+        reason = omitted(flow, choices) or ("" if wanted(flow) else "what the filter does not choose")
         if reason:
             left[reason] += 1
             continue

@@ -16,6 +16,7 @@ from interpose.dump.replay.ids import Reference
 from interpose.dump.replay.plan import Plan, Skipped, Step
 
 _MS: Final = 1_000_000
+_LISTED: Final = 3  # of files in a note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +184,8 @@ def _notes(outcomes: Sequence[Outcome], suffix: str, *, stopped: bool, left: int
         (stopped, "it was stopped before its end"),
         (suffix, f"uids of pods got the suffix {suffix!r}"),
         (redacted, f"{_count(redacted, 'value was', 'values were')} sent as redacted, not as recorded calls had them"),
-        (dropped, f"mounts that do not exist here were left out: {', '.join(dropped)}"),
-        (missing, f"mounts do not exist here: {', '.join(missing)} (--drop-mounts leaves them out)"),
+        (dropped, f"mounts that do not exist here were left out: {_listed(dropped)}"),
+        (missing, f"mounts do not exist here: {_listed(missing)} (--drop-mounts leaves them out)"),
         (logs, f"no logs are kept for {_count(len(logs), 'pod', 'pods')}: the directory is not here (--logs DIR)"),
         (left, f"{_count(left, 'pod or container is', 'pods and containers are')} left there (--cleanup removes them)"),
     ]
@@ -193,3 +194,8 @@ def _notes(outcomes: Sequence[Outcome], suffix: str, *, stopped: bool, left: int
 
 def _count(number: int, one: str, several: str) -> str:
     return f"{number} {one if number == 1 else several}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = len(texts) - _LISTED
+    return ", ".join(texts[:_LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -32,8 +32,8 @@ _LIFE: Final = (
     "UpdateContainerResources",
     "UpdatePodSandboxResources",
 )
-_URL: Final = "its answer is an address that works once"
-_CHECKPOINT: Final = "it is about checkpoint files of the recorded node"
+_URL: Final = "what gives an address that works once"
+_CHECKPOINT: Final = "what is about checkpoint files of the recorded node"
 # Why a call is never made again.
 _NEVER: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -43,10 +43,10 @@ _NEVER: Final[Mapping[str, str]] = MappingProxyType(
         "CheckpointContainer": _CHECKPOINT,
         "CheckpointPod": _CHECKPOINT,
         "RestorePod": _CHECKPOINT,
-        "ReopenContainerLog": "it is about log files of the recorded node",
-        "UpdateRuntimeConfig": "it changes the runtime, not a pod",
-        "RemoveImage": "it removes an image that others may use",
-        **{method.name: "it is a stream" for method in METHODS.values() if method.server_streaming},
+        "ReopenContainerLog": "what is about log files of the recorded node",
+        "UpdateRuntimeConfig": "what changes the runtime and not a pod",
+        "RemoveImage": "what removes images that others may use",
+        **{method.name: "streams" for method in METHODS.values() if method.server_streaming},
     }
 )
 SORTS: Final[Mapping[str, Sort]] = MappingProxyType(
@@ -57,9 +57,9 @@ SORTS: Final[Mapping[str, Sort]] = MappingProxyType(
 )
 _SWITCHES: Final[Mapping[Sort, str]] = MappingProxyType(
     {
-        Sort.PULL: "it pulls an image (--pull makes it)",
-        Sort.EXEC: "it runs a command (--exec makes it)",
-        Sort.READ: "it changes nothing (--reads makes it)",
+        Sort.PULL: "pulls of images (--pull makes them)",
+        Sort.EXEC: "commands run in containers (--exec makes them)",
+        Sort.READ: "what changes nothing (--reads makes them)",
     }
 )
 
@@ -79,14 +79,14 @@ def omitted(flow: Flow, choices: Choices) -> str:
     """Why a call is not chosen; empty if it is."""
     sort = SORTS.get(flow.name) if flow.method is not None else None
     if sort is None:
-        return "it is no call of the CRI that is known"
+        return "no method of the CRI that is known"
     if sort is Sort.NEVER:
         return _NEVER[flow.name]
     wanted = {Sort.LIFE: True, Sort.PULL: choices.pull, Sort.EXEC: choices.execs, Sort.READ: choices.reads}[sort]
     if not wanted:
         return _SWITCHES[sort]
     if flow.originated and not choices.as_sent:
-        return "a part of the relay made it (--as-sent makes it)"
+        return "calls of the relay itself (--as-sent makes them)"
     if flow.flags & Flags.CONTINUED and not flow.messages:
-        return "it began before the recording"
+        return "calls that began before the recording"
     return ""

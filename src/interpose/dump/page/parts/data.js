@@ -1,7 +1,7 @@
 // The calls of the page. Rows are read at once; messages only when a call is opened or searched.
 
 const data = (() => {
-  const blocks = (kind) => [...document.querySelectorAll(`script.${kind}`)];
+  const blocks = (kind) => [...document.querySelectorAll(`script.data-${kind}`)];
   const parsed = (element) => JSON.parse(element.textContent);
   const [head] = blocks("head").map(parsed);
   const [tail] = blocks("tail").map(parsed);

@@ -94,7 +94,7 @@ const detail = (() => {
   function information(rest, call) {
     const who = [call.pid ? `pid ${call.pid}` : "", `uid ${call.uid}`].filter(Boolean).join(", ");
     const facts = [
-      ["Time", call.time], ["Took", call.duration_ms === null ? "not over" : `${duration(call.duration_ms)} (${call.duration_ms} ms)`],
+      ["Time", call.time], ["Took", call.duration_ms === null ? "not over" : `${duration(call.duration_ms)}, exactly ${call.duration_ms} ms`],
       ["Status", call.status ? `${call.status} (${call.code})` : "open"], ["Message", call.message],
       ["Path", call.path], ["Kind", call.kind], ["Origin", call.origin === "client" ? `client (${who})` : call.origin],
       ["Namespace", call.namespace], ["Pod", call.pod], ["Pod UID", call.pod_uid], ["Pod id", call.pod_id],
@@ -121,7 +121,7 @@ const detail = (() => {
     const panel = el("div", { class: "panel", role: "tabpanel", id: "panel", tabindex: "0", "aria-labelledby": `tab-${tab}` });
     const buttons = Object.entries(TABS).map(([id, [title, , number]]) => {
       const more = rest ? number(rest, call) : 0;
-      return el("button", { type: "button", role: "tab", id: `tab-${id}`, "data-tab": id, "aria-controls": "panel", onclick: () => turn(id) }, title, more ? el("span", { class: "badge", text: count(more) }) : null);
+      return el("button", { type: "button", role: "tab", id: `tab-${id}`, "data-tab": id, "aria-controls": "panel", onclick: () => turn(id) }, title, more ? el("span", { class: id === "diff" ? "badge diff-lines" : "badge", text: count(more) }) : null);
     });
     const turn = (id) => {
       tab = id;

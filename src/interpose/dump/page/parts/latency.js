@@ -3,7 +3,7 @@
 const latency = (() => {
   const WIDTH = 200;
   const HEIGHT = 24;
-  const PER_DECADE = 8; // bins
+  const PER_DECADE = 6; // bins
 
   const quantile = (sorted, share) => sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)];
 
@@ -61,7 +61,7 @@ const latency = (() => {
 
   function ticks(axis) {
     const made = el("span", { class: "ticks", "aria-hidden": "true" });
-    const every = axis.decades.length > 6 ? 2 : 1;
+    const every = Math.ceil(axis.decades.length / 4);
     axis.decades.forEach((decade, index) => {
       if (index % every) return;
       const tick = el("span", { text: duration(decade).replace(/\.0+(?=\D)/, "") });
@@ -75,16 +75,19 @@ const latency = (() => {
   function pane(calls, pick) {
     const rows = statistics(calls);
     const axis = scale(rows);
-    const cell = (text) => el("td", { class: "num", text: text === undefined ? "–" : duration(text) });
+    const failures = rows.some((one) => one.failed);
+    const cell = (ms, name = "") => el("td", { class: `num ${name}`, text: ms === undefined ? "–" : duration(ms) });
     const body = rows.map((one) =>
       el("tr", {},
         el("th", { scope: "row" }, el("button", { type: "button", class: "link", title: `Only ${one.method}`, onclick: () => pick(one.method) }, el("i", { class: `dot ${one.family}` }), one.method)),
-        el("td", { class: "num" }, count(one.calls), one.failed ? el("span", { class: "bad", text: ` ${one.failed}✗`, title: `${one.failed} failed` }) : null),
+        el("td", { class: "num", text: count(one.calls) }),
+        failures ? el("td", { class: "num failures", text: one.failed ? count(one.failed) : "" }) : null,
         el("td", { class: "drawing" }, plot(one, axis)),
-        cell(one.p50), cell(one.p99), cell(one.max)));
-    const head = el("tr", {}, ...["Method", "Calls"].map((text, index) => el("th", { scope: "col", class: index ? "num" : "", text })),
+        cell(one.p50), cell(one.p99), cell(one.max, "max")));
+    const head = el("tr", {}, el("th", { scope: "col", text: "Method" }), el("th", { scope: "col", class: "num many", text: "Calls" }),
+      failures ? el("th", { scope: "col", class: "num failures", text: "Failed" }) : null,
       el("th", { scope: "col", class: "drawing" }, ticks(axis)),
-      ...["p50", "p99", "max"].map((text) => el("th", { scope: "col", class: "num", text })));
+      ...["p50", "p99", "max"].map((text) => el("th", { scope: "col", class: `num ${text}`, text })));
     return el("div", { class: "latency" },
       el("header", {}, el("h2", { text: "Latency by method" }), el("p", { class: "quiet", text: "of the calls in the list, on a log axis" }),
         el("p", { class: "key" }, el("i", { class: "line50" }), "p50", el("i", { class: "line99" }), "p99")),

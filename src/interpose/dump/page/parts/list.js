@@ -10,7 +10,7 @@ const list = (() => {
     ["#", "number", "num", (call) => String(call.number)],
     ["Time (UTC)", "at_ms", "time", (call) => call.time.slice(11, 23)],
     ["Method", "method", "method", (call) => call.method],
-    ["About", "subject", "subject", (call) => call.subject],
+    ["About", "subject", "subject", () => ""],
     ["", null, "marks", () => ""],
     ["Status", "status", "status", (call) => call.status || "open"],
     ["Took", "duration_ms", "took", (call) => duration(call.duration_ms)],
@@ -50,13 +50,20 @@ const list = (() => {
     return made;
   }
 
+  /** The pod may be cut; which container it is stays readable. */
+  function about(call) {
+    const inside = call.container && call.subject.endsWith(`:${call.container}`) ? `:${call.container}` : "";
+    const pod = call.subject.slice(0, call.subject.length - inside.length);
+    return [el("span", { class: "pod", text: pod, title: call.subject }), inside ? el("span", { class: "in", text: inside, title: call.subject }) : ""];
+  }
+
   function row(call, place) {
     const cells = COLUMNS.map(([, , name, text]) => {
       const cell = el("span", { class: `c ${name}`, role: "gridcell", text: text(call) });
       if (name === "method") cell.prepend(el("i", { class: `dot ${call.family}` }));
-      if (name === "subject") cell.title = call.subject;
+      if (name === "subject") cell.append(...about(call));
       if (name === "marks") cell.append(...marks(call));
-      if (name === "status" && call.message) cell.title = call.message;
+      if (name === "status") cell.title = [call.status, call.message].filter(Boolean).join(": ");
       if (name === "took" && call.duration_ms !== null) {
         // On a log scale from 0.1 ms, so that the slow ones stand out and the others still differ.
         const share = Math.max(0, Math.log10(Math.max(call.duration_ms, 0.1) / 0.1) / Math.log10(slowest / 0.1));
@@ -110,6 +117,8 @@ const list = (() => {
     room.style.height = `${calls.length * ROW}px`;
     box.setAttribute("aria-rowcount", String(calls.length + 1));
     titles();
+    if (places.has(selected)) reveal(selected);
+    else box.scrollTop = 0;
     later();
   }
 

@@ -66,7 +66,7 @@ const timeline = (() => {
       paper.moveTo(px, AXIS - 4);
       paper.lineTo(px, height);
       paper.stroke();
-      const time = moment(at + step / 1000).slice(11, 23);
+      const time = moment(at + 0.05).slice(11, 23); // never a rounding error before the tick
       const text = step >= 1000 ? time.slice(0, 8) : step >= 1 ? time.slice(3) : `+${duration(at - data.start)}`;
       paper.fillStyle = colours.quiet;
       if (px + 4 + paper.measureText(text).width < width) paper.fillText(text, px + 4, AXIS / 2);

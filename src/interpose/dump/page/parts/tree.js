@@ -12,7 +12,7 @@ const tree = (() => {
   function scalar(value) {
     if (typeof value !== "string") return el("span", { class: `v ${scalarClass(value)}`, text: yamlScalar(value) });
     if (value.includes("\n")) return el("span", { class: "v string block" }, shown(value.replace(/\n$/, "")));
-    const plain = !MEANS_SOMETHING.test(value) && !/^[-+.\d]*$/.test(value) && /^[^\s"'{}[\]#,&*!|>%@`-][^"#]*$/.test(value);
+    const plain = !MEANS_SOMETHING.test(value) && !/^[-+.\d]*$/.test(value) && /^(?:-(?=[^\s])|[^\s"'{}[\]#,&*!|>%@`-])[^"#]*$/.test(value);
     const text = plain || value.includes(REDACTED) ? value : JSON.stringify(value);
     return el("span", { class: "v string" }, shown(text));
   }

@@ -1,0 +1,58 @@
+"""What holds for all rules of the dump."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interpose.config.dump_rules import RESET, SWITCHES, TARGETS, Target, parse_rules
+from interpose.errors import ConfigError
+from interpose.relay.methods import METHODS
+
+NAMES = st.sampled_from(sorted(METHODS))
+EXPRESSIONS = st.sampled_from([".*", ".*List.*", "Container.", "(Start|Stop).*", "*", "[A-M].+", "Status?"])
+WORDS = st.sampled_from(sorted(TARGETS))
+RULES = st.builds(lambda word, method: f"{word}:{method}", WORDS, NAMES | EXPRESSIONS)
+ITEMS = RULES | NAMES | EXPRESSIONS | st.sampled_from([RESET, *SWITCHES])
+SPECS = st.lists(ITEMS, max_size=6).map(",".join)
+
+
+@given(st.lists(SPECS, min_size=1, max_size=4), WORDS, NAMES)
+def test_a_name_said_last_counts(specs: list[str], word: str, name: str) -> None:
+    """Whatever was said before, if dumping is not turned off."""
+    assert parse_rules([*specs, "on", f"{word}:{name}"]).target(name) is TARGETS[word]
+
+
+@given(st.lists(SPECS, min_size=1, max_size=4), SPECS)
+def test_nothing_is_left_of_what_was_before_a_reset(before: list[str], spec: str) -> None:
+    """Rules depend only on what follows, once the switch is on."""
+    anew, fresh = parse_rules([*before, "on,reset", spec]), parse_rules(["reset", spec])
+    assert [anew.target(name) for name in METHODS] == [fresh.target(name) for name in METHODS]
+
+
+@given(SPECS, SPECS)
+def test_a_target_said_everywhere_makes_one_spec_of_two(first: str, second: str) -> None:
+    """Two SPECs differ from one only in what sticks."""
+    one, two = parse_rules([f"{first},full:Nobody,{second}"]), parse_rules([first, second])
+    assert [one.target(name) for name in METHODS] == [two.target(name) for name in METHODS]
+
+
+@given(st.lists(SPECS, max_size=4))
+def test_what_is_selected_is_what_is_not_off(specs: list[str]) -> None:
+    """No more and no less."""
+    rules = parse_rules(specs)
+    selected = rules.selected(METHODS)
+    assert all(selected.get(name, Target.OFF) is rules.target(name) for name in METHODS)
+    assert Target.OFF not in selected.values()
+
+
+@given(st.lists(st.text(alphabet="on:.*?+()[]|,{}^$\\ fulcert-12")))
+def test_any_text_gives_rules_or_an_error_that_names_it(specs: list[str]) -> None:
+    """Never anything else."""
+    problems: list[str] = []
+    rules = None
+    try:
+        rules = parse_rules(specs, "here")
+    except ConfigError as error:
+        problems = error.problems
+    assert (rules is None) is bool(problems)
+    assert all(problem.startswith("here: ") for problem in problems)
+    assert rules is None or rules.target("CreateContainer") in Target

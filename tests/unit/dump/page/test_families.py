@@ -1,0 +1,21 @@
+"""What the colours of the page stand for."""
+
+from interpose.dump.page.families import FAMILIES, families
+from interpose.dump.page.resources import load_resources
+from interpose.relay.methods import METHODS, Concern
+
+
+def test_every_method_has_a_family() -> None:
+    """A new concern needs a row."""
+    assert set(FAMILIES) == set(Concern)
+    assert set(families()) == set(METHODS)
+
+
+def test_every_family_has_a_colour() -> None:
+    """In the list and on the plot."""
+    style = load_resources().style
+
+    for family in FAMILIES.values():
+        assert f"--{family}:" in style
+        assert f".dot.{family} " in style
+        assert f".plot.{family} " in style

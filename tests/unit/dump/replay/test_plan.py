@@ -1,0 +1,172 @@
+"""What is made again, and in which order."""
+
+from interpose.api import cri_pb2 as cri
+from interpose.dump.frames import Frame, Message, Packing, Side
+from interpose.dump.replay.caller import message_of
+from interpose.dump.replay.ids import Reference, Thing
+from interpose.dump.replay.plan import Plan, Progress, make_plan
+from interpose.dump.replay.selection import Choices
+from interpose.testing.pods import container_config, create_request, pod_config, run_request
+from interpose.testing.recordednode import flows_of
+from interpose.testing.recordings import Script, story_frames
+
+POD = pod_config("web")
+
+
+def plan_of(frames: list[Frame], choices: Choices = Choices(), **more: object) -> Plan:  # noqa: B008 - frozen
+    """The plan of some frames."""
+    return make_plan(flows_of(frames), choices, message_of, **more)  # type: ignore[arg-type]
+
+
+def run(script: Script, sandbox: str = "pod-1", **more: float) -> int:
+    """A pod comes."""
+    return script.call("RunPodSandbox", run_request(POD), cri.RunPodSandboxResponse(pod_sandbox_id=sandbox), **more)
+
+
+def create(script: Script, container: str = "con-1", sandbox: str = "pod-1", **more: float) -> int:
+    """A container comes."""
+    request = create_request(sandbox, POD, container_config(POD))
+    return script.call("CreateContainer", request, cri.CreateContainerResponse(container_id=container), **more)
+
+
+def start(script: Script, container: str = "con-1", **more: float) -> int:
+    """A container starts."""
+    return script.call("StartContainer", cri.StartContainerRequest(container_id=container), b"", **more)
+
+
+def names(plan: Plan) -> list[str]:
+    """The methods, in order."""
+    return [step.name for step in plan.steps]
+
+
+def test_the_story_is_planned() -> None:
+    """What changes pods and containers, with whom it is about and what it makes; the rest is counted."""
+    plan = plan_of(story_frames())
+    assert names(plan) == [
+        "RunPodSandbox",
+        "CreateContainer",
+        "StartContainer",
+        "RunPodSandbox",
+        "CreateContainer",
+        "CreateContainer",
+        "StartContainer",
+        "StopContainer",
+    ]
+    assert [step.code for step in plan.steps] == [0, 0, 0, 0, 5, 0, 0, None]
+    assert plan.steps[1].subject == "shop/web-0:app"
+    assert plan.steps[4].made is None
+    assert plan.steps[5].made is not None
+    assert plan.steps[7].end is None
+    assert plan.skipped == ()
+    assert plan.omitted["commands run in containers (--exec makes them)"] == 2
+
+
+def test_calls_wait_for_those_that_had_ended() -> None:
+    """Two pods that came side by side may do so again; what came after both waits for both."""
+    script = Script()
+    run(script, "pod-1", elapsed=50)
+    run(script, "pod-2", elapsed=20)
+    create(script, "con-1", "pod-2", gap=30)
+    create(script, "con-2", "pod-1", gap=30)
+    plan = plan_of(script.frames)
+    assert plan.ends == (1, 2, 0, 3)
+    assert [step.barrier for step in plan.steps] == [0, 0, 1, 3]
+    progress = Progress(plan)
+    first, second, third, last = plan.steps
+    assert progress.may_start(first) and progress.may_start(second)
+    assert not progress.may_start(third)
+    progress.over(second)
+    assert progress.may_start(third)
+    progress.over(third)
+    assert not progress.may_start(last)
+    progress.over(first)
+    assert progress.may_start(last)
+
+
+def test_a_call_waits_for_what_made_its_subject() -> None:
+    """Also if the end of that call was recorded late: its caller had the answer before."""
+    script = Script()
+    run(script, elapsed=100)
+    create(script, gap=50)
+    plan = plan_of(script.frames)
+    assert plan.steps[1].barrier == 0
+    assert plan.steps[1].needs == (0,)
+    progress = Progress(plan)
+    assert not progress.may_start(plan.steps[1])
+    progress.over(plan.steps[0])
+    assert progress.may_start(plan.steps[1])
+
+
+def test_what_was_made_before_the_recording_is_skipped() -> None:
+    """With the id, and what to do about it."""
+    script = Script()
+    start(script, "old-container")
+    plan = plan_of(script.frames)
+    assert plan.steps == ()
+    assert "container old-container was made before" in plan.skipped[0].reason
+    assert "--unknown-ids" in plan.skipped[0].reason
+    passed = plan_of(script.frames, Choices(pass_unknown=True))
+    assert names(passed) == ["StartContainer"]
+    assert passed.steps[0].needs == ()
+
+
+def test_what_depends_on_a_call_that_is_left_out_is_left_out() -> None:
+    """All the way down; the reason names the call."""
+    script = Script()
+    run(script)
+    number = create(script)
+    start(script)
+    plan = plan_of(script.frames, wanted=lambda flow: flow.name != "RunPodSandbox")
+    assert plan.steps == ()
+    assert [one.name for one in plan.skipped] == ["CreateContainer", "StartContainer"]
+    assert plan.skipped[1].reason == f"container con-1 is not made: CreateContainer #{number} is left out"
+    assert plan.omitted == {"what the filter does not choose": 1}
+
+
+def test_what_failed_made_nothing() -> None:
+    """Whatever it answered; nor did a call whose answer cannot be read."""
+    script = Script()
+    run(script)
+    request = create_request("pod-1", POD, container_config(POD))
+    script.call("CreateContainer", request, cri.CreateContainerResponse(container_id="con-1"), code=2)
+    script.call("CreateContainer", request, b"\xff\xff")
+    assert [step.made for step in plan_of(script.frames).steps] == [Reference(Thing.POD, "pod-1"), None, None]
+
+
+def test_requests_as_the_caller_sent_them_or_as_the_runtime_got_them() -> None:
+    """The second with the calls of the relay itself."""
+    script = Script()
+    run(script)
+    asked = create_request("pod-1", POD, container_config(POD))
+    given = create_request("pod-1", POD, container_config(POD))
+    given.config.linux.resources.cpuset_cpus = "1"
+    created = cri.CreateContainerResponse(container_id="con-1")
+    script.call("CreateContainer", asked, created, forwarded=given)
+    update = cri.UpdateContainerResourcesRequest(container_id="con-1")
+    script.call("UpdateContainerResources", update, b"", origin="policy")
+    plan, sent = plan_of(script.frames), plan_of(script.frames, Choices(as_sent=True))
+    assert plan.steps[1].request == asked.SerializeToString(deterministic=True)
+    assert sent.steps[1].request == given.SerializeToString(deterministic=True)
+    assert names(sent)[2:] == ["UpdateContainerResources"]
+    assert names(plan)[2:] == []
+
+
+def test_a_request_that_was_not_kept_is_skipped() -> None:
+    """So is one that cannot be read; the reason is in the recording."""
+    script = Script()
+    run(script)
+    number = script.begin("StartContainer", b"")
+    script.frames[-1] = Message(
+        number=number, at=0, side=Side.REQUEST, packing=Packing.ABSENT, size=9, body=b"larger than the limit"
+    )
+    script.end(number, 1)
+    script.call("StopContainer", b"\xff\xff", b"")
+    plan = plan_of(script.frames)
+    assert names(plan) == ["RunPodSandbox"]
+    assert plan.skipped[0].reason == "its request cannot be sent: larger than the limit"
+    assert "not a StopContainerRequest" in plan.skipped[1].reason
+
+
+def test_nothing_gives_an_empty_plan() -> None:
+    """Not an error."""
+    assert plan_of([]).steps == ()

@@ -1,0 +1,101 @@
+"""What came of a replay, as a document."""
+
+from typing import Any
+
+from interpose.dump.replay.adapting import Adapted
+from interpose.dump.replay.caller import message_of
+from interpose.dump.replay.expectations import Condition, State
+from interpose.dump.replay.ids import Reference, Thing
+from interpose.dump.replay.plan import Plan, make_plan
+from interpose.dump.replay.report import Found, Outcome, differs, plan_document, report_document
+from interpose.dump.replay.selection import Choices
+from interpose.testing.recordednode import flows_of
+from interpose.testing.recordings import story_frames
+
+POD = Reference(Thing.POD, "p")
+
+
+def plan() -> Plan:
+    """That of the story."""
+    return make_plan(flows_of(story_frames()), Choices(), message_of)
+
+
+def state(found: State) -> Found:
+    """A pod that should run."""
+    expected = Condition(state=State.RUNNING)
+    return Found(recorded=POD, id="new", subject="a/b", expected=expected, found=Condition(state=found))
+
+
+def as_recorded(**more: Any) -> list[Outcome]:
+    """Every call ended as it did."""
+    return [Outcome(step=step, code=step.code or 0, elapsed=1_000_000, **more) for step in plan().steps]
+
+
+def test_a_plan_says_what_waits_for_what() -> None:
+    """By the numbers of the recording."""
+    document = plan_document(plan())
+    start = document["calls"][2]
+    assert (start["method"], start["status"], start["after"]) == ("StartContainer", "OK", [7])
+    assert document["calls"][-1]["status"] == ""
+    assert document["calls"][0]["makes"]
+    assert sum(document["omitted"].values()) == len(flows_of(story_frames())) - 8
+
+
+def test_all_as_recorded() -> None:
+    """A call without a recorded end is neither the same nor different."""
+    report = report_document(plan(), as_recorded(), [state(State.RUNNING)])
+    assert not differs(report)
+    summary = report["summary"]
+    assert (summary["made"], summary["same"], summary["different"], summary["unknown"]) == (8, 7, 0, 1)
+    assert report["calls"][-1]["recorded_ms"] is None
+    by_method = {one["method"]: one for one in report["latency"]}
+    assert by_method["CreateContainer"]["count"] == 2  # not the one that failed
+    assert by_method["CreateContainer"]["recorded_p50_ms"] == 46.05
+    assert by_method["CreateContainer"]["p50_ms"] == 1.0
+    assert "StopContainer" not in by_method
+
+
+def test_another_status_differs() -> None:
+    """One is enough."""
+    outcomes = as_recorded()
+    outcomes[0] = Outcome(step=outcomes[0].step, code=14, message="away")
+    report = report_document(plan(), outcomes, [])
+    assert differs(report)
+    assert (report["calls"][0]["status"], report["calls"][0]["same"]) == ("UNAVAILABLE", False)
+
+
+def test_another_state_differs() -> None:
+    """So does a replay that was stopped."""
+    assert differs(report_document(plan(), as_recorded(), [state(State.GONE)]))
+    stopped = report_document(plan(), as_recorded(), [], stopped=True)
+    assert differs(stopped)
+    assert stopped["notes"] == ["it was stopped before its end"]
+
+
+def test_what_was_skipped_on_the_way_is_told_with_the_rest() -> None:
+    """In the order of the recording."""
+    outcomes = as_recorded()
+    outcomes[1] = Outcome(step=outcomes[1].step, skipped="pod p was not made this time")
+    report = report_document(plan(), outcomes, [])
+    assert report["summary"]["skipped"] == 1
+    assert report["skipped"][0]["reason"] == "pod p was not made this time"
+    assert report["summary"]["made"] == 7
+
+
+def test_notes_say_what_is_not_as_it_was() -> None:
+    """One sentence each; long lists are cut."""
+    adapted = Adapted(
+        redacted=1, dropped_mounts=["/d", "/c", "/b", "/a"], missing_mounts=["/m"], dropped_logs=["/l", "/k"]
+    )
+    outcomes = as_recorded()
+    outcomes[0] = Outcome(step=outcomes[0].step, code=0, adapted=adapted)
+    notes = report_document(plan(), outcomes, [state(State.RUNNING)], suffix="-r1")["notes"]
+    assert notes == [
+        "uids of pods got the suffix '-r1'",
+        "1 value was sent as redacted, not as recorded calls had them",
+        "mounts that do not exist here were left out: /a, /b, /c and 1 more",
+        "mounts do not exist here: /m (--drop-mounts leaves them out)",
+        "no logs are kept for 2 pods: the directory is not here (--logs DIR)",
+        "1 pod or container is left there (--cleanup removes them)",
+    ]
+    assert report_document(plan(), as_recorded(), [state(State.RUNNING)], removed=True)["notes"] == []

@@ -1,0 +1,152 @@
+"""The names of files, and who may rename them."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interpose.dump import fileset as module
+from interpose.dump.fileset import create, is_at, open_new, prune, rotated_path, rotated_set, set_aside
+from interpose.dump.frames import MAGIC
+from interpose.errors import ConfigError
+
+
+@pytest.fixture
+def opened() -> Iterator[list[int]]:
+    """Descriptors that are closed in the end."""
+    fds: list[int] = []
+    yield fds
+    for fd in fds:
+        os.close(fd)
+
+
+def test_names_sort_by_age_in_a_shell(tmp_path: Path) -> None:
+    """The newest is last."""
+    path = tmp_path / "calls.crirec"
+    names = [rotated_path(path, number) for number in (1, 2, 10)] + [path]
+    for name in reversed(names):
+        name.write_bytes(MAGIC)
+    (tmp_path / "calls.1.crirec").write_bytes(MAGIC)
+    (tmp_path / "callsx000001.crirec").write_bytes(MAGIC)
+    assert rotated_set(path) == names == sorted(names)
+    assert names[0].name == "calls.000001.crirec"
+
+
+def test_a_set_may_lack_its_newest_or_everything(tmp_path: Path) -> None:
+    """A crash may come between a rename and a new file."""
+    path = tmp_path / "calls"
+    assert rotated_set(path) == rotated_set(tmp_path / "no" / "x") == []
+    rotated_path(path, 3).write_bytes(MAGIC)
+    assert rotated_set(path) == [tmp_path / "calls.000003"]
+
+
+def test_an_older_file_is_kept_under_a_number(tmp_path: Path, opened: list[int]) -> None:
+    """A new one is for its owner alone."""
+    path = tmp_path / "calls.crirec"
+    for content in (b"1", b"2"):
+        path.unlink(missing_ok=True)
+        path.write_bytes(MAGIC + content)
+        opened.append(open_new(path))
+    assert [one.read_bytes() for one in rotated_set(path)] == [MAGIC + b"1", MAGIC + b"2", b""]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("content", [b"root:x:0:0", b"\xc1R\x02\x00", b"\xc1x"])
+def test_what_is_no_recording_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    """A slip of the pen must not rename other files."""
+    path = tmp_path / "passwd"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match="passwd: not a recording: it begins with b'"):
+        open_new(path)
+    assert path.read_bytes() == content
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    """A directory, a link, a pipe."""
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "dir").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "dir", "pipe"):
+        with pytest.raises(ConfigError, match=f"{name}: not a regular file"):
+            open_new(tmp_path / name)
+
+
+def test_a_missing_directory_is_the_systems_error(tmp_path: Path) -> None:
+    """With the name in it."""
+    with pytest.raises(OSError, match="no/calls") as caught:
+        open_new(tmp_path / "no" / "calls")
+    assert caught.value.errno == errno.ENOENT
+
+
+def test_a_name_that_others_keep_taking_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """We do not fight for ever."""
+    path = tmp_path / "calls"
+
+    def taken(path: Path) -> int:
+        raise FileExistsError
+
+    monkeypatch.setattr(module, "create", taken)
+    with pytest.raises(FileExistsError, match="other processes"):
+        open_new(path)
+
+
+def test_a_file_that_lost_its_name_is_not_renamed(tmp_path: Path, opened: list[int]) -> None:
+    """Neither is the one that has the name now."""
+    path = tmp_path / "calls"
+    opened += [ours := create(path)]
+    path.rename(tmp_path / "moved")
+    assert not set_aside(path, ours)
+    opened += [theirs := create(path)]
+    assert not set_aside(path, ours)
+    assert is_at(path, theirs)
+    assert is_at(tmp_path / "moved", ours)
+
+
+def test_a_file_is_not_renamed_while_another_does_it(
+    tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever holds the lock for longer is waited for in vain."""
+    path = tmp_path / "calls"
+    opened += [ours := create(path), theirs := os.open(path, os.O_RDONLY)]
+    fcntl.flock(theirs, fcntl.LOCK_EX)
+    waits: list[float] = []
+    monkeypatch.setattr(module.time, "sleep", waits.append)
+    with pytest.raises(BlockingIOError):
+        set_aside(path, ours)
+    assert len(waits) == 49
+    assert is_at(path, ours)
+
+
+def test_a_lock_that_is_given_back_is_taken(
+    tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait is for that."""
+    path = tmp_path / "calls"
+    opened += [ours := create(path), theirs := os.open(path, os.O_RDONLY)]
+    fcntl.flock(theirs, fcntl.LOCK_EX)
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: fcntl.flock(theirs, fcntl.LOCK_UN))
+    assert set_aside(path, ours)
+
+
+def test_a_file_system_without_locks_does(tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then there is nobody to be protected from."""
+
+    def no_locks(fd: int, operation: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "no locks")
+
+    monkeypatch.setattr(module.fcntl, "flock", no_locks)
+    opened += [fd := create(tmp_path / "calls")]
+    assert set_aside(tmp_path / "calls", fd)
+
+
+def test_the_oldest_go(tmp_path: Path) -> None:
+    """Empty ones before; what is no recording stays."""
+    path = tmp_path / "calls"
+    for number, content in enumerate([MAGIC, MAGIC, b"mine!", b"", MAGIC], 1):
+        rotated_path(path, number).write_bytes(content)
+    rotated_path(path, 9).mkdir()
+    prune(path, 2)
+    assert [one.name[-1] for one in rotated_set(path)] == ["2", "3", "5", "9"]

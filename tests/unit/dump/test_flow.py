@@ -1,0 +1,176 @@
+"""Calls put together from frames."""
+
+from dataclasses import replace
+
+import pytest
+
+from interpose.dump import flow as module
+from interpose.dump.flow import NOBODY, SESSION, Assembler, Event, Flow, Subject, What
+from interpose.dump.frames import Begin, Context, Dropped, End, Flags, Header, Message, Side, Trailer
+
+BEGIN = Begin(number=1, time=10, path="/runtime.v1.RuntimeService/CreateContainer", metadata=(("a", "b"),))
+END = End(number=1, elapsed=500, code=0)
+
+
+def message(side: Side = Side.REQUEST, body: bytes = b"x", number: int = 1) -> Message:
+    """A small message."""
+    return Message(number=number, at=1, side=side, size=len(body), body=body)
+
+
+def header(session: str) -> Header:
+    """Of a relay process."""
+    return Header(facts={SESSION: session})
+
+
+def flow_of(event: Event) -> Flow:
+    """The call of an event that has one."""
+    assert event.flow is not None
+    return event.flow
+
+
+def whole(begin: Begin, *messages: Message, end: End | None = END) -> Flow:
+    """A call from its frames."""
+    assembler = Assembler()
+    flow = flow_of(assembler.feed(begin))
+    assembler.feed_all([*messages, *([] if end is None else [end])])
+    return flow
+
+
+def test_a_call_is_put_together() -> None:
+    """Each frame says what it did."""
+    assembler = Assembler()
+    events = assembler.feed_all([BEGIN, message(), message(Side.REPLY), END])
+    assert [event.what for event in events] == [What.BEGIN, What.MESSAGE, What.MESSAGE, What.END]
+    flow = flow_of(events[-1])
+    assert all(event.flow is flow for event in events)
+    assert (flow.number, flow.time, flow.metadata, flow.end) == (1, 10, (("a", "b"),), END)
+    assert flow.of(Side.REPLY) == [message(Side.REPLY)]
+    assert flow.duration == 500
+    assert not assembler.open
+
+
+def test_a_call_in_flight_has_no_duration() -> None:
+    """And has not failed."""
+    flow = whole(BEGIN, message(), end=None)
+    assert (flow.duration, flow.failed) == (None, False)
+
+
+def test_calls_are_told_apart_by_number() -> None:
+    """Their frames may be mixed."""
+    assembler = Assembler()
+    assembler.feed_all([BEGIN, replace(BEGIN, number=2), message(number=2), END])
+    assert list(assembler.open) == [2]
+    assert len(assembler.open[2].messages) == 1
+
+
+def test_frames_of_a_call_that_began_before_are_nobodys() -> None:
+    """They give events without a call."""
+    assembler = Assembler()
+    assert [event.flow for event in assembler.feed_all([message(), END])] == [None, None]
+
+
+def test_a_call_that_goes_on_in_another_file_is_the_same_call() -> None:
+    """If we saw its beginning; otherwise it begins there."""
+    assembler = Assembler()
+    again = replace(BEGIN, flags=Flags.CONTINUED)
+    first = flow_of(assembler.feed(BEGIN))
+    assert assembler.feed(again) == Event(What.OTHER, first, again)
+    assert Assembler().feed(again).what is What.BEGIN
+
+
+def test_calls_of_another_process_are_not_mixed_up() -> None:
+    """Their numbers mean other calls; a header of the same one changes nothing."""
+    assembler = Assembler()
+    assembler.feed_all([header("a"), BEGIN, header("a")])
+    assert list(assembler.open) == [1]
+    assembler.feed(header("b"))
+    assert not assembler.open
+    assert assembler.header == header("b")
+
+
+def test_other_frames_are_taken_note_of() -> None:
+    """Drops are counted, a context is kept."""
+    assembler = Assembler()
+    context = Context(facts={"pods": []})
+    dropped = Dropped(frames=4, size=10, time=0)
+    events = assembler.feed_all([context, dropped, dropped, Trailer(index_at=0)])
+    assert [event.what for event in events] == [What.OTHER, What.DROPPED, What.DROPPED, What.OTHER]
+    assert (assembler.context, assembler.dropped) == (context, 8)
+
+
+def test_a_stream_keeps_its_request_and_its_newest_messages() -> None:
+    """What was let go of is counted."""
+    assembler = Assembler(kept_messages=3)
+    flow = flow_of(assembler.feed(BEGIN))
+    assembler.feed_all([message(body=b"ask"), *(message(Side.REPLY, body=b"%d" % n) for n in range(5))])
+    assert [one.body for one in flow.messages] == [b"ask", b"3", b"4"]
+    assert flow.forgotten == 3
+
+
+def test_calls_that_never_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest is let go of."""
+    monkeypatch.setattr(module, "KEPT_CALLS", 2)
+    assembler = Assembler()
+    assembler.feed_all([replace(BEGIN, number=number) for number in (1, 2, 3)])
+    assert list(assembler.open) == [2, 3]
+
+
+def test_each_message_may_tell_whom_a_call_is_about() -> None:
+    """Whoever knows is asked."""
+    assembler = Assembler(lambda flow, message: Subject(pod=message.body.decode()))
+    flow = flow_of(assembler.feed(BEGIN))
+    assert flow.subject == NOBODY
+    assembler.feed(message(body=b"web"))
+    assert flow.subject.pod == "web"
+
+
+def test_the_method_is_known_by_its_path() -> None:
+    """In both API versions; a method of somebody else is none of the table."""
+    flow = whole(BEGIN)
+    assert (flow.name, flow.service) == ("CreateContainer", "runtime.v1.RuntimeService")
+    assert flow.method is not None
+    assert flow.method.request == "CreateContainerRequest"
+    assert whole(replace(BEGIN, path="/other.Service/CreateContainer")).method is None
+    assert whole(replace(BEGIN, path="/x.Y/Z")).method is None
+
+
+@pytest.mark.parametrize(
+    ("messages", "end", "changed"),
+    [
+        ([message()], END, False),
+        ([message(), message(Side.FORWARDED)], END, True),
+        ([message(), message(Side.RECEIVED)], None, True),
+        ([message()], replace(END, changed_by=("policy",)), True),
+        ([], None, False),
+    ],
+)
+def test_a_changed_call_is_told_by_its_messages_or_its_end(
+    messages: list[Message], end: End | None, changed: bool
+) -> None:
+    """Either is enough."""
+    assert whole(BEGIN, *messages, end=end).changed is changed
+
+
+def test_calls_know_where_they_come_from() -> None:
+    """And whether somebody could change them."""
+    assert not whole(BEGIN).originated
+    assert whole(replace(BEGIN, origin="policy")).originated
+    assert not whole(BEGIN).intercepted
+    assert whole(replace(BEGIN, flags=Flags.INTERCEPTED)).intercepted
+    assert whole(BEGIN, end=replace(END, code=5)).failed
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        (NOBODY, ""),
+        (Subject(namespace="shop", pod="web-0"), "shop/web-0"),
+        (Subject(namespace="shop", pod="web-0", container="app"), "shop/web-0:app"),
+        (Subject(pod_id="0123456789abcdef", container_id="fedcba9876543210"), "0123456789abc:fedcba9876543"),
+        (Subject(image="registry/web:3"), "registry/web:3"),
+    ],
+)
+def test_a_subject_is_shown_by_names_or_ids(subject: Subject, text: str) -> None:
+    """Whatever is known; one that is not is nobody."""
+    assert str(subject) == text
+    assert bool(subject) is bool(text)

@@ -1,0 +1,187 @@
+"""Frames as bytes and back."""
+
+import struct
+import zlib
+from dataclasses import replace
+
+import pytest
+
+from interpose.dump.frames import (
+    HEAD,
+    MAGIC,
+    MARK,
+    MAX_PAYLOAD,
+    Begin,
+    Context,
+    DamagedFrame,
+    Dropped,
+    End,
+    Flags,
+    Frame,
+    Header,
+    Index,
+    Kind,
+    Message,
+    Packing,
+    Side,
+    Trailer,
+    decode,
+    encode,
+    frame,
+    frame_size,
+)
+
+BEGIN = Begin(
+    number=7,
+    time=1_763_283_600_000_000_000,
+    path="/runtime.v1.RuntimeService/Version",
+    origin="client",
+    pid=812,
+    uid=1000,
+    flags=Flags.INTERCEPTED,
+    metadata=(("user-agent", "grpc-go"), ("x", "")),
+)
+MESSAGE = Message(number=7, at=12, side=Side.REPLY, size=3, body=b"abc")
+EVERY_KIND: list[Frame] = [
+    Header(facts={"version": 1, "session": "a"}),
+    BEGIN,
+    MESSAGE,
+    End(number=7, elapsed=99, code=5, message="not found", changed_by=("a", "b")),
+    Dropped(frames=3, size=400, time=-1),
+    Context(facts={"pods": []}),
+    Index(facts={"calls": 0}),
+    Trailer(index_at=1 << 40),
+]
+
+
+@pytest.mark.parametrize("value", EVERY_KIND, ids=lambda value: type(value).__name__)
+def test_a_frame_of_every_kind_comes_back(value: Frame) -> None:
+    """At any offset, and the next one begins behind it."""
+    data = encode(value)
+    assert decode(data) == (value, len(data))
+    assert decode(memoryview(b"xyz" + data + b"rest"), 3) == (value, 3 + len(data))
+
+
+def test_every_kind_is_in_the_list() -> None:
+    """So that nobody adds one without a test."""
+    assert {encode(value)[2] for value in EVERY_KIND} == set(Kind)
+
+
+def test_a_recording_begins_with_its_magic() -> None:
+    """Tools tell files by that."""
+    assert encode(EVERY_KIND[0]).startswith(MAGIC)
+
+
+def test_an_unknown_kind_is_passed_over() -> None:
+    """It is one of a later version."""
+    data = frame(200, b"something")
+    assert decode(data) == (None, len(data))
+
+
+def test_an_unfinished_frame_is_told_from_a_damaged_one() -> None:
+    """At every place it can be cut at."""
+    data = encode(BEGIN)
+    for cut in range(len(data)):
+        with pytest.raises(EOFError):
+            decode(data[:cut])
+
+
+def test_the_size_is_known_when_the_head_is_there() -> None:
+    """Not before."""
+    data = encode(MESSAGE)
+    assert frame_size(data[: HEAD.size - 1]) is None
+    assert frame_size(data[: HEAD.size]) == len(data)
+
+
+@pytest.mark.parametrize("data", [b"x", b"\xc1x", b"x" * 20, HEAD.pack(MARK, 3, MAX_PAYLOAD + 1, 0)])
+def test_what_does_not_begin_like_a_frame_is_damaged(data: bytes) -> None:
+    """However short."""
+    with pytest.raises(DamagedFrame, match="no frame begins here"):
+        decode(data)
+
+
+def test_a_flipped_byte_is_damage_or_nobody_misses_it() -> None:
+    """The one byte of the head that means nothing may be anything."""
+    data = encode(MESSAGE)
+    for at in range(len(data)):
+        broken = bytearray(data)
+        broken[at] ^= 0xFF
+        if at == 3:
+            assert decode(bytes(broken)) == (MESSAGE, len(data))
+        else:
+            with pytest.raises((DamagedFrame, EOFError)):
+                decode(bytes(broken))
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        (Kind.BEGIN, b""),
+        (Kind.BEGIN, struct.pack("<QqiIB", 1, 1, 1, 1, 0)),
+        (Kind.BEGIN, struct.pack("<QqiIBH", 1, 1, 1, 1, 0, 9) + b"short"),
+        (Kind.BEGIN, struct.pack("<QqiIB", 1, 1, 1, 1, 0) + b"\x01\x00a" * 3),
+        (Kind.MESSAGE, struct.pack("<QQBBI", 1, 1, 77, 0, 0)),
+        (Kind.MESSAGE, struct.pack("<QQBBI", 1, 1, 0, 77, 0)),
+        (Kind.END, struct.pack("<QQB", 1, 1, 0)),
+        (Kind.DROPPED, b"123"),
+        (Kind.HEADER, b"[]"),
+        (Kind.HEADER, b"{"),
+        (Kind.CONTEXT, b"\xff"),
+        (Kind.CONTEXT, b"[" * 100_000),
+        (Kind.INDEX, b"not packed"),
+        (Kind.INDEX, zlib.compress(b"3")),
+    ],
+)
+def test_a_payload_that_makes_no_sense_is_damage(kind: Kind, payload: bytes) -> None:
+    """Also if its checksum is right."""
+    with pytest.raises(DamagedFrame):
+        decode(frame(kind, payload))
+
+
+def test_a_frame_that_is_too_large_cannot_be_written() -> None:
+    """Nobody could read it."""
+    with pytest.raises(ValueError, match="over the limit"):
+        frame(Kind.MESSAGE, bytes(MAX_PAYLOAD + 1))
+
+
+def test_long_texts_are_cut() -> None:
+    """A status message may be as long as it likes."""
+    value, _ = decode(encode(End(number=1, elapsed=1, code=2, message="x" * 70_000)))
+    assert isinstance(value, End)
+    assert value.message == "x" * 0xFFFF
+
+
+def test_text_that_is_not_utf_8_survives() -> None:
+    """Metadata may hold any bytes."""
+    value = replace(BEGIN, metadata=(("x-bin", b"\xff\x00".decode(errors="surrogateescape")),))
+    assert decode(encode(value))[0] == value
+
+
+def test_a_packed_body_is_unpacked() -> None:
+    """The size is that of the message."""
+    message = replace(MESSAGE, packing=Packing.ZLIB, size=5000, body=zlib.compress(b"y" * 5000))
+    assert message.data == b"y" * 5000
+    assert message.absent == ""
+
+
+def test_a_plain_body_is_itself() -> None:
+    """Nothing is done to it."""
+    assert (MESSAGE.data, MESSAGE.absent) == (b"abc", "")
+
+
+def test_a_body_that_was_not_kept_says_why() -> None:
+    """And is empty."""
+    message = replace(MESSAGE, packing=Packing.ABSENT, body=b"too large")
+    assert (message.data, message.absent) == (b"", "too large")
+
+
+@pytest.mark.parametrize(("size", "body"), [(3, b"no zlib"), (3, zlib.compress(b"1234")), (3, zlib.compress(b"12"))])
+def test_a_body_that_cannot_be_unpacked_is_damage(size: int, body: bytes) -> None:
+    """Or is not as long as it should be; no more than that is unpacked."""
+    with pytest.raises(DamagedFrame):
+        _ = replace(MESSAGE, packing=Packing.ZLIB, size=size, body=body).data
+
+
+def test_sides_know_their_direction() -> None:
+    """Two each."""
+    assert [side.is_reply for side in Side] == [False, False, True, True]

@@ -1,0 +1,47 @@
+"""What comes out of a relay: redacted before anybody sees it, and put together."""
+
+from interpose.config.dump_redaction import parse_redaction
+from interpose.dump.flow import What
+from interpose.dump.frames import Context, Message, encode
+from interpose.dump.intake import Intake
+from interpose.dump.redaction import Redactor
+from interpose.testing.recordings import HEADER, story_frames
+
+
+def intake(redact: str = "default") -> Intake:
+    """With redaction."""
+    return Intake(Redactor(parse_redaction(redact)).frame)
+
+
+def test_every_call_of_a_stream_is_put_together() -> None:
+    """However the bytes are cut; with whom it is about."""
+    it = intake()
+    frames = story_frames()
+    data = b"".join(map(encode, frames))
+    events = [event for start in range(0, len(data), 777) for event in it.feed(data[start : start + 777])]
+    assert len(events) == len(frames)
+    assert it.header == HEADER
+    ended = [event.flow for event in events if event.what is What.END and event.flow is not None]
+    assert {"CreateContainer", "StartContainer"} <= {flow.name for flow in ended}
+    assert all(flow.subject.pod for flow in ended if flow.name == "CreateContainer")
+
+
+def test_nobody_behind_it_sees_secrets() -> None:
+    """They are in the frames that come in, and in none that goes out."""
+    data = b"".join(map(encode, story_frames()))
+    shown = {
+        redact: b"".join(event.frame.data for event in intake(redact).feed(data) if isinstance(event.frame, Message))
+        for redact in ("default", "none")
+    }
+    assert b"<redacted>" in shown["default"]
+    assert b"<redacted>" not in shown["none"]
+
+
+def test_context_teaches_names() -> None:
+    """A recording that goes on in another file."""
+    it = intake()
+    source = intake()
+    source.feed(b"".join(map(encode, story_frames())))
+    context = source.subjects.context()
+    it.feed(encode(HEADER) + encode(Context(facts=context)))
+    assert it.subjects.context() == context

@@ -1,0 +1,25 @@
+"""Metrics of the dump."""
+
+from interpose.dump.losses import Losses
+from interpose.dump.metrics import dump_families
+from interpose.dump.outlet import Outlet
+from interpose.relay.interceptor import Interest
+
+
+def test_families() -> None:
+    """By reader; what the scribe reports is there, too."""
+    outlet = Outlet("scribe", lambda _name: Interest.NONE, limit=100, wall=lambda: 0)
+    outlet.put(b"123")
+    found = {
+        family.name: {tuple(sample.labels.values()): getattr(sample, "value", None) for sample in family.samples}
+        for family in dump_families(Losses(), [outlet], {"lost": 4})
+    }
+    assert found == {
+        "interpose_dump_frames_total": {("scribe",): 1},
+        "interpose_dump_bytes_total": {("scribe",): 3},
+        "interpose_dump_frames_dropped_total": {("scribe",): 0},
+        "interpose_dump_bodies_dropped_total": {("scribe",): 0},
+        "interpose_dump_queue_bytes": {("scribe",): 3},
+        "interpose_dump_readers": {("scribe",): 1},
+        "interpose_dump_write_losses_total": {(): 4},
+    }

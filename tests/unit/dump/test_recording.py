@@ -1,0 +1,499 @@
+"""Writing recordings: files, their beginnings and ends, rotation, and disks that do not work."""
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interpose.dump import outfile
+from interpose.dump.fileset import rotated_set
+from interpose.dump.flow import SESSION, Subject
+from interpose.dump.frames import (
+    VERSION,
+    Begin,
+    Context,
+    Dropped,
+    End,
+    Flags,
+    Frame,
+    Header,
+    Index,
+    Message,
+    Packing,
+    Side,
+    Trailer,
+)
+from interpose.dump.framestream import FrameStream
+from interpose.dump.recording import RETRY, RecordingWriter
+from interpose.errors import ConfigError
+
+FACTS = {SESSION: "one", "host": "node-1"}
+WEB = Subject(namespace="shop", pod="web")
+
+
+class Clock:
+    """Seconds that pass when told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Disk:
+    """Decides how much can be written; everything else is real."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.room = 1 << 40
+        self.error = errno.ENOSPC
+        self._write = os.write
+        monkeypatch.setattr(outfile.os, "write", self.write)
+
+    def write(self, fd: int, data: bytes) -> int:
+        """As much as there is room for."""
+        if self.room == 0:
+            raise OSError(self.error, os.strerror(self.error))
+        done = self._write(fd, data[: self.room])
+        self.room -= done
+        return done
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """FILE."""
+    return tmp_path / "calls.crirec"
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """With room."""
+    return Disk(monkeypatch)
+
+
+def writer(path: Path, **options: Any) -> RecordingWriter:
+    """One that tells a fixed time."""
+    return RecordingWriter(path, **{"header_facts": FACTS, "now": lambda: 1_763_283_600_000_000_000, **options})
+
+
+def read(path: Path) -> list[Frame]:
+    """All frames of a file that is whole."""
+    stream = FrameStream()
+    frames = stream.feed(path.read_bytes()) + stream.finish()
+    assert stream.damage == []
+    return frames
+
+
+def call(number: int, size: int = 10) -> list[Frame]:
+    """A whole call."""
+    body = os.urandom(size)
+    return [
+        Begin(number=number, time=number, path="/runtime.v1.RuntimeService/Version"),
+        Message(number=number, at=1, side=Side.REQUEST, size=size, body=body),
+        End(number=number, elapsed=2, code=0),
+    ]
+
+
+def kinds(frames: list[Frame]) -> str:
+    """The first letters: Header, Context, Begin, Message, End, Dropped, Index, Trailer."""
+    return "".join(type(one).__name__[0] for one in frames)
+
+
+def test_a_file_tells_where_it_comes_from_at_once(path: Path) -> None:
+    """Before there is any call."""
+    writer(path, context=lambda: {"pods": ["web"]})
+    header, context = read(path)
+    assert header == Header(
+        facts={**FACTS, "format": "crirec", "version": VERSION, "created": "2025-11-16T09:00:00.000Z", "part": 1}
+    )
+    assert context == Context(facts={"pods": ["web"]})
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_frames_are_there_after_a_flush(path: Path) -> None:
+    """Also if the process is killed then."""
+    recording = writer(path)
+    for frame in call(1):
+        recording.write(frame)
+    assert kinds(read(path)) == "HC"
+    recording.flush()
+    assert read(path)[2:] == call(1)[:1] + read(path)[3:]
+    assert kinds(read(path)) == "HCBME"
+    assert (recording.written, recording.lost, recording.size) == (3, 0, path.stat().st_size)
+
+
+def test_a_closed_file_ends_with_its_index(path: Path) -> None:
+    """The trailer tells where that is; what is written later is lost."""
+    recording = writer(path)
+    for frame in call(1):
+        recording.write(frame, WEB)
+    recording.close()
+    frames = read(path)
+    assert kinds(frames) == "HCBMEIT"
+    assert isinstance(frames[-1], Trailer)
+    index, _ = frames[-2], frames[-1]
+    assert isinstance(index, Index)
+    assert index.facts["calls"] == 1
+    assert WEB.pod in index.facts["subjects"][1]
+    recording.write(call(2)[0])
+    recording.flush()
+    recording.close()
+    assert (recording.lost, recording.size, kinds(read(path))) == (1, 0, "HCBMEIT")
+
+
+def test_large_bodies_are_packed_if_that_helps(path: Path) -> None:
+    """The message is the same."""
+    recording = writer(path)
+    text, noise = b"abc" * 400, os.urandom(1200)
+    bodies = [text, noise, b"a" * 511]
+    for body in bodies:
+        recording.write(Message(number=1, at=1, side=Side.REPLY, size=len(body), body=body))
+    absent = Message(number=1, at=1, side=Side.REPLY, packing=Packing.ABSENT, size=9999, body=b"x" * 600)
+    recording.write(absent)
+    recording.close()
+    messages = [one for one in read(path) if isinstance(one, Message)]
+    assert [one.data for one in messages[:3]] == bodies
+    assert [one.packing for one in messages[:3]] == [Packing.ZLIB, Packing.PLAIN, Packing.PLAIN]
+    assert messages[3] == absent
+
+
+def test_a_full_file_is_followed_by_another(path: Path) -> None:
+    """No file is larger than allowed, no frame is lost, old files go."""
+    recording = writer(path, max_bytes=4096, files=3)
+    for number in range(1, 40):
+        for frame in call(number, size=400):
+            recording.write(frame)
+    recording.close()
+    files = rotated_set(path)
+    assert len(files) == 3
+    assert all(one.stat().st_size <= 4096 for one in files)
+    assert all(kinds(read(one)).startswith("HC") and kinds(read(one)).endswith("IT") for one in files)
+    numbers = [one.number for file in files for one in read(file) if isinstance(one, End)]
+    assert numbers == list(range(numbers[0], 40))
+    headers = [read(one)[0] for one in files]
+    parts = [one.facts["part"] for one in headers if isinstance(one, Header)]
+    assert parts == [recording.rotations - 1, recording.rotations, recording.rotations + 1]
+
+
+def test_calls_in_flight_go_on_in_the_next_file(path: Path) -> None:
+    """It can be read alone; both files have them in their index."""
+    recording = writer(path, max_bytes=3000)
+    begin, request, end = call(1)
+    recording.write(begin)
+    recording.write(request, WEB)
+    for number in (2, 3):
+        recording.write(call(number, size=1500)[1])
+    recording.write(end)
+    recording.close()
+    old, new = map(read, rotated_set(path))
+    assert kinds(new)[:3] == "HCB"
+    assert new[2] == replace(begin, flags=Flags.CONTINUED)  # type: ignore[type-var]
+    for frames in (old, new):
+        index = next(one for one in frames if isinstance(one, Index))
+        assert index.facts["calls"] == 1
+        assert WEB.pod in index.facts["subjects"][1]
+
+
+def test_a_frame_larger_than_a_file_is_kept(path: Path) -> None:
+    """In a file of its own, and rotation does not go round in circles."""
+    recording = writer(path, max_bytes=100)
+    for number in (1, 2):
+        recording.write(call(number, size=5000)[1])
+    recording.close()
+    assert [kinds(read(one)) for one in rotated_set(path)] == ["HCMIT", "HCMIT"]
+
+
+def test_without_a_limit_there_is_one_file(path: Path) -> None:
+    """As large as it gets."""
+    recording = writer(path, max_bytes=0)
+    for number in range(1, 20):
+        recording.write(call(number, size=5000)[1])
+    recording.close()
+    assert rotated_set(path) == [path]
+
+
+def test_a_recording_that_is_there_is_kept(path: Path) -> None:
+    """Also if only one file is wanted; the one before that goes."""
+    for session in ("a", "b", "c"):
+        recording = writer(path, header_facts={SESSION: session}, files=1)
+        recording.close()
+    assert [one.facts[SESSION] for file in rotated_set(path) if isinstance(one := read(file)[0], Header)] == ["b", "c"]
+
+
+def test_what_is_no_recording_is_not_overwritten(path: Path) -> None:
+    """That is an error at the start."""
+    path.write_text("my thesis")
+    with pytest.raises(ConfigError, match="not a recording"):
+        writer(path)
+    assert path.read_text() == "my thesis"
+
+
+def test_another_relay_process_begins_another_file(path: Path) -> None:
+    """Its numbers mean other calls. The header of the same one changes nothing."""
+    recording = writer(path)
+    recording.write(call(1)[0])
+    recording.write(Header(facts=FACTS))
+    recording.write(Header(facts={SESSION: "two"}))
+    recording.write(call(1)[0])
+    recording.close()
+    first, second = map(read, rotated_set(path))
+    assert kinds(first) == kinds(second) == "HCBIT"
+    assert isinstance(second[0], Header)
+    assert second[0].facts[SESSION] == "two"
+    assert second[2] == call(1)[0]
+    recording.write(Header(facts={SESSION: "three"}))
+    assert len(rotated_set(path)) == 2
+
+
+def test_the_index_of_another_file_is_left_out(path: Path) -> None:
+    """When frames are copied."""
+    recording = writer(path)
+    recording.write(Index(facts={}))
+    recording.write(Trailer(index_at=1))
+    recording.flush()
+    assert kinds(read(path)) == "HC"
+
+
+def test_a_value_that_no_frame_holds_is_lost(path: Path) -> None:
+    """And nothing else."""
+    recording = writer(path)
+    recording.write(End(number=1, elapsed=1, code=999))
+    recording.write(End(number=1, elapsed=1, code=9))
+    recording.close()
+    assert (recording.lost, recording.error) == (1, None)
+    assert kinds(read(path)) == "HCEIT"
+
+
+# -- disks that do not work
+
+
+def test_a_full_disk_loses_frames_and_says_so(path: Path, disk: Disk) -> None:
+    """When there is room again, the same file goes on with what is missing, and with the calls in flight."""
+    clock = Clock()
+    recording = writer(path, clock=clock)
+    recording.write(call(1)[0])
+    recording.flush()
+    disk.room = 5
+    recording.write(call(1)[1])
+    recording.flush()
+    assert isinstance(recording.error, OSError)
+    error = recording.error
+    assert (error.errno, recording.lost) == (errno.ENOSPC, 1)
+    assert kinds(read(path)) == "HCB"
+    recording.write(call(2)[0])
+    clock.now += RETRY
+    recording.write(call(2)[1])
+    recording.flush()
+    assert (recording.error, recording.lost) == (error, 3)
+    disk.room = 1 << 40
+    clock.now += RETRY - 1
+    recording.write(call(2)[2])
+    assert (recording.error, recording.lost) == (error, 4)
+    clock.now += 1
+    for frame in call(3):
+        recording.write(frame)
+    recording.close()
+    frames = read(path)
+    assert kinds(frames) == "HCB" + "DB" + "BME"
+    dropped = frames[3]
+    assert isinstance(dropped, Dropped)
+    assert dropped.frames == 4
+    assert frames[4] == replace(call(1)[0], flags=Flags.CONTINUED)  # type: ignore[type-var]
+    assert (recording.error, recording.lost) == (None, 4)
+    assert rotated_set(path) == [path]
+
+
+def test_a_call_that_ended_meanwhile_is_not_continued(path: Path, disk: Disk) -> None:
+    """One that began meanwhile is."""
+    clock = Clock()
+    recording = writer(path, clock=clock)
+    disk.room = 0
+    for frame in [*call(1), call(2)[0]]:
+        recording.write(frame)
+    recording.flush()
+    disk.room = 1 << 40
+    clock.now += RETRY
+    recording.write(call(2)[2])
+    recording.close()
+    assert [one.number for one in read(path) if isinstance(one, Begin)] == [2]
+
+
+def test_a_file_that_cannot_be_written_is_followed_by_another(path: Path, disk: Disk) -> None:
+    """A disk that is full is the only reason not to."""
+    clock = Clock()
+    recording = writer(path, clock=clock)
+    disk.room, disk.error = 0, errno.EIO
+    recording.write(call(1)[0])
+    recording.flush()
+    assert recording.error is not None
+    clock.now += RETRY
+    recording.write(call(1)[1])
+    assert rotated_set(path)[-1] == path
+    assert len(rotated_set(path)) == 2
+    disk.room = 1 << 40
+    clock.now += RETRY
+    recording.write(call(1)[2])
+    recording.close()
+    assert recording.lost == 2
+    assert kinds(read(path)) == "HCDBE"
+
+
+def test_a_disk_that_is_full_from_the_start_is_waited_for(path: Path, disk: Disk) -> None:
+    """The beginning is written when there is room; it is nobody's loss."""
+    disk.room = 0
+    clock = Clock()
+    recording = writer(path, clock=clock)
+    assert recording.error is not None
+    assert recording.lost == 0
+    disk.room = 1 << 40
+    clock.now += RETRY
+    recording.write(call(1)[0])
+    recording.close()
+    assert kinds(read(path)) == "HCB"
+
+
+def test_what_is_missing_is_told_at_the_end(path: Path, disk: Disk) -> None:
+    """Also if nothing more came."""
+    recording = writer(path)
+    disk.room = 0
+    recording.write(call(1)[0])
+    recording.flush()
+    recording.flush()
+    disk.room = 1 << 40
+    recording.close()
+    assert kinds(read(path)) == "HCDB"
+
+
+def test_a_failure_of_the_index_is_no_loss(path: Path, disk: Disk) -> None:
+    """The error is told."""
+    recording = writer(path)
+    recording.write(call(1)[0])
+    recording.flush()
+    disk.room = 0
+    recording.close()
+    assert (recording.lost, kinds(read(path))) == (0, "HCB")
+    assert recording.error is not None
+
+
+def test_a_disk_that_does_not_take_the_end_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file has what the system took."""
+
+    def fails(fd: int) -> None:
+        raise OSError(errno.EIO, "no")
+
+    recording = writer(path)
+    monkeypatch.setattr(outfile.os, "fsync", fails)
+    recording.close()
+    assert recording.error is not None
+    assert kinds(read(path)) == "HCIT"
+
+
+# -- others
+
+
+def test_a_file_that_was_moved_away_is_made_anew(path: Path) -> None:
+    """As those do who rotate logs; what was moved is whole."""
+    recording = writer(path)
+    recording.write(call(1)[0])
+    path.rename(path.with_name("moved"))
+    recording.flush()
+    recording.write(call(1)[2])
+    recording.close()
+    assert kinds(read(path.with_name("moved"))) == "HCBIT"
+    assert kinds(read(path)) == "HCBEIT"
+
+
+def test_a_directory_that_went_is_an_error_until_it_is_back(tmp_path: Path) -> None:
+    """Nothing is raised."""
+    clock = Clock()
+    path = tmp_path / "dir" / "calls.crirec"
+    path.parent.mkdir()
+    recording = writer(path, clock=clock)
+    path.parent.rename(tmp_path / "gone")
+    recording.flush()
+    assert isinstance(recording.error, FileNotFoundError)
+    recording.write(call(1)[0])
+    path.parent.mkdir()
+    clock.now += RETRY
+    recording.write(call(2)[0])
+    recording.close()
+    assert recording.error is None
+    assert kinds(read(path)) == "HCDBBIT"
+
+
+def test_a_predecessor_ends_in_its_own_file(path: Path) -> None:
+    """It goes on there until that is full, then it stops; the files of its successor are never touched."""
+    clock = Clock()
+    old = writer(path, max_bytes=4096, clock=clock)
+    old.write(call(1)[0])
+    new = writer(path, header_facts={SESSION: "new"}, max_bytes=4096)
+    old.flush()
+    for number in range(1, 20):
+        old.write(call(number, size=1000)[1])
+        clock.now += RETRY
+    assert old.lost > 0
+    assert isinstance(old.error, FileExistsError)
+    assert "another process records to this file now" in str(old.error)
+    new.write(call(7)[0])
+    new.close()
+    old.close()
+    files = rotated_set(path)
+    assert len(files) == 2
+    assert kinds(read(files[0])) == "HCBMMIT"
+    assert kinds(read(files[1])) == "HCBIT"
+
+
+def test_a_predecessor_goes_on_if_the_name_is_free_again(path: Path) -> None:
+    """A take-over that came to nothing."""
+    clock = Clock()
+    old = writer(path, max_bytes=2500, clock=clock)
+    writer(path, header_facts={SESSION: "new"}).close()
+    for number in (1, 2):
+        old.write(call(number, size=1000)[1])
+    assert old.error is not None
+    path.unlink()
+    clock.now += RETRY
+    old.write(call(3)[1])
+    old.close()
+    assert kinds(read(path)) == "HCDMIT"
+    assert (old.error, old.lost) == (None, 1)
+
+
+def test_calls_in_flight_are_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest is not continued then."""
+    monkeypatch.setattr("interpose.dump.recording.KEPT_CALLS", 1)
+    recording = writer(path, max_bytes=1500)
+    for number in (1, 2):
+        recording.write(call(number)[0])
+    recording.write(call(3, size=1000)[1])
+    recording.write(call(3, size=1000)[1])
+    recording.close()
+    assert [one.number for one in read(path) if isinstance(one, Begin)] == [2]
+
+
+def test_files_that_cannot_be_removed_stay(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is no reason to stop."""
+
+    def no(path: Path, keep: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("interpose.dump.recording.prune", no)
+    recording = writer(path, max_bytes=100, files=1)
+    for number in (1, 2):
+        recording.write(call(number)[0])
+    assert recording.error is None
+    assert len(rotated_set(path)) == 2
+
+
+def test_an_index_too_large_for_a_frame_is_left_out(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers do without."""
+    monkeypatch.setattr("interpose.dump.frames.MAX_PAYLOAD", 200)
+    recording = writer(path, header_facts={SESSION: "x"})
+    for number in range(1, 60):
+        recording.write(Begin(number=number, time=number, path=f"/{os.urandom(8).hex()}"))
+    recording.close()
+    assert (recording.error, recording.lost) == (None, 0)
+    assert kinds(read(path)) == "HC" + "B" * 59

@@ -1,0 +1,56 @@
+"""Where secrets can be in a kind of message."""
+
+import pytest
+
+from interpose.api import cri_pb2 as cri
+from interpose.config.dump_redaction import parse_redaction
+from interpose.dump.redactplan import Plans
+from interpose.relay.methods import METHODS
+
+
+def planned(redaction: str = "default") -> set[str]:
+    """The messages that have to be looked through."""
+    plans = Plans(parse_redaction(redaction))
+    names = {name for method in METHODS.values() for name in (method.request, method.response)}
+    return {name for name in names if plans.of(getattr(cri, name).DESCRIPTOR) is not None}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["VersionRequest", "StopContainerRequest", "RunPodSandboxResponse", "ImageFsInfoResponse", "ExecSyncRequest"],
+)
+def test_a_message_that_cannot_hold_a_secret_has_no_plan(name: str) -> None:
+    """It passes without being parsed."""
+    assert name not in planned()
+
+
+def test_methods_said_to_have_secrets_have_a_plan() -> None:
+    """The table of methods and the plans agree."""
+    found = planned()
+    missing = [m.name for m in METHODS.values() if m.secrets and not {m.request, m.response} & found]
+    assert missing == []
+
+
+def test_with_commands_hidden_more_is_looked_through() -> None:
+    """The plan follows the redaction."""
+    assert planned("default,command") - planned() == {"ExecSyncRequest", "ExecRequest"}
+
+
+def test_without_output_less_is_looked_through() -> None:
+    """The plan follows the redaction."""
+    assert planned() - planned("default,-output") == {"ExecSyncResponse"}
+
+
+def test_with_unknown_fields_hidden_everything_is_looked_through() -> None:
+    """They can be anywhere."""
+    assert len(planned("strict")) == len({n for m in METHODS.values() for n in (m.request, m.response)})
+
+
+def test_a_plan_says_whether_it_changed_something() -> None:
+    """And does not find what it left there itself."""
+    plan = Plans(parse_redaction("default")).of(cri.ExecSyncResponse.DESCRIPTOR)
+    assert plan is not None
+    message = cri.ExecSyncResponse(stdout=b"x")
+    assert plan(message)
+    assert not plan(message)
+    assert message == cri.ExecSyncResponse(stdout=b"<redacted>")

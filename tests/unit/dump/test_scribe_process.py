@@ -1,0 +1,101 @@
+"""What the scribe writes of what it is sent, and how it ends."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from interpose.dump.frames import encode
+from interpose.dump.orders import Orders
+from interpose.dump.reading import Recording
+from interpose.dump.scribe_process import Scribe, serve
+from interpose.testing.recordings import story_frames
+
+STORY = b"".join(map(encode, story_frames()))
+
+
+def test_dump_and_recording_side_by_side(tmp_path: Path) -> None:
+    """The dump has what its rules say, the recording everything; both are redacted."""
+    orders = Orders(
+        rules=("reset,short:CreateContainer",),
+        file=str(tmp_path / "dump"),
+        log=False,
+        record=str(tmp_path / "a.crirec"),
+    )
+    scribe = Scribe(orders)
+    scribe.feed(STORY)
+    scribe.close()
+    lines = (tmp_path / "dump").read_text().splitlines()
+    assert lines
+    assert all("REQUEST CreateContainer" in line or "FAILED CreateContainer" in line for line in lines)
+    recording = Recording(tmp_path / "a.crirec")
+    flows = list(recording.flows())
+    assert len(flows) > len(lines)
+    assert recording.header.facts["redaction"] == "default"
+    assert scribe.report()["error"] == ""
+    assert scribe.report()["lines"] == len(lines)
+
+
+def test_rules_that_are_off_leave_the_recording(tmp_path: Path) -> None:
+    """No dump, no file."""
+    scribe = Scribe(Orders(log=False, record=str(tmp_path / "a.crirec")))
+    scribe.feed(STORY)
+    scribe.flush()
+    scribe.close()
+    assert [one.name for one in tmp_path.iterdir()] == ["a.crirec"]
+
+
+def test_recording_that_cannot_be_opened_is_tried_again(tmp_path: Path) -> None:
+    """The dump goes on meanwhile, and the relay is told why."""
+    now = 0.0
+    record = tmp_path / "away" / "a.crirec"
+    orders = Orders(rules=("on",), file=str(tmp_path / "dump"), log=False, record=str(record))
+    scribe = Scribe(orders, lambda: now)
+    scribe.feed(STORY)
+    assert str(record) in scribe.report()["error"]
+    record.parent.mkdir()
+    scribe.flush()
+    assert not record.exists()
+    now = 5.0
+    scribe.flush()
+    scribe.feed(STORY)
+    scribe.close()
+    assert (record.exists(), scribe.report()["error"]) == (True, "")
+    assert (tmp_path / "dump").read_text()
+
+
+def test_dump_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    """By default it is there."""
+    Scribe(Orders(rules=("reset,short:.*",))).feed(STORY)
+    assert "message] (intercepted) REQUEST CreateContainer" in capfd.readouterr().err
+
+
+def test_serving_ends_with_the_relay(tmp_path: Path) -> None:
+    """What came is written; now and then the relay hears of it."""
+    times = iter(range(1000))
+    ours, theirs = socket.socketpair()
+    scribe = Scribe(Orders(rules=("on",), file=str(tmp_path / "dump"), log=False))
+    with ours, theirs:
+        ours.sendall(STORY)
+        ours.shutdown(socket.SHUT_WR)
+        serve(theirs, scribe, lambda: float(next(times)))
+        report = json.loads(ours.recv(4096).splitlines()[-1])
+    scribe.close()
+    assert report["frames"] == len(story_frames())
+    assert (tmp_path / "dump").read_text().count("\n") == report["lines"]
+
+
+def test_relay_that_does_not_listen_is_nobody_to_wait_for(tmp_path: Path) -> None:
+    """It may be gone already."""
+    times = iter(range(1000))
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.sendall(STORY)
+        ours.close()
+        scribe = Scribe(Orders(log=False))
+        try:
+            serve(theirs, scribe, lambda: float(next(times)))
+        except ConnectionResetError:
+            pytest.fail("what was sent before is still read")
+    assert scribe.frames == len(story_frames())

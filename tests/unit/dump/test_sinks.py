@@ -1,0 +1,109 @@
+"""Where lines go: a file that comes back whatever happens to it, and the log."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from interpose.dump.sinks import DumpFile, DumpLog
+from interpose.dump.text import Line
+
+LINE = Line(stamp="2026-Nov-16 09:00:00.000", text="(passthrough) REQUEST Version => {}")
+WRITTEN = "[2026-Nov-16 09:00:00.000] (passthrough) REQUEST Version => {}\n"
+
+
+class Clock:
+    """Seconds."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_file_is_emptied_at_start_if_asked(tmp_path: Path) -> None:
+    """A successor of another relay goes on instead. Nobody else may read it."""
+    path = tmp_path / "dump"
+    path.write_text("old\n")
+    file = DumpFile(str(path), empty=False)
+    file.write([LINE])
+    file.write([])
+    file.close()
+    assert path.read_text() == "old\n" + WRITTEN
+    DumpFile(str(path), empty=True).close()
+    assert path.read_text() == ""
+    path.unlink()
+    DumpFile(str(path), empty=True).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_file_that_was_moved_away_is_made_anew(tmp_path: Path) -> None:
+    """As whoever rotates logs expects: what comes later is in a file of the old name."""
+    path = tmp_path / "dump"
+    file = DumpFile(str(path), empty=True)
+    file.write([LINE])
+    path.rename(tmp_path / "dump.1")
+    file.flush()
+    file.write([LINE, LINE])
+    file.close()
+    assert (tmp_path / "dump.1").read_text() == WRITTEN
+    assert path.read_text() == WRITTEN * 2
+
+
+def test_file_that_was_replaced_is_left_to_its_owner(tmp_path: Path) -> None:
+    """Another file of that name is appended to, never emptied."""
+    path = tmp_path / "dump"
+    file = DumpFile(str(path), empty=True)
+    path.unlink()
+    path.write_text("other\n")
+    file.flush()
+    file.write([LINE])
+    file.close()
+    assert path.read_text() == "other\n" + WRITTEN
+
+
+def test_file_that_cannot_be_made_is_tried_again(tmp_path: Path) -> None:
+    """Lines are counted as lost until then."""
+    clock = Clock()
+    path = tmp_path / "away" / "dump"
+    file = DumpFile(str(path), empty=True, now=clock)
+    file.write([LINE])
+    file.flush()
+    assert (file.lost, file.error is not None) == (1, True)
+    path.parent.mkdir()
+    file.write([LINE])
+    assert file.lost == 2
+    clock.now += 5
+    file.write([LINE])
+    file.close()
+    assert (file.lost, file.error, path.read_text()) == (2, None, WRITTEN)
+
+
+def test_full_disk_costs_lines_and_nothing_else() -> None:
+    """The error is there to be told."""
+    file = DumpFile("/dev/full", empty=False)
+    for _ in range(10_000):
+        file.write([LINE])
+    file.flush()
+    assert file.error is not None
+    file.close()
+
+
+@pytest.mark.parametrize("level", ["info", "warning"])
+def test_lines_of_the_log_are_not_quoted(level: str) -> None:
+    """Severity, time, pid and source in front; the line as it is."""
+    out = io.StringIO()
+    line = Line(stamp="", text='    Version <= a: "b"', level="warning" if level == "warning" else "info")
+    DumpLog("text", out).write([line])
+    head, _, text = out.getvalue().partition(" message] ")
+    assert head[0] == {"info": "I", "warning": "W"}[level]
+    assert text == '    Version <= a: "b"\n'
+
+
+def test_lines_of_a_json_log() -> None:
+    """An object a line."""
+    out = io.StringIO()
+    DumpLog("json", out).write([LINE])
+    line = json.loads(out.getvalue())
+    assert (line["logger"], line["msg"]) == ("message", LINE.text)

@@ -1,0 +1,171 @@
+"""The tap: which frames it makes of a call, for whom, and what it does when a reader is full."""
+
+from types import SimpleNamespace
+
+from interpose.dump.flow import Assembler
+from interpose.dump.frames import Begin, End, Flags, Frame, Message, Packing, Side, decode
+from interpose.dump.outlet import Outlet
+from interpose.dump.tap import DumpTap
+from interpose.relay.interceptor import Direction, Interest, Sighting
+from interpose.relay.methods import METHODS
+
+VERSION = METHODS["Version"]
+
+
+class Headers:
+    """The request's fields."""
+
+    def items(self) -> list[tuple[bytes, bytes]]:
+        """As they came."""
+        return [(b":path", b"/x"), (b"te", b"trailers"), (b"user-agent", b"grpc-go"), (b"x", b"\xff")]
+
+
+class Reader(Outlet):
+    """A reader that keeps what it is given."""
+
+    def __init__(self, interest: Interest, *, only: str = "", limit: int = 10_000) -> None:
+        super().__init__(
+            "reader", lambda name: interest if only in ("", name) else Interest.NONE, limit=limit, wall=lambda: 0
+        )
+
+    @property
+    def got(self) -> list[Frame]:
+        """Frames."""
+        found = [decode(data)[0] for data in self._queue]
+        return [one for one in found if one is not None]
+
+
+class Node:
+    """A tap with a clock that moves by itself."""
+
+    def __init__(self, *readers: Reader) -> None:
+        self.told = 0
+        self._time = 0
+        self.tap = DumpTap(lambda: 1000, self._clock, self._tell)
+        for one in readers:
+            self.tap.attach(one)
+
+    def _clock(self) -> int:
+        self._time += 1
+        return self._time
+
+    def _tell(self) -> None:
+        self.told += 1
+
+    def call(self, path: str = VERSION.paths[0], number: int = 1) -> Sighting:
+        """A call begins."""
+        method = VERSION if path in VERSION.paths else None
+        call = Sighting(
+            number, path.encode(), method, peer=SimpleNamespace(pid=5, uid=6), headers=Headers(), intercepted=True
+        )
+        self.tap.on_begin(call)
+        return call
+
+
+def test_frames_of_a_call() -> None:
+    """From its beginning to its end, with everything that is known of it."""
+    reader = Reader(Interest.MESSAGES)
+    node = Node(reader)
+    call = node.call()
+    node.tap.on_message(call, Direction.REQUEST, b"ask")
+    node.tap.on_message(call, Direction.FORWARDED, b"asked")
+    node.tap.on_message(call, Direction.RECEIVED, b"got")
+    node.tap.on_unseen(call, Direction.REPLY, 99, "too large")
+    node.tap.on_end(call, 5, "gone", ["hook"])
+    begin, *messages, end = reader.got
+    assert begin == Begin(
+        number=1,
+        time=1000,
+        path="/runtime.v1.RuntimeService/Version",
+        pid=5,
+        uid=6,
+        flags=Flags.INTERCEPTED,
+        metadata=(("user-agent", "grpc-go"), ("x", "\xff")),
+    )
+    assert messages == [
+        Message(number=1, at=1, side=Side.REQUEST, size=3, body=b"ask"),
+        Message(number=1, at=2, side=Side.FORWARDED, size=5, body=b"asked"),
+        Message(number=1, at=3, side=Side.RECEIVED, size=3, body=b"got"),
+        Message(number=1, at=4, side=Side.REPLY, packing=Packing.ABSENT, size=99, body=b"too large"),
+    ]
+    assert end == End(number=1, elapsed=5, code=5, message="gone", changed_by=("hook",))
+    assembler = Assembler()
+    assert [event.what for event in assembler.feed_all(reader.got)][-1] == "end"
+
+
+def test_call_of_our_own_has_no_peer() -> None:
+    """And no metadata."""
+    reader = Reader(Interest.MESSAGES)
+    node = Node(reader)
+    node.tap.on_begin(Sighting(1, b"/a/B", None, origin="store"))
+    begin = reader.got[0]
+    assert isinstance(begin, Begin)
+    assert (begin.origin, begin.pid, begin.metadata) == ("store", 0, ())
+
+
+def test_reader_gets_as_much_as_it_wants() -> None:
+    """Names only, one method only, or nothing."""
+    names, one, none = Reader(Interest.CALLS), Reader(Interest.MESSAGES, only="Status"), Reader(Interest.NONE)
+    node = Node(names, one, none)
+    call = node.call()
+    node.tap.on_message(call, Direction.REQUEST, b"ask")
+    node.tap.on_unseen(call, Direction.REPLY, 1, "odd")
+    node.tap.on_end(call, 0, "", ())
+    assert [type(frame).__name__ for frame in names.got] == ["Begin", "End"]
+    assert (one.got, none.got) == ([], [])
+    assert node.tap.interest("Version") is Interest.CALLS
+    assert node.tap.interest("Status") is Interest.MESSAGES
+
+
+def test_call_nobody_wants_leaves_nothing() -> None:
+    """Not even in memory."""
+    node = Node(Reader(Interest.MESSAGES, only="Status"))
+    call = node.call()
+    node.tap.on_message(call, Direction.REQUEST, b"ask")
+    node.tap.on_unseen(call, Direction.REPLY, 1, "odd")
+    node.tap.on_end(call, 0, "", ())
+    assert not node.tap._seen
+    assert DumpTap(lambda: 0, lambda: 0).interest("Version") is Interest.NONE
+
+
+def test_unknown_methods_are_chosen_by_name_and_not_remembered() -> None:
+    """A client may make up as many as it likes."""
+    reader = Reader(Interest.MESSAGES, only="Future")
+    node = Node(reader)
+    node.call("/x.Y/Future", 1)
+    node.call("/x.Y/Other", 2)
+    node.call("/x.Y/", 3)
+    assert [frame.number for frame in reader.got if isinstance(frame, Begin)] == [1]
+    assert not node.tap._of_method
+
+
+def test_full_reader_loses_the_body_first() -> None:
+    """The others get it; then whole frames are lost, and counted."""
+    slow, quick = Reader(Interest.MESSAGES, limit=400), Reader(Interest.MESSAGES)
+    node = Node(slow, quick)
+    call = node.call()
+    node.tap.on_message(call, Direction.REQUEST, bytes(300))
+    absent = slow.got[-1]
+    assert isinstance(absent, Message)
+    assert (absent.size, absent.absent, slow.bodies_lost) == (300, "not kept, the reader was too slow", 1)
+    for number in range(2, 9):
+        late = node.call(number=number)
+        node.tap.on_message(late, Direction.REQUEST, bytes(300))
+        node.tap.on_end(late, 0, "", ())
+    assert slow.frames_lost > 0
+    assert quick.frames_lost == 0
+    assert slow.waiting <= 500
+
+
+def test_reader_that_leaves_gets_nothing_more() -> None:
+    """Of calls in flight neither; whoever changes readers is told, and what was counted stays."""
+    reader, stays = Reader(Interest.MESSAGES), Reader(Interest.MESSAGES)
+    node = Node(reader, stays)
+    call = node.call()
+    node.tap.detach(reader)
+    node.tap.detach(reader)
+    node.tap.on_message(call, Direction.REQUEST, b"ask")
+    node.tap.on_end(call, 0, "", ())
+    assert (len(reader.got), len(stays.got)) == (1, 3)
+    assert (node.told, node.tap.outlets) == (3, (stays,))
+    assert node.tap.losses.totals(node.tap.outlets)["reader", "frames"] == 4
