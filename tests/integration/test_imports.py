@@ -57,6 +57,9 @@ NEVER = (
     "interpose.resmgr",
     "interpose.topology",
     "interpose.views",
+    # Only when somebody looks on.
+    "interpose.cli.relay_dump",
+    "interpose.dump",
     # Only when somebody asks the admin socket.
     "interpose.admin.connection",
     # Large parts of the standard library that nothing here needs.

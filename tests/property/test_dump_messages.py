@@ -171,9 +171,7 @@ def _with_secrets(message: Protobuf) -> None:
                 _with_secrets(part)
         elif message.DESCRIPTOR.name == "AuthConfig" and descriptor.name not in ("username", "server_address"):
             setattr(message, descriptor.name, SECRET)
-        elif descriptor.name in ("stdout", "stderr") and isinstance(value, bytes):
-            setattr(message, descriptor.name, SECRET.encode())
-        elif message.DESCRIPTOR.name == "KeyValue" and descriptor.name == "value":
+        elif isinstance(value, bytes):  # variables and output
             setattr(message, descriptor.name, SECRET.encode())
         elif descriptor.name == "url":
             setattr(message, descriptor.name, f"http://h/exec/{SECRET}")

@@ -55,6 +55,7 @@ class _Open:
     """A call in flight."""
 
     asked: Asked
+    place: int  # in the order of what happened
     mark: int  # of the store, when it came
     message: Any = None
     booked: Request | None = None  # what was decided on for it
@@ -69,6 +70,7 @@ class Hindsight:
         self.policy = policy
         self._capacity = capacity
         self._now = 0
+        self._place = 0  # of what happens, in its order
         self._node = Bygone()
         self._store = self._node.store
         self._store.on_container = self._seen
@@ -83,6 +85,7 @@ class Hindsight:
     def feed(self, happening: Happening) -> None:
         """The next thing that happened."""
         self._now = max(self._now, happening.time_ns)
+        self._place += 1
         self._retrospect.pass_until(self._now)
         try:
             if isinstance(happening, Asked):
@@ -108,7 +111,7 @@ class Hindsight:
     # -- calls
 
     def _asked(self, asked: Asked) -> None:
-        call = self._calls[asked.number] = _Open(asked, self._store.mark())
+        call = self._calls[asked.number] = _Open(asked, self._place, self._store.mark())
         if len(self._calls) > _MOST_CALLS:  # nobody told how the oldest of them ended
             del self._calls[next(iter(self._calls))]
         if asked.origin != CLIENT:
@@ -195,7 +198,7 @@ class Hindsight:
             self._retrospect.created(key, self._title(container), compared(None, now))
         elif end is _End.DOUBTFUL:
             if call.booked is not None:
-                self._doubtful[key] = (self._store.mark(), container)
+                self._doubtful[key] = (self._place, container)
         elif call.booked is not None and call.before is None:
             self._release(key, What.UNDO)
 
@@ -203,14 +206,14 @@ class Hindsight:
         """A list of everything tells what became of creates that nobody knew about."""
         if not self._doubtful or not self._node.complete(call.asked):
             return
-        listed = {Key(one.pod_id, one.name, one.attempt): one.id for one in convert.listed_containers(reply)}
+        listed = {Key(one.pod_id, one.name, one.attempt): one for one in convert.listed_containers(reply)}
         for key, (since, container) in tuple(self._doubtful.items()):
-            if key in listed:
+            if (found := listed.get(key)) is not None:
                 del self._doubtful[key]
-                self._ledger.confirm(key, listed[key])
-                self._store.put_container(replace(container, id=listed[key]))
-            elif call.mark >= since:
-                del self._doubtful[key]
+                self._node.strangers.pop(found.id, None)
+                self._ledger.confirm(key, found.id)
+                self._store.put_container(replace(container, id=found.id, state=found.state))
+            elif call.place > since:
                 self._release(key, What.UNDO)
 
     # -- a container wants something else

@@ -142,14 +142,14 @@ def _stats(kind: Any, **more: Any) -> Any:
     return kind(attributes=more)
 
 
-_POD = {"id": "p1", "metadata": POD}
-_CONTAINER = {"id": "c1", "metadata": APP, "labels": LABELS}
+_POD: dict[str, Any] = {"id": "p1", "metadata": POD}
+_CONTAINER: dict[str, Any] = {"id": "c1", "metadata": APP, "labels": LABELS}
 
 
 @pytest.mark.parametrize(
     ("name", "reply"),
     [
-        ("ListPodSandbox", cri.ListPodSandboxResponse(items=[cri.PodSandbox(**_POD)])),
+        ("ListPodSandbox", cri.ListPodSandboxResponse(items=[_POD])),
         ("StreamPodSandboxes", cri.StreamPodSandboxesResponse(pod_sandboxes=[_POD])),
         ("PodSandboxStatus", cri.PodSandboxStatusResponse(status=_POD)),
         ("GetContainerEvents", cri.ContainerEventResponse(pod_sandbox_status=_POD)),

@@ -64,7 +64,10 @@ class Live:
 
     async def until(self, condition: Callable[[], T], what: str) -> T:
         """Let the screen work until this holds."""
-        return await eventually(condition, what, within=20)
+        try:
+            return await eventually(condition, what, within=10)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.text()}") from None
 
     async def press(self, *keys: str) -> None:
         """One key after the other, each with its effect."""

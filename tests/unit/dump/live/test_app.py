@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from textual import events
+
 from interpose.dump.frames import Dropped, End, Header
 from interpose.dump.live.help_screen import HelpScreen
 from interpose.dump.live.model import Order
@@ -27,7 +29,7 @@ async def test_calls_are_listed(start: Any) -> None:
         assert "shop/web-0:app" in text
         assert "DEADLINE_EXCEEDED" in text
         assert "following" in live.seen()[-1]
-        assert any(line.startswith(" * ") or line.startswith(" *") for line in live.seen())
+        assert any(line.startswith(" *") for line in live.seen())
 
 
 async def test_the_cursor_moves(start: Any) -> None:
@@ -68,7 +70,7 @@ async def test_tabs_turn(start: Any) -> None:
         await live.press("enter", "tab")
         await live.until(lambda: "container_id:" in live.text(), "the reply")
         await live.press("tab")
-        await live.until(lambda: "+       interpose/grant" in live.text(), "the diff")
+        await live.until(lambda: "interpose/grant: cpus=2-3" in live.text(), "the diff")
         assert "changed by koordlet" in live.text()
         await live.press("tab")
         await live.until(lambda: "/runtime.v1.RuntimeService/CreateContainer" in live.text(), "the facts")
@@ -98,7 +100,6 @@ async def test_a_filter_works_while_it_is_typed(start: Any) -> None:
         await live.type(" (")
         await live.until(lambda: "^" in live.text(), "what is wrong with it")
         await live.press("enter")
-        assert "filter:" in live.seen()[-5:][0] or "filter:" in live.text()
         assert len(live.model.view) == 3
         await live.press("backspace", "backspace", "enter")
         await live.until(lambda: "filter: ~m Create" in live.seen()[-1], "the filter in the status line")
@@ -397,5 +398,5 @@ async def test_a_click_selects_and_two_open(start: Any) -> None:
 async def test_the_wheel_ends_following(start: Any) -> None:
     """Who looks back is not pulled away."""
     async with start(story_frames(), size=(100, 12)) as live:
-        await live.pilot._post_mouse_events([__import__("textual.events").events.MouseScrollUp], "CallList", button=0)
+        await live.pilot._post_mouse_events([events.MouseScrollUp], "CallList", button=0)
         await live.until(lambda: not live.model.follow, "the end of following")
