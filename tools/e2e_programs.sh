@@ -20,6 +20,7 @@ need nginx nginx-light
 need socat socat
 need ip iproute2
 need dockerd docker.io
+need chromium chromium
 
 if [ ${#missing[@]} != 0 ]; then
     apt_install "${missing[@]}" || echo "the tests that need them will be skipped" >&2

@@ -52,9 +52,14 @@ def test_the_message_dumper(containerd: Containerd, scratch: Path, kubepods: Kub
         lives(resmgr, kubepods, web_has="0-1", db_has="0-1")
     lines = dump.read_text().splitlines()
     assert all(line[0] == "[" and line[25] == "]" for line in lines)
-    for name in ("RunPodSandbox", "CreateContainer", "ExecSync", "RemovePodSandbox"):
-        assert [line for line in lines if line[25:].startswith(f"] (passthrough) REQUEST {name}")]
-        assert [line for line in lines if line[25:].startswith(f"] (passthrough) REPLY {name}")]
+    for kind, name in (
+        ("intercepted", "RunPodSandbox"),
+        ("intercepted", "CreateContainer"),
+        ("passthrough", "ExecSync"),
+        ("intercepted", "RemovePodSandbox"),
+    ):
+        assert [line for line in lines if line[25:].startswith(f"] ({kind}) REQUEST {name}")]
+        assert [line for line in lines if line[25:].startswith(f"] ({kind}) REPLY {name}")]
 
 
 def test_the_policy_static(containerd: Containerd, scratch: Path, kubepods: Kubepods) -> None:

@@ -19,7 +19,9 @@ markup = st.sampled_from(
     ["</script>", "<script>", "<!--", "-->", "&lt;", "]]>", "\u2028", "\udcff", "{{data}}", "\\u003c"]
 )
 texts = st.lists(st.one_of(markup, st.text(max_size=5)), max_size=4).map("".join)
-scalars = st.one_of(texts, st.booleans(), st.integers(-(1 << 64), 1 << 64), st.floats(allow_nan=False))
+scalars = st.one_of(
+    texts, st.booleans(), st.integers(-(1 << 64), 1 << 64), st.floats(allow_nan=False, allow_infinity=False)
+)
 trees = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=8
 )

@@ -24,7 +24,10 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 
 
 class Attached:
-    """A connection that gives frames. Iterating waits; `close` from another thread or a signal handler ends it."""
+    """A connection that gives frames. Iterating waits; `close` from another thread or a signal handler ends it.
+
+    So does `finish`, after the rest.
+    """
 
     def __init__(self, sock: socket.socket, first: bytes) -> None:
         self._sock = sock
@@ -50,6 +53,13 @@ class Attached:
     def __iter__(self) -> Iterator[bytes]:
         while data := self.read():
             yield data
+
+    def finish(self) -> None:
+        """Want no more. What has passed until now still comes, and then the end."""
+        try:
+            self._sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            return
 
     def close(self) -> None:
         """End it, also for somebody who waits."""
@@ -80,6 +90,7 @@ def attach(admin: str, rules: Sequence[str] = ()) -> Attached:
         connection.connect()
         sock: socket.socket = connection.sock
     except OSError as error:
+        connection.close()
         fail_to_connect(admin, error)
     query = urlencode([("rules", rule) for rule in rules])
     try:

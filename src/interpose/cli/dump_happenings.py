@@ -5,8 +5,8 @@ which looks back at them. Neither knows the other.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from interpose.dump.flow import Assembler, Flow, What
-from interpose.dump.frames import DamagedFrame, Dropped, Frame, Message, Packing, Side
+from interpose.dump.flow import Assembler, Flow
+from interpose.dump.frames import DamagedFrame, Dropped, End, Frame, Message, Packing, Side
 from interpose.resmgr.happenings import Answered, Asked, Happening, Told
 from interpose.resmgr.hindsight import TELLING
 from interpose.store.requested import NOT_REQUESTED
@@ -25,9 +25,9 @@ class Reader:
         """What is missing, in words."""
         notes = []
         if self._dropped:
-            notes.append(f"{self._dropped} frames were lost while it was recorded: from there on it is approximate")
+            notes.append(f"Frames that were lost while it was recorded, so that this is approximate: {self._dropped}")
         if self._absent:
-            notes.append(f"{self._absent} messages that matter were not kept in the recording")
+            notes.append(f"Messages that matter and were not kept in the recording: {self._absent}")
         return notes
 
     def happenings(self, frames: Iterable[Frame]) -> Iterator[Happening]:
@@ -42,8 +42,8 @@ class Reader:
                 continue
             if isinstance(frame, Message):
                 yield from self._message(flow, frame)
-            elif event.what is What.END and (answered := self._end(flow)) is not None:
-                yield answered
+            elif isinstance(frame, End):
+                yield self._end(flow, frame)
 
     def _message(self, flow: Flow, message: Message) -> Iterator[Happening]:
         if message.side is Side.REQUEST:
@@ -67,9 +67,7 @@ class Reader:
             amends=_AMENDS in flow.metadata,
         )
 
-    def _end(self, flow: Flow) -> Answered | None:
-        if flow.end is None:
-            return None
+    def _end(self, flow: Flow, end: End) -> Answered:
         # What the runtime itself said counts; a caller may be shown something else.
         replies = flow.of(Side.RECEIVED) or flow.of(Side.REPLY)
         sent = flow.of(Side.FORWARDED)
@@ -77,10 +75,10 @@ class Reader:
         reply = self._data(replies[-1]) if replies and not streaming else None
         return Answered(
             number=flow.number,
-            time_ns=flow.time + flow.end.elapsed,
+            time_ns=flow.time + end.elapsed,
             reply=reply,
-            code=flow.end.code,
-            message=flow.end.message,
+            code=end.code,
+            message=end.message,
             forwarded=self._data(sent[-1]) if sent else None,
         )
 

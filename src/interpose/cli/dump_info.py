@@ -19,6 +19,7 @@ from interpose.views.text import amount, flat, plain, size, table
 UNFINISHED: Final = "unfinished"
 _SECOND: Final = 1_000_000_000
 _SHOWN_DAMAGE: Final = 20
+_UNCUT: Final = 1 << 16  # the name of a file is for copying
 # Said elsewhere in the text.
 _NOT_SHOWN: Final = frozenset({"format", "version", "part"})
 
@@ -43,13 +44,13 @@ def info(paths: Sequence[str], output: str, alone: bool) -> int:
     except ConfigError as error:
         report(error)
         return EXIT_FAILED
-    with recording:
+    code: list[int] = []
+    with recording, quiet_end(code):
         summary = recording.summary()
         document = _document(recording, summary)
-    code: list[int] = []
-    with quiet_end(code):
+        code.append(0 if summary.frames else EXIT_FAILED)
         click.echo(json.dumps(document, indent=2) if output == "json" else "\n".join(_text(document)))
-    return code[0] if code else (0 if summary.frames else EXIT_FAILED)
+    return code[-1]
 
 
 def _document(recording: Recording, summary: Summary) -> dict[str, Any]:
@@ -90,10 +91,8 @@ def _document(recording: Recording, summary: Summary) -> dict[str, Any]:
 def _time(moment: int | None) -> str | None:
     if moment is None:
         return None
-    try:
-        return datetime.fromtimestamp(moment / _SECOND, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except (ValueError, OverflowError, OSError):
-        return str(moment)  # no year has it, but somebody wrote it
+    # Every number that a frame can hold is a year between 1677 and 2846.
+    return datetime.fromtimestamp(moment / _SECOND, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 # -- for people
@@ -133,7 +132,7 @@ def _files(document: Mapping[str, Any]) -> list[str]:
         [plain(one["path"]), size(one["size"]), plain(one["created"]), "yes" if one["index"] else "no"]
         for one in document["files"]
     ]
-    return flat(table(rows))
+    return flat(table(rows, width=_UNCUT))
 
 
 def _calls(document: Mapping[str, Any]) -> list[str]:

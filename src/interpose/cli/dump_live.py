@@ -1,9 +1,9 @@
 """`interpose dump live`: calls as they pass, full screen."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -53,21 +53,26 @@ def live(
       interpose dump live --only '*Container:full'    let the relay send nothing else
       interpose dump live calls.crirec                a recording
     """
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+    if not all(stream.isatty() for stream in _streams()):
         raise click.UsageError(
             "a full screen needs a terminal; use `interpose dump follow FILE`, or `interpose dump record -`"
         )
     try:
         import interpose.dump.live.app  # noqa: F401 - whether it can be
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _PARTS:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _PARTS:
             raise
         raise click.ClickException(
-            f"the live view needs {error.name}, which is not installed: pip install 'interpose[ui]'"
+            f"the live view needs {missing}, which is not installed: pip install 'interpose[ui]'"
         ) from None
     if file is not None and only:
         raise click.UsageError("--only asks a relay; use --filter with a recording")
     _run(file, filter_text=filter_text, only=only, redact=redact, keep=keep, wait=wait, admin=admin)
+
+
+def _streams() -> Sequence[IO[str]]:
+    return (sys.stdin, sys.stdout, sys.stderr)  # the screen is drawn on the last
 
 
 def _run(
@@ -83,9 +88,9 @@ def _run(
     from interpose.dump.decode import Decoder
     from interpose.dump.filters import parse_filter
     from interpose.dump.live.app import LiveApp
+    from interpose.dump.live.board import View
     from interpose.dump.live.feed import Feed
     from interpose.dump.live.model import LiveModel
-    from interpose.dump.live.board import View
 
     rules = redact if redact is not None else "default" if file is None else _AS_RECORDED
     refine, redacted = _redaction(rules)

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -41,8 +41,9 @@ def styled(text: str, role: str) -> str:
 class Sink:
     """Takes text. `width` is that of the terminal, 0 if it is none."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, path: str = "") -> None:
         self._stream = stream
+        self._path = path
         terminal = stream.isatty()
         self.width = shutil.get_terminal_size().columns if terminal else 0
         self.colour = terminal and not os.environ.get("NO_COLOR")
@@ -55,13 +56,15 @@ class Sink:
         if not text.isascii():
             text = text.translate(_ASCII) if self.ascii_only else text
             text = text.encode(self._encoding, "backslashreplace").decode(self._encoding)
-        self._stream.write(text)
-        if self._every_piece:
-            self._stream.flush()
+        with _named(self._path) if self._path else nullcontext():
+            self._stream.write(text)
+            if self._every_piece:
+                self._stream.flush()
 
     def flush(self) -> None:
         """What was written is on its way."""
-        self._stream.flush()
+        with _named(self._path) if self._path else nullcontext():
+            self._stream.flush()
 
 
 def _can_write(encoding: str, text: str) -> bool:
@@ -83,32 +86,55 @@ def opened(path: str, reading: Sequence[str] = ()) -> Iterator[Sink]:
     for other in reading:
         if other != "-" and target.exists() and Path(other).exists() and target.samefile(other):
             raise click.UsageError(f"--output {path}: is the recording that is read")
+    with _replacing(target, path) as stream:
+        yield Sink(stream, path)
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """The system's no becomes an error that names the file."""
     try:
-        with _replacing(target) as stream:
-            yield Sink(stream)
+        yield
     except OSError as error:
         raise click.ClickException(f"--output {path}: cannot be written: {error.strerror}") from None
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[TextIO]:
+def _replacing(target: Path, path: str) -> Iterator[TextIO]:
     """A file beside the target that takes its place at the end. What is no plain file (/dev/null) is written to."""
     if target.exists() and not target.is_file():
-        with target.open("w", encoding="utf-8", errors="backslashreplace") as stream:
+        with _named(path):
+            stream = target.open("w", encoding="utf-8", errors="backslashreplace")
+        with _closing(stream, path):
             yield stream
         return
     place = target.resolve()
-    descriptor, beside = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+    with _named(path):
+        descriptor, beside = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
     if place.exists():
         os.chmod(descriptor, stat.S_IMODE(place.stat().st_mode))  # noqa: PTH101 - by descriptor
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
+        stream = os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace")
+        with _closing(stream, path):
             yield stream
-        Path(beside).replace(place)
+        with _named(path):
+            Path(beside).replace(place)
     except BaseException:
         with suppress(OSError):
             Path(beside).unlink()
         raise
+
+
+@contextmanager
+def _closing(stream: TextIO, path: str) -> Iterator[None]:
+    """Everything is written at the end. What could not be before is not tried again, that would hide the reason."""
+    try:
+        yield
+        with _named(path):
+            stream.flush()
+    finally:
+        with suppress(OSError):
+            stream.close()
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from interpose.dump.recording import RecordingWriter
 from interpose.dump.redaction import Redactor
 
 _SECOND = 1.0
+# For a relay to send what has passed until now.
+_FAREWELL = 2.0
 _DEFAULT = "interpose.crirec"
 _LOUD = "redaction is off: the recording holds credentials, values of the environment, tokens and output of commands"
 
@@ -81,7 +83,7 @@ class _Session:
 )
 @click.option("--for", "seconds", metavar="TIME", help="Stop after this time: 30s, 10m.")
 @click.option("--calls", metavar="N", type=click.IntRange(1), help="Stop after so many calls have ended.")
-@click.option("--size", "file_size", metavar="SIZE", default="64Mi", show_default=True, help="Size of one file.")
+@click.option("--size", "file_size", metavar="SIZE", default="64MiB", show_default=True, help="Size of one file.")
 @click.option("--files", type=click.IntRange(1, 1000), default=4, show_default=True, help="Files to keep, the newest.")
 @click.option(
     "--redact", metavar="RULES", default="default", show_default=True, help="What to hide; see --dump-redact."
@@ -134,25 +136,31 @@ _GONE = "the relay closed the connection"
 
 
 def _record(attached: Attached, session: _Session, until: float | None, progress: Callable[[], None]) -> str:
-    """Why it ended."""
+    """Why it ended. The first signal waits for what has passed until now, the second for nothing."""
     stopped: list[str] = []
+    deadline = until
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        stopped.append(signal.Signals(number).name)
-        attached.close()
+        nonlocal deadline
+        if stopped:
+            attached.close()
+        else:
+            stopped.append(signal.Signals(number).name)
+            deadline = time.monotonic() + _FAREWELL
+            attached.finish()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     flushed = time.monotonic()
     try:
         while True:
             now = time.monotonic()
-            if until is not None and now >= until:
-                return "the time is over"
+            if deadline is not None and now >= deadline:
+                return stopped[0] if stopped else "the time is over"
             if now - flushed >= _SECOND:
                 flushed = now
                 session.flush()
                 progress()
-            data = attached.read(_SECOND if until is None else min(_SECOND, until - now))
+            data = attached.read(_SECOND if deadline is None else min(_SECOND, deadline - now))
             if data and session.feed(data):
                 return "as many calls as were wanted"
             if data == b"":

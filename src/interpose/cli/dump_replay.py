@@ -1,13 +1,15 @@
 """`interpose dump replay`: make the calls of a recording again, answer them, or let a policy decide anew."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
-from interpose.cli.dump_replay_policy import POLICY_VALUES, policy_options, policy_wanted
+from interpose.cli.dump_replay_policy import POLICY_VALUES, policy_options, policy_wanted, replay_policy
+from interpose.config.endpoint import parse_endpoint
 
 _TO: Final = "--to"
 _SERVE: Final = "--serve"
@@ -73,8 +75,7 @@ Examples:
 
 
 @click.command("replay", epilog=_EPILOG)
-@click.argument("file")
-@click.argument("filters", metavar="[FILTER]...", nargs=-1)
+@click.argument("arguments", metavar="FILE... [FILTER]...", nargs=-1)
 @click.option("--to", "to", metavar="SOCKET", help="Make the calls again at the runtime that listens there.")
 @click.option("--serve", "serve", metavar="SOCKET", help="Be a runtime that answers from the recording, there.")
 @click.option(
@@ -145,10 +146,8 @@ Examples:
 )
 @policy_options
 @click.pass_context
-def replay(
-    ctx: click.Context, /, file: str, filters: Sequence[str], to: str | None, serve: str | None, **values: Any
-) -> int:
-    """Replay the recording FILE, or those of its calls that FILTER chooses.
+def replay(ctx: click.Context, /, arguments: Sequence[str], to: str | None, serve: str | None, **values: Any) -> int:
+    """Replay a recording, or those of its calls that a filter chooses.
 
     --to makes the calls again that change pods and containers, in the order and with the overlap of the recording, and
     compares what comes of them. Ids are replaced by those that the runtime gives this time. Ends with 1 if a status, or
@@ -160,20 +159,41 @@ def replay(
     --policy shows what a policy would have decided.
     """
     mode = _mode(ctx, to, serve, values)
-    expression = " ".join(filters)
-    if mode == _POLICY:
-        from interpose.cli.dump_replay_policy import replay_policy
+    from interpose.cli.dump_choice import split_arguments
+    from interpose.cli.dump_output import quiet_end
 
+    files, words = split_arguments(arguments)
+    code: list[int] = []
+    with quiet_end(code):
+        code.append(_replay(mode, files, words, _socket(mode, to or serve or ""), values))
+    return code[0] if code else 0
+
+
+def _socket(mode: str, text: str) -> str:
+    """The path, which may be relative here; ConfigError if it can be none."""
+    if mode == _POLICY:
+        return ""
+    return parse_endpoint(text if not text or ":" in text else str(Path(text).absolute()), mode)
+
+
+def _replay(mode: str, files: Sequence[str], words: Sequence[str], socket: str, values: Mapping[str, Any]) -> int:
+    if mode == _POLICY:
         chosen = {name: values[name] for name in POLICY_VALUES}
-        return replay_policy([file], filters=expression, output=values["output"], verbose=values["verbose"], **chosen)
-    if serve is not None:
+        return replay_policy(
+            files, filters=" ".join(words), output=values["output"], verbose=values["verbose"], **chosen
+        )
+    from interpose.cli.dump_replay_recording import Recorded
+
+    recorded = Recorded(files, words)
+    if mode == _SERVE:
         from interpose.cli.dump_replay_serve import replay_serve
 
-        return replay_serve(file, expression, serve, match=values["match"], speed=values["speed"])
+        return replay_serve(recorded, socket, match=values["match"], speed=values["speed"])
     from interpose.cli.dump_replay_to import Wishes, replay_to
 
-    wishes = {name: values[name] for name in Wishes.__slots__ if name in values}
-    return replay_to(file, expression, Wishes(socket=to or "", **wishes))
+    return replay_to(
+        recorded, Wishes(socket=socket, **{name: values[name] for name in Wishes.__slots__ if name in values})
+    )
 
 
 def _mode(ctx: click.Context, to: str | None, serve: str | None, values: Mapping[str, Any]) -> str:

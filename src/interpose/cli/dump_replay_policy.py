@@ -6,6 +6,7 @@ Importing this loads options only; see `dump_replay_hindsight` for what is done.
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import click
@@ -15,6 +16,7 @@ from interpose.policy.names import NAMES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
+_WITH: Final = "With --policy: "
 # What `policy_options` adds, by the names of parameters.
 POLICY_VALUES: Final = ("policies", "topology", *DETAILS, "picture", "ascii_only", "allow_refusals")
 
@@ -30,13 +32,11 @@ def policy_options(command: _Command) -> _Command:
             help="Show what this policy would have decided. May be repeated: several are compared. "
             "[default: what --policy-config says]",
         ),
-        machine_option,
-        policy_details,
-        click.option("--picture", is_flag=True, help="With --policy: draw who had which CPUs alone, along time."),
+        partial(machine_option, prefix=_WITH),
+        partial(policy_details, prefix=_WITH),
+        click.option("--picture", is_flag=True, help=f"{_WITH}draw who had which CPUs alone, along time."),
         click.option("--ascii", "ascii_only", is_flag=True, help="With --picture: only characters of ASCII."),
-        click.option(
-            "--allow-refusals", is_flag=True, help="With --policy: end with 0 also if a container was refused."
-        ),
+        click.option("--allow-refusals", is_flag=True, help=f"{_WITH}end with 0 also if a container was refused."),
     ]
     for option in reversed(options):
         command = option(command)

@@ -7,7 +7,7 @@ from typing import Final
 import click
 import uvloop
 
-from interpose.cli.dump_replay_recording import Recorded, wanted_by
+from interpose.cli.dump_replay_recording import Recorded
 from interpose.cli.terminal import printable
 from interpose.dump.replay.answers import Answers, Match, described
 from interpose.dump.replay.caller import message_of
@@ -20,11 +20,9 @@ from interpose.views.text import amount
 _TICK: Final = 1.0
 
 
-def replay_serve(file: str, expression: str, socket: str, *, match: str, speed: float) -> int:
+def replay_serve(recorded: Recorded, socket: str, *, match: str, speed: float) -> int:
     """Serve until a signal comes."""
-    recorded = Recorded(file)
-    wanted = wanted_by(expression)
-    answers = Answers((flow for flow in recorded.flows() if wanted(flow)), message_of, Match(match))
+    answers = Answers(filter(recorded.wanted, recorded.flows()), message_of, Match(match))
     recorded.tell_damage()
     if answers.unreadable:
         click.echo(f"warning: {amount(answers.unreadable, 'call')} cannot be answered: not kept, or damaged", err=True)
@@ -32,7 +30,7 @@ def replay_serve(file: str, expression: str, socket: str, *, match: str, speed: 
     setup("warning", "text")
     bound = bind_unix(socket)
     try:
-        _announce(file, socket, answers)
+        _announce(recorded.name, socket, answers)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(bound, replayed))
     finally:

@@ -12,11 +12,11 @@ from typing import Any, Final, Self, TypeVar
 import click
 import uvloop
 
-from interpose.cli.dump_replay_recording import Recorded, wanted_by
+from interpose.cli.dump_replay_recording import Recorded
 from interpose.cli.terminal import printable
 from interpose.dump.replay.adapting import Surroundings, free_suffix, uids
 from interpose.dump.replay.caller import Caller, Pace, Runtime, message_of
-from interpose.dump.replay.expectations import Condition, Exit, exits_of, expected
+from interpose.dump.replay.expectations import Condition, Exit, Exits, expected
 from interpose.dump.replay.ids import Reference
 from interpose.dump.replay.plan import Plan, make_plan
 from interpose.dump.replay.report import Found, differs, plan_document, report_document
@@ -59,9 +59,8 @@ class Wishes:
     api: str = "auto"
 
 
-def replay_to(file: str, expression: str, wishes: Wishes) -> int:
+def replay_to(recorded: Recorded, wishes: Wishes) -> int:
     """Make the calls; the exit code is 1 if something came out otherwise."""
-    recorded = Recorded(file)
     choices = Choices(
         pull=wishes.pull,
         execs=wishes.execs,
@@ -69,23 +68,24 @@ def replay_to(file: str, expression: str, wishes: Wishes) -> int:
         as_sent=wishes.as_sent,
         pass_unknown=wishes.unknown_ids == "pass",
     )
-    plan = make_plan(recorded.flows(), choices, message_of, wanted_by(expression))
+    exits = Exits(message_of)
+    plan = make_plan(exits.watching(recorded.flows()), choices, message_of, recorded.wanted)
     recorded.tell_damage()
     if wishes.dry_run:
         document = plan_document(plan)
-        click.echo(json.dumps(document, indent=2) if wishes.output == "json" else plan_text(document))
+        _show(document, plan_text(document), wishes)
         return 0
-    exits = exits_of(recorded.flows(), message_of)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            report = runner.run(_replay(plan, exits, wishes))
+            report = runner.run(_replay(plan, exits.found, wishes))
         except RpcError as error:
             raise click.ClickException(f"{wishes.socket}: {printable(str(error))}") from None
-    if wishes.output == "json":
-        click.echo(json.dumps(report, indent=2))
-    else:
-        click.echo(report_text(report, verbose=wishes.verbose))
+    _show(report, report_text(report, verbose=wishes.verbose), wishes)
     return 1 if differs(report) else 0
+
+
+def _show(document: Mapping[str, Any], text: str, wishes: Wishes) -> None:
+    click.echo(json.dumps(document, indent=2) if wishes.output == "json" else text)
 
 
 class _Silence:
@@ -113,7 +113,7 @@ async def _runtime(wishes: Wishes) -> AsyncIterator[Runtime]:
         await upstream.close()
 
 
-async def _replay(plan: Plan, exits: dict[str, Exit], wishes: Wishes) -> dict[str, Any]:
+async def _replay(plan: Plan, exits: Mapping[str, Exit], wishes: Wishes) -> dict[str, Any]:
     async with _runtime(wishes) as runtime:
         suffix = await _suffix(runtime, plan, wishes.rename)
         caller = Caller(
@@ -129,6 +129,8 @@ async def _replay(plan: Plan, exits: dict[str, Exit], wishes: Wishes) -> dict[st
             if wishes.cleanup:
                 problems = await interrupts.until_done(caller.clean_up())
                 _warn(["it was cut off"] if problems is None else problems)
+        if interrupts.count:
+            states = [one for one in states if one.id]  # what it did not come to is not missing
         return report_document(
             plan, caller.outcomes, states, suffix=suffix, stopped=interrupts.count > 0, removed=wishes.cleanup
         )
@@ -136,11 +138,18 @@ async def _replay(plan: Plan, exits: dict[str, Exit], wishes: Wishes) -> dict[st
 
 def _place(wishes: Wishes, suffix: str) -> Surroundings:
     return Surroundings(
-        exists=lambda path: Path(path).exists(),
+        exists=_exists,
         suffix=suffix,
         logs=str(Path(wishes.logs).absolute()) if wishes.logs else "",
         drop_mounts=wishes.drop_mounts,
     )
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:
+        return False  # what we may not look at the runtime may not have either
 
 
 async def _work(caller: Caller, wanted: Mapping[Reference, Condition], settle: float) -> list[Found]:

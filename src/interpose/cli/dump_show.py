@@ -18,6 +18,7 @@ from interpose.dump.flow import Event, Flow
 from interpose.dump.frames import Frame
 from interpose.dump.framestream import Damage
 from interpose.dump.outputs import OUTPUTS, FlowTexts, View
+from interpose.dump.page.render import LIMIT
 from interpose.dump.reading import follow as follow_file
 from interpose.dump.redaction import Redactor, parse_redaction
 from interpose.dump.subjects import Subjects
@@ -61,6 +62,14 @@ def _epilog(examples: str) -> str:
 @click.option("--output", metavar="FILE", default="", help="Write to this file. [default: standard output]")
 @click.option("--number", metavar="NUMBERS", help="Calls with these numbers, whole: 12, 5-9.")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the last N of the calls.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=LIMIT,
+    show_default=True,
+    metavar="N",
+    help="Calls on a page of -o html.",
+)
 @choice_options
 @click.option("--all-files", is_flag=True, help="Read the older files of a rotated recording, too.")
 @click.option(
@@ -73,6 +82,7 @@ def show(
     output: str,
     number: str | None,
     last: int | None,
+    limit: int,
     all_files: bool,
     redact: str,
     strict: bool,
@@ -86,13 +96,13 @@ def show(
     files, words = split_arguments(arguments)
     form = form or ("detail" if number else "list")
     wanted = chosen([*words, *([f"~n {number!r}"] if number else [])], choice)
-    if form in _TO_FILE and not output and sys.stdout.isatty():
+    if form in _TO_FILE and not output and _on_terminal():
         raise click.UsageError(f"-o {form} is for a file: add --output FILE, or redirect")
     hide = _hiding(redact)
     source = open_source(files, all_files=all_files)
     code: list[int] = []
     with quiet_end(code), opened(output, files) as sink:
-        showing = _Showing(wanted, hide, form, sink)
+        showing = _Showing(wanted, hide, form, sink, limit)
         progress = Progress(shown=sink.width == 0)
         flows = None
         if number and number.isdecimal() and hide is None and not words and isinstance(source, FileSource):
@@ -147,6 +157,10 @@ def follow(arguments: Sequence[str], form: str, from_start: bool, redact: str, *
     return 0
 
 
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
 def _hiding(rules: str) -> Callable[[Frame], Frame] | None:
     redaction = parse_redaction(rules, "--redact")
     return None if redaction.nothing else Redactor(redaction).frame
@@ -164,10 +178,13 @@ def _found(source: FileSource, number: int, showing: "_Showing") -> Iterator[Flo
 class _Showing:
     """Frames to text."""
 
-    def __init__(self, wanted: Filter, hide: Callable[[Frame], Frame] | None, form: str, sink: Sink) -> None:
+    def __init__(
+        self, wanted: Filter, hide: Callable[[Frame], Frame] | None, form: str, sink: Sink, limit: int = LIMIT
+    ) -> None:
         self._wanted = wanted
         self._form = form
         self._sink = sink
+        self._limit = limit
         self._decoder = Decoder()
         self._texts = FlowTexts(self._decoder)
         self.viewing = Viewing(wanted, self._texts, hide=hide)
@@ -219,6 +236,7 @@ class _Showing:
             ascii_only=self._sink.ascii_only,
             title=", ".join("standard input" if one == STDIN else one.rpartition("/")[2] for one in files),
             filter_text=str(self._wanted),
+            limit=self._limit,
             facts=facts,
         )
 

@@ -11,32 +11,32 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 DETAILS: Final = ("reserved", "available", "policy_config", "pools_file", "pools_dir")
 
 
-def machine_option(command: _Command) -> _Command:
-    """The machine, as `topology`."""
+def machine_option(command: _Command, prefix: str = "") -> _Command:
+    """The machine, as `topology`. `prefix` begins what the help says."""
     return click.option(
         "--topology",
         metavar="DIR|FILE|TEXT",
-        help="The machine: a copy of a /sys, a .json or .yaml file, or a description such as "
-        '"2 sockets x 2 numa x 8 cores x 2 threads". [default: this one]',
+        help=_said(
+            prefix,
+            "The machine: a copy of a /sys, a .json or .yaml file, or a description such as "
+            '"2 sockets x 2 numa x 8 cores x 2 threads". [default: this one]',
+        ),
     )(command)
 
 
-def policy_details(command: _Command) -> _Command:
+def policy_details(command: _Command, prefix: str = "") -> _Command:
     """Reserved and available CPUs, document and pools: DETAILS; not the policy itself."""
-    for option in reversed(_details()):
-        command = option(command)
+    rows = (
+        ("--reserved-resources", "reserved", "SPEC", "", "As for the relay: cpu=1, cpu=0-1."),
+        ("--available-resources", "available", "SPEC", "", "As for the relay: cpu=2-15."),
+        ("--policy-config", "policy_config", "FILE", None, "Policy document, as for the relay."),
+        ("--static-pools-conf-file", "pools_file", "FILE", "", "As for the relay."),
+        ("--static-pools-conf-dir", "pools_dir", "DIR", "", "As for the relay."),
+    )
+    for flag, name, metavar, default, text in reversed(rows):
+        command = click.option(flag, name, metavar=metavar, default=default, help=_said(prefix, text))(command)
     return command
 
 
-def _details() -> list[Callable[[_Command], _Command]]:
-    return [
-        click.option(
-            "--reserved-resources", "reserved", metavar="SPEC", default="", help="As for the relay: cpu=1, cpu=0-1."
-        ),
-        click.option(
-            "--available-resources", "available", metavar="SPEC", default="", help="As for the relay: cpu=2-15."
-        ),
-        click.option("--policy-config", "policy_config", metavar="FILE", help="Policy document, as for the relay."),
-        click.option("--static-pools-conf-file", "pools_file", metavar="FILE", default="", help="As for the relay."),
-        click.option("--static-pools-conf-dir", "pools_dir", metavar="DIR", default="", help="As for the relay."),
-    ]
+def _said(prefix: str, text: str) -> str:
+    return prefix + text[0].lower() + text[1:] if prefix else text

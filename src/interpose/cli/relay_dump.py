@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 
 # People who look on; each costs a copy of everything.
 MOST_ATTACHED: Final = 8
+# For one that leaves to take what is left.
+_FAREWELL: Final = 2.0
 _HEAD: Final = (
     b"HTTP/1.1 200 OK\r\ncontent-type: application/vnd.interpose.crirec\r\n"
     b"cache-control: no-store\r\nconnection: close\r\n\r\n"
@@ -178,7 +180,11 @@ class DumpPart:
                 writing = group.create_task(outlet.run(sock), name="frames for a reader")
                 while await loop.sock_recv(sock, 4096):  # it has nothing to say; an end is an end
                     pass
-                writing.cancel()
+                # It has seen enough. What passed until now is still for it, if it listens.
+                self.tap.detach(outlet)
+                outlet.finish()
+                async with asyncio.timeout(_FAREWELL):
+                    await writing
         except* OSError as gone:
             _log.debug("Reader of the dump left", extra={"kv": {"err": str(gone.exceptions[0])}})
         finally:

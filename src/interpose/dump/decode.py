@@ -167,15 +167,15 @@ class _Walk:
         return tree
 
     def _list(self, field: _Field, values: Any) -> list[Any]:
-        values = self._within(values)
         if field.kind is Kind.PLAIN:
-            return list(values)
+            return list(self._within(values))
         render = self._render[field.kind]
         shown: list[Any] = []
         for value in values:
-            if self._left < 0:  # values inside of the first ones used it up
+            if self._left <= 0:  # what is inside of the first ones may have used it up
                 self._cut += len(values) - len(shown)
                 break
+            self._left -= 1
             shown.append(render(field, value))
         return shown
 
@@ -188,12 +188,11 @@ class _Walk:
 
     def _within(self, values: Any) -> Any:
         """As many of them as may still be shown."""
-        count = len(values)
         left = max(self._left, 0)
-        if count > left:
-            self._cut += count - left
+        if len(values) > left:
+            self._cut += len(values) - left
             values = values[:left]
-        self._left -= count
+        self._left -= len(values)
         return values
 
     def _bytes(self, field: _Field, data: bytes) -> str:

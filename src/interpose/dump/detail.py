@@ -1,13 +1,14 @@
 """One call, whole: who and when, the request, what was changed on the way, the reply.
 
-Pure: a document of `document.flow_document` in, lines out. Invariant: nothing of a message is left out, and no line can
-move a cursor.
+Pure: a document of `document.flow_document` in, lines out. Where a message was changed on the way, one of its two forms
+is written whole and the difference says the rest. Invariant: nothing is left out, and no line can move a cursor.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from interpose.dump.calllist import Style
+from interpose.dump.diff import yaml_diff
 from interpose.dump.shown import plain, size
 from interpose.dump.yamltext import yaml_lines
 
@@ -18,8 +19,6 @@ _SIDES: Final[Mapping[str, str]] = {
     "received": "Changed in the reply",
     "reply": "Reply",
 }
-# Where the two forms of a message differ, only the first is written whole: the difference says the rest.
-_AS_DIFF: Final = ("forwarded", "received")
 
 
 def detail_lines(document: Mapping[str, Any], style: Style | None = None) -> list[str]:
@@ -53,21 +52,21 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _messages(document: Mapping[str, Any], style: Style) -> Iterator[str]:
-    diffs = {"forwarded": document["request_diff"], "received": document["reply_diff"]}
-    replies = 0
-    for message in document["messages"]:
-        side = message["side"]
-        replies += side == "reply"
-        if side == "reply" and replies == 2 and document["forgotten"]:
-            yield from ("", style(f"  ({document['forgotten']} older messages were not kept)", "dim"))
-        yield ""
-        number = (
-            f" #{replies + document['forgotten'] * (replies > 1)}" if side == "reply" and _is_stream(document) else ""
-        )
+    messages = document["messages"]
+    stream = sum(one["side"] == "reply" for one in messages) > 1
+    replies = document["forgotten"]
+    for place, message in enumerate(messages):
+        title = _SIDES[message["side"]]
+        if message["side"] == "reply":
+            if replies and replies == document["forgotten"]:
+                yield from ("", style(f"  ({replies} older messages were not kept)", "dim"))
+            replies += 1
+            title += f" #{replies}" * stream
         facts = f" ({size(message['size'])}, after {message['at_ms']:.3f} ms)"
-        yield style(f"{_SIDES[side]}{number}", "title") + style(facts, "dim")
-        if side in _AS_DIFF and diffs[side]:
-            yield from (f"  {style(plain(line), _DIFF_ROLES.get(line[:1], ''))}" for line in diffs[side])
+        yield from ("", style(title, "title") + style(facts, "dim"))
+        changes = _changes(messages, place)
+        if changes:
+            yield from (f"  {style(plain(line), _DIFF_ROLES.get(line[:1], ''))}" for line in changes)
             continue
         if message["note"]:
             yield f"  {style(plain(message['note']), 'dim')}"
@@ -75,5 +74,13 @@ def _messages(document: Mapping[str, Any], style: Style) -> Iterator[str]:
             yield from (f"  {plain(line)}" for line in yaml_lines(message["body"]))
 
 
-def _is_stream(document: Mapping[str, Any]) -> bool:
-    return len([one for one in document["messages"] if one["side"] == "reply"]) > 1
+def _changes(messages: Sequence[Mapping[str, Any]], place: int) -> list[str]:
+    """The difference between the two forms of a message, at its second form upwards and at its first downwards."""
+    pairs = {"forwarded": (place - 1, place, "request"), "received": (place, place + 1, "reply")}
+    pair = pairs.get(messages[place]["side"])
+    if pair is None or not 0 <= pair[0] < pair[1] < len(messages):
+        return []
+    before, after = messages[pair[0]], messages[pair[1]]
+    if pair[2] not in (before["side"], after["side"]) or before["body"] is None or after["body"] is None:
+        return []
+    return yaml_diff(before["body"], after["body"])

@@ -21,6 +21,8 @@ from interpose.errors import ConfigError
 # Seconds between looks.
 PAUSE: Final = 0.25
 _PIECE: Final = 1 << 20
+# How often files may be renamed just when we want to open one.
+_ATTEMPTS: Final = 20
 
 
 def never() -> bool:
@@ -46,13 +48,12 @@ def follow(
     try:
         if not beginning:
             yield from tail.skip()
-        while True:
+        while not stop():
             yield from _to_its_end(tail, newest, stop, wait)
             successor = None if stop() else _open_after(tail, newest, damaged)
-            if successor is None:
-                return
-            tail.close()
-            tail = successor
+            if successor is not None:
+                tail.close()
+                tail = successor
     finally:
         tail.close()
 
@@ -90,7 +91,10 @@ def _after(tail: "_Tail", path: Path) -> Path | None:
 
 def _open_after(tail: "_Tail", path: Path, damaged: Callable[[Damage], object]) -> "_Tail | None":
     """The same, opened. Files get numbers meanwhile: what was opened has to be what was meant."""
-    while (following := _after(tail, path)) is not None:
+    for _ in range(_ATTEMPTS):
+        following = _after(tail, path)
+        if following is None:
+            return None
         try:
             opened = _Tail(following, damaged)
         except ConfigError:
@@ -101,7 +105,7 @@ def _open_after(tail: "_Tail", path: Path, damaged: Callable[[Damage], object]) 
         if meant is not None and is_at(meant, opened.fd):
             return opened
         opened.close()
-    return None
+    raise ConfigError(f"{following}: cannot be read: files come and go too fast, or a link leads nowhere")
 
 
 class _Tail:

@@ -11,7 +11,9 @@ _MEMO: Final = 4096  # keys; a node has a few dozen
 
 # `https://user:password@host`; also with a slash in the password, which breaks the URL but shows it in error texts. Not
 # `https://host:5000/image@sha256:...`. All repetitions are bounded: texts may be long, and made to be slow.
-_USER: Final = re.compile(r"(://)(?:[^\s/?#\"'\\]{1,512}@|[^\s/?#\"':]{1,256}:[^\s\"'@]{1,256}@(?!sha\d))")
+_USER: Final = re.compile(
+    r"(://)(?!<redacted>@)(?:[^\s/?#\"'\\]{1,512}@|[^\s/?#\"':]{1,256}:[^\s\"'@]{1,256}@(?!sha\d))"
+)
 # `?token=...`, `&X-Amz-Signature=...`
 _PARAMETER: Final = re.compile(
     r"([?&;][\w.-]{0,40}(?:token|sig|password|passwd|secret|credential|key|auth)[\w.-]{0,40}=)[^\s&;#\"'\\]+",

@@ -12,12 +12,14 @@ import struct
 import zlib
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
-from typing import Any, Final
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, fields
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from interpose.dump.flow import KEPT_CALLS, NOBODY, Subject
 from interpose.dump.frames import Begin, End, Flags, Frame, Message, Side
+
+T = TypeVar("T", bound=Hashable)
 
 # Of one file. With more it has no index, and is read from its beginning instead.
 MAX_CALLS: Final = 1_000_000
@@ -42,9 +44,8 @@ _COLUMNS: Final[Mapping[str, str]] = {
 _SUBJECT: Final = tuple(one.name for one in fields(Subject))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A call in one file."""
+class Row(NamedTuple):
+    """A call in one file. A tuple, because there may be a million of them."""
 
     number: int
     begin: int  # offset of its BEGIN
@@ -52,27 +53,28 @@ class Row:
     time: int  # nanoseconds since the epoch
     elapsed: int
     code: int
-    changed: bool
     flags: Flags
+    changed: bool
     path: str
     origin: str
     subject: Subject
 
 
-class _Texts:
-    """Texts by number, each once."""
+class _Table(Generic[T]):
+    """Values by number, each once."""
 
     def __init__(self) -> None:
-        self.size = 0
-        self._numbers: dict[tuple[str, ...], int] = {}
+        self.size = 0  # bytes of their texts, about
+        self._numbers: dict[T, int] = {}
 
-    def __iter__(self) -> Iterator[tuple[str, ...]]:
+    def __iter__(self) -> Iterator[T]:
         return iter(self._numbers)
 
-    def number(self, *texts: str) -> int:
-        known = self._numbers.get(texts)
+    def number(self, value: T) -> int:
+        known = self._numbers.get(value)
         if known is None:
-            known = self._numbers[texts] = len(self._numbers)
+            known = self._numbers[value] = len(self._numbers)
+            texts = astuple(value) if isinstance(value, Subject) else (str(value),)
             self.size += sum(map(len, texts)) + 4 * len(texts)
         return known
 
@@ -84,8 +86,10 @@ class IndexBuilder:
         self._max_calls = max_calls
         self._columns = {name: array(code) for name, code in _COLUMNS.items()}
         self._open: dict[int, int] = {}  # number of the call: number of its row
-        self._paths, self._origins, self._subjects = _Texts(), _Texts(), _Texts()
-        self._nobody = self._subjects.number(*astuple(NOBODY))
+        self._paths: _Table[str] = _Table()
+        self._origins: _Table[str] = _Table()
+        self._subjects: _Table[Subject] = _Table()
+        self._nobody = self._subjects.number(NOBODY)
         self._full = False
 
     def __len__(self) -> int:
@@ -108,7 +112,7 @@ class IndexBuilder:
             return
         columns = self._columns
         if subject:
-            columns["subject"][row] = self._subjects.number(*astuple(subject))
+            columns["subject"][row] = self._subjects.number(subject)
         if isinstance(frame, Message) and frame.side in (Side.FORWARDED, Side.RECEIVED):
             columns["changed"][row] = 1
         elif isinstance(frame, End):
@@ -141,12 +145,7 @@ class IndexBuilder:
 
     def rows(self) -> Iterator[Row]:
         """What is known, in the order in which calls began."""
-        return _rows(
-            self._columns,
-            [path for (path,) in self._paths],
-            [origin for (origin,) in self._origins],
-            [_subject(one) for one in self._subjects],
-        )
+        return _rows(self._columns, list(self._paths), list(self._origins), list(self._subjects))
 
     def facts(self) -> dict[str, Any] | None:
         """For an INDEX frame; None if there is too much."""
@@ -155,9 +154,9 @@ class IndexBuilder:
         return {
             "calls": len(self),
             "columns": {name: _pack(_COLUMNS[name], column) for name, column in self._columns.items()},
-            "paths": [path for (path,) in self._paths],
-            "origins": [origin for (origin,) in self._origins],
-            "subjects": [list(one) for one in self._subjects],
+            "paths": list(self._paths),
+            "origins": list(self._origins),
+            "subjects": [astuple(one) for one in self._subjects],
         }
 
 
@@ -181,20 +180,22 @@ def _subject(texts: Iterable[str]) -> Subject:
 def _rows(
     columns: Mapping[str, "array[int]"], paths: Sequence[str], origins: Sequence[str], subjects: Sequence[Subject]
 ) -> Iterator[Row]:
-    for values in zip(*columns.values(), strict=True):
-        row = dict(zip(columns, values, strict=True))
+    flags = [Flags(value) for value in range(256)]
+    for number, begin, end, time, elapsed, code, flag, changed, path, origin, subject in zip(
+        *(columns[name] for name in _COLUMNS), strict=True
+    ):
         yield Row(
-            number=row["number"],
-            begin=row["begin"],
-            end=row["end"],
-            time=row["time"],
-            elapsed=row["elapsed"],
-            code=row["code"],
-            changed=bool(row["changed"]),
-            flags=Flags(row["flags"]),
-            path=paths[row["path"]],
-            origin=origins[row["origin"]],
-            subject=subjects[row["subject"]],
+            number=number,
+            begin=begin,
+            end=end,
+            time=time,
+            elapsed=elapsed,
+            code=code,
+            flags=flags[flag],
+            changed=bool(changed),
+            path=paths[path],
+            origin=origins[origin],
+            subject=subjects[subject],
         )
 
 

@@ -20,7 +20,7 @@ from interpose.dump.frames import Side
 from interpose.dump.har import har_pieces
 from interpose.dump.latency import Latency, latency_lines
 from interpose.dump.latencyplot import latency_svg
-from interpose.dump.page.render import render_page
+from interpose.dump.page.render import LIMIT, render_page
 from interpose.dump.yamltext import yaml_text
 
 _WIDTH: Final = 100  # of plots where there is no terminal
@@ -36,6 +36,7 @@ class View:
     ascii_only: bool = False
     title: str = "Calls"
     filter_text: str = ""
+    limit: int = LIMIT  # calls on a page
     facts: Mapping[str, Any] = field(default_factory=dict)  # of the recording
 
 
@@ -73,7 +74,7 @@ def _har(flows: Iterable[Flow], view: View) -> Iterator[str]:
 
 def _html(flows: Iterable[Flow], view: View) -> Iterator[str]:
     documents = (flow_document(flow, view.decoder) for flow in flows)
-    return render_page(documents, header=view.facts, title=view.title, filter_text=view.filter_text)
+    return render_page(documents, header=view.facts, title=view.title, filter_text=view.filter_text, limit=view.limit)
 
 
 def _latency(flows: Iterable[Flow], view: View) -> Iterator[str]:

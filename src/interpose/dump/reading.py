@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from interpose.dump.fileset import rotated_set
 from interpose.dump.flow import KEPT_CALLS, NOBODY, SESSION, Assembler, Flow, Identify, Subject, What
@@ -23,8 +23,7 @@ from interpose.errors import ConfigError
 __all__ = ["Entry", "Place", "Recording", "Summary", "follow", "open_recording", "rotated_set"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(NamedTuple):
     """Where the frames of a call are in one file. `end` 0: it does not end there."""
 
     file: int
@@ -221,14 +220,16 @@ def open_recording(paths: Sequence[str | Path], *, alone: bool = False) -> Recor
 def _forgotten(assembler: Assembler, frame: Frame) -> list[Flow]:
     """Calls that will not end any more, because this frame makes the assembler let go of them."""
     if isinstance(frame, Header):
-        known = assembler.header
-        other = known is not None and known.facts.get(SESSION) != frame.facts.get(SESSION)
+        last = assembler.header
+        other = last is not None and last.facts.get(SESSION) != frame.facts.get(SESSION)
         return list(assembler.open.values()) if other else []
     if not isinstance(frame, Begin):
         return []
-    if frame.number in assembler.open:
-        return [] if frame.flags & Flags.CONTINUED else [assembler.open[frame.number]]
-    return [next(iter(assembler.open.values()))] if len(assembler.open) >= KEPT_CALLS else []
+    known = assembler.open.get(frame.number)
+    if known is not None and frame.flags & Flags.CONTINUED:
+        return []
+    oldest = [next(iter(assembler.open.values()))] if len(assembler.open) >= KEPT_CALLS else []
+    return oldest if known is None or known in oldest else [*oldest, known]
 
 
 def _join(files: Iterable[tuple[str, list[Row]]]) -> list[Entry]:

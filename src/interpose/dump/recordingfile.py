@@ -139,7 +139,10 @@ class RecordingFile:
         )
 
     def _read(self, at: int, size: int) -> bytes:
-        return os.pread(self._fd, size, at) if size > 0 else b""
+        try:
+            return os.pread(self._fd, size, at) if size > 0 else b""
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
 
     def _read_header(self) -> Header:
         beginning = self._read(0, PIECE)

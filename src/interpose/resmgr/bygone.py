@@ -24,8 +24,7 @@ _ALIVE: Final = frozenset((ContainerState.RUNNING, ContainerState.UNKNOWN))
 _POD_NAME: Final = "io.kubernetes.pod.name"
 _POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
 _POD_UID: Final = "io.kubernetes.pod.uid"
-_PODS: Final = "ListPodSandbox"
-_LISTS: Final = (_PODS, "ListContainers")
+_LISTS: Final = ("ListPodSandbox", "ListContainers")
 # Events of containers by number; of what was created a create has told.
 _STARTED: Final = 1
 _STOPPED: Final = 2
@@ -54,7 +53,7 @@ class Bygone:
             "StopPodSandbox": self._stop_pod,
             "RemovePodSandbox": self._remove_pod,
         }
-        self._tells: Mapping[str, Callable[[bytes, int], None]] = {
+        self._tells: Mapping[str, Callable[[bytes, int, bool], None]] = {
             "ListPodSandbox": self._see_pods,
             "StreamPodSandboxes": self._see_pods,
             "ListContainers": self._see_containers,
@@ -70,9 +69,7 @@ class Bygone:
         """A call is over that was asked at `mark`. Creates and updates of containers are somebody else's."""
         if asked.method in self._tells:
             if answer.code == Code.OK and answer.reply is not None:
-                self.told(asked, answer.reply, mark)
-                if self.complete(asked):
-                    self._forget_missing(asked, answer.reply, mark)
+                self._tells[asked.method](answer.reply, mark, self.complete(asked))
         elif asked.method == "RunPodSandbox":
             if answer.code == Code.OK and answer.reply is not None:
                 self._run_pod(asked, answer.reply, answer.forwarded)
@@ -82,7 +79,7 @@ class Bygone:
     def told(self, asked: Asked, reply: bytes, mark: int) -> None:
         """One answer of a call that was asked at `mark`."""
         if (tell := self._tells.get(asked.method)) is not None:
-            tell(reply, mark)
+            tell(reply, mark, False)
 
     def complete(self, asked: Asked) -> bool:
         """Whether the one answer of this call tells of all there is."""
@@ -149,23 +146,24 @@ class Bygone:
 
     # -- answers
 
-    def _forget_missing(self, asked: Asked, reply: bytes, mark: int) -> None:
+    def _see_pods(self, reply: bytes, mark: int, complete: bool) -> None:
         """What a complete list does not show does not exist, unless it came since the question."""
-        if asked.method == _PODS:
-            self.store.forget_missing(mark, pods={one.id for one in convert.listed_pods(reply)})
-        else:
-            ids = {one.id for one in convert.listed_containers(reply)}
-            self.store.forget_missing(mark, containers=ids)
-            self.strangers = {one: pod for one, pod in self.strangers.items() if one in ids}
-
-    def _see_pods(self, reply: bytes, mark: int) -> None:
-        for one in convert.listed_pods(reply):
+        listed = convert.listed_pods(reply)
+        if complete:
+            self.store.forget_missing(mark, pods={one.id for one in listed})
+        for one in listed:
             known = self.store.pods.get(one.id)
             if known is not None and known.ready != one.ready and self.store.unchanged_since(one.id, mark):
                 self._pod_ready(known, one.ready)
 
-    def _see_containers(self, reply: bytes, mark: int) -> None:
-        for one in convert.listed_containers(reply):
+    def _see_containers(self, reply: bytes, mark: int, complete: bool) -> None:
+        """As for pods."""
+        listed = convert.listed_containers(reply)
+        if complete:
+            ids = {one.id for one in listed}
+            self.store.forget_missing(mark, containers=ids)
+            self.strangers = {one: pod for one, pod in self.strangers.items() if one in ids}
+        for one in listed:
             known = self.store.containers.get(one.id)
             if known is not None:
                 self._see_state(known, one.state, mark)
@@ -182,7 +180,7 @@ class Bygone:
         if known.state is not state and self.store.unchanged_since(known.id, mark):
             self.store.put_container(replace(known, state=state))
 
-    def _see_pod(self, reply: bytes, mark: int) -> None:
+    def _see_pod(self, reply: bytes, mark: int, complete: bool) -> None:
         pod = convert.pod_of_status(reply)
         known = self.store.pods.get(pod.id)
         if known is None and pod.id:
@@ -191,7 +189,7 @@ class Bygone:
         elif known is not None and known.ready != pod.ready and self.store.unchanged_since(pod.id, mark):
             self._pod_ready(known, pod.ready)
 
-    def _see_container(self, reply: bytes, mark: int) -> None:
+    def _see_container(self, reply: bytes, mark: int, complete: bool) -> None:
         found = convert.container_of_status(reply)
         known = self.store.containers.get(found.record.id)
         if known is not None:
@@ -217,7 +215,7 @@ class Bygone:
         self.guessed.update((pod.id, record.id))
         self.store.put_container(found.within(pod))
 
-    def _see_event(self, reply: bytes, mark: int) -> None:
+    def _see_event(self, reply: bytes, mark: int, complete: bool) -> None:
         event = CriParser("ContainerEventResponse").parse(reply)
         ref, kind = event.container_id, event.container_event_type
         pod, container = self.store.pods.get(ref), self.store.containers.get(ref)

@@ -1,7 +1,7 @@
 """Debian's chromium without a window, driven over two pipes: JSON messages that end with a zero byte.
 
-For tests of pages. Invariants: nothing leaves the machine (no proxy, no network service of the browser is used, pages are
-files), the browser is gone after the `with` block, and what a page complained about is in `errors`.
+For tests of pages. Invariants: nothing leaves the machine (pages are files, every name leads nowhere), the browser is
+gone after the `with` block, and what a page complained about is in `errors`.
 """
 
 import base64
@@ -114,8 +114,9 @@ class Browser:
 
     def click(self, selector: str, *, at: tuple[float, float] | None = None) -> None:
         """Click the middle of the first element, or a place in it (shares of its width and height)."""
-        self._mouse("mousePressed", x := self._place(selector, at), **_LEFT)
-        self._mouse("mouseReleased", x, **_LEFT)
+        place = self._place(selector, at)
+        self._mouse("mousePressed", place, **_LEFT)
+        self._mouse("mouseReleased", place, **_LEFT)
         self.settle()
 
     def drag(self, selector: str, start: tuple[float, float], end: tuple[float, float]) -> None:
@@ -197,9 +198,9 @@ class Browser:
 
     # -- the protocol
 
-    def command(self, method: str, values: dict[str, Any]) -> dict[str, Any]:
-        """One command of the browser's protocol, and its answer."""
-        number = self._send(method, values, session=bool(self._session))
+    def command(self, method: str, values: dict[str, Any], *, page: bool = True) -> dict[str, Any]:
+        """One command of the browser's protocol, to the page or to the browser as a whole, and its answer."""
+        number = self._send(method, values, session=page and bool(self._session))
         self._wait(lambda: number in self._answers, method)
         answer = self._answers.pop(number)
         if "error" in answer:

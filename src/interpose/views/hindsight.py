@@ -28,10 +28,10 @@ _ROWS: Final = (
 )
 _ALWAYS: Final = frozenset(("placed", "refused", "moves", "moves_then", "exclusive_peak", "exclusive_average"))
 _TROUBLES: Final = (
-    ("failures", "decisions failed in the policy itself"),
-    ("unreadable", "messages could not be read and were passed over"),
-    ("strangers", "containers ran of which too little was recorded: nothing was decided about them"),
-    ("guessed", "pods and containers were there before the recording began: what they asked for is a guess"),
+    ("failures", "Decisions that the policy itself failed to make"),
+    ("unreadable", "Messages that could not be read and were passed over"),
+    ("strangers", "Containers that ran and of which too little was recorded to decide about them"),
+    ("guessed", "Pods and containers from before the recording, whose requests are a guess"),
 )
 
 
@@ -122,10 +122,10 @@ def _notes(document: Mapping[str, Any], policies: Sequence[Mapping[str, Any]], w
     for text in document.get("notes") or ():
         yield from sentence(plain(text), "", width)
     for key, text in _TROUBLES:
-        counts = [(one.get("policy"), group(one.get("summary")).get(key)) for one in policies]
-        most = max((count for _, count in counts if isinstance(count, int)), default=0)
+        counts = [group(one.get("summary")).get(key) for one in policies]
+        most = max((count for count in counts if isinstance(count, int)), default=0)
         if most:
-            yield from sentence(f"{most} {text}", "", width)
+            yield from sentence(f"{text}: {most}", "", width)
 
 
 def _number(value: object) -> str:

@@ -4,6 +4,7 @@ import zlib
 from typing import Any
 
 import pytest
+from google.protobuf import struct_pb2
 
 from interpose.api import cri_pb2 as cri
 from interpose.dump.decode import Decoded, Decoder, tree_of
@@ -141,21 +142,30 @@ def test_groups_within_groups_end_somewhere() -> None:
 
 
 @pytest.mark.parametrize(
-    "large",
+    ("large", "shown", "left_out"),
     [
-        cri.ExecSyncRequest(cmd=["x"] * 20),
-        cri.PodSandboxConfig(labels={str(one): "" for one in range(20)}),
-        cri.ListContainersResponse(containers=[cri.Container(id="c", image_ref="i")] * 20),
-        cri.VersionRequest.FromString(b"\xa0\x06\x07" * 20),
+        (cri.ExecSyncRequest(cmd=["x"] * 20), 9, 11),
+        (cri.PodSandboxConfig(labels={str(one): "" for one in range(20)}), 9, 11),
+        (cri.ListContainersResponse(containers=[cri.Container(id="c", image_ref="i")] * 20), 3, 17),
+        (cri.VersionRequest.FromString(b"\xa0\x06\x07" * 20), 10, 10),
     ],
 )
-def test_a_message_with_too_many_values_is_cut_and_says_so(large: Any) -> None:
-    """Whatever there is too much of."""
+def test_a_message_with_too_many_values_is_cut_and_says_so(large: Any, shown: int, left_out: int) -> None:
+    """Whatever there is too much of: texts, labels, parts, unknown fields."""
     decoded = Decoder(max_values=10).decoded(large)
     assert decoded.tree is not None
     (values,) = decoded.tree.values()
-    assert len(values) < 20
-    assert "too large to show" in decoded.note
+    assert len(values) == shown
+    assert decoded.note == f"too large to show: {left_out} values left out"
+
+
+def test_maps_of_messages_are_shown_too() -> None:
+    """The interface has none yet."""
+    struct = struct_pb2.Struct()
+    struct.update({"b": 1.5, "a": {"c": "x"}})
+    assert tree_of(struct) == {
+        "fields": {"a": {"struct_value": {"fields": {"c": {"string_value": "x"}}}}, "b": {"number_value": 1.5}}
+    }
 
 
 def test_every_message_of_every_method_gives_a_tree() -> None:

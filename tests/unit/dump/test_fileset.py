@@ -113,21 +113,19 @@ def test_a_file_is_not_renamed_while_another_does_it(
     opened += [ours := create(path), theirs := os.open(path, os.O_RDONLY)]
     fcntl.flock(theirs, fcntl.LOCK_EX)
     waits: list[float] = []
-    monkeypatch.setattr(module.time, "sleep", waits.append)
+    monkeypatch.setattr("time.sleep", waits.append)
     with pytest.raises(BlockingIOError):
         set_aside(path, ours)
     assert len(waits) == 49
     assert is_at(path, ours)
 
 
-def test_a_lock_that_is_given_back_is_taken(
-    tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_is_given_back_is_taken(tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait is for that."""
     path = tmp_path / "calls"
     opened += [ours := create(path), theirs := os.open(path, os.O_RDONLY)]
     fcntl.flock(theirs, fcntl.LOCK_EX)
-    monkeypatch.setattr(module.time, "sleep", lambda seconds: fcntl.flock(theirs, fcntl.LOCK_UN))
+    monkeypatch.setattr("time.sleep", lambda seconds: fcntl.flock(theirs, fcntl.LOCK_UN))
     assert set_aside(path, ours)
 
 
@@ -137,7 +135,7 @@ def test_a_file_system_without_locks_does(tmp_path: Path, opened: list[int], mon
     def no_locks(fd: int, operation: int) -> None:
         raise OSError(errno.EOPNOTSUPP, "no locks")
 
-    monkeypatch.setattr(module.fcntl, "flock", no_locks)
+    monkeypatch.setattr("fcntl.flock", no_locks)
     opened += [fd := create(tmp_path / "calls")]
     assert set_aside(tmp_path / "calls", fd)
 

@@ -73,7 +73,7 @@ def test_a_failure_that_cannot_be_cut_off_stays(out: OutFile, path: Path, monkey
     def no(fd: int, size: int) -> None:
         raise OSError
 
-    monkeypatch.setattr(module.os, "ftruncate", no)
+    monkeypatch.setattr("os.ftruncate", no)
     out.add(b"12345")
     with pytest.raises(OSError, match="too large"):
         out.flush()

@@ -1,9 +1,8 @@
 """One file, read from its beginning or by its index."""
 
-import os
+import errno
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -148,12 +147,12 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, content: bytes) -> None
     assert str(caught.value).startswith(f"{path}: not a recording: it begins with {content[:16]!r}")
 
 
-def test_files_that_cannot_be_opened_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_cannot_be_opened_are_refused(tmp_path: Path) -> None:
     """With the reason."""
     for path, reason in [
         (tmp_path / "no", "there is no such file"),
         (tmp_path, "cannot be read: Is a directory"),
-        (tmp_path / "no" * 200, "cannot be read: File name too long"),
+        (tmp_path / ("no" * 200), "cannot be read: File name too long"),
     ]:
         with pytest.raises(ConfigError, match=reason):
             RecordingFile(path)
@@ -175,8 +174,9 @@ def test_a_newer_version_is_refused(tmp_path: Path, version: object) -> None:
         [Trailer(index_at=1 << 63)],
         [Trailer(index_at=10**9)],
         [Index(facts={}), Trailer(index_at=-1)],
-        [replace(CALL[1], body=b"x" * 100), Trailer(index_at=-1)],  # type: ignore[type-var]
+        [CALL[1], Trailer(index_at=-1)],
         [End(number=1, elapsed=1, code=0)],
+        [Context(facts={"a": 10})],  # as long as a trailer
         [CALL[0], Message(number=1, at=1, side=Side.REPLY, size=0, body=b"")],
     ],
 )
@@ -199,6 +199,18 @@ def test_pieces_of_a_large_file_are_joined(path: Path, monkeypatch: pytest.Monke
     file = RecordingFile(path)
     monkeypatch.setattr(module, "PIECE", 7)
     assert [one.frame for one in file.placed()] == whole
+
+
+def test_a_disk_that_fails_is_told_with_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is no damage of the file."""
+
+    def fails(fd: int, size: int, at: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    file = RecordingFile(path)
+    monkeypatch.setattr("os.pread", fails)
+    with pytest.raises(OSError, match=r"Input/output error.*calls.crirec"):
+        list(file.placed())
 
 
 def test_a_file_that_is_renamed_meanwhile_is_read_on(path: Path) -> None:
@@ -225,7 +237,7 @@ def test_descriptors_are_given_back(path: Path) -> None:
     """By close, by an error, or when nobody has the file any more."""
 
     def count() -> int:
-        return len(os.listdir("/proc/self/fd"))
+        return len(list(Path("/proc/self/fd").iterdir()))
 
     before = count()
     file = RecordingFile(path)

@@ -216,6 +216,23 @@ def test_a_pod_that_goes_while_its_container_is_made_takes_it_along() -> None:
     assert told(back(story)) == [("create", "a", "2-3"), ("release", "a", "-")]
 
 
+def test_a_create_that_fails_when_its_pod_has_gone_has_nothing_to_take_back() -> None:
+    """Its booking went with the pod."""
+    story = Story()
+    number = story.ask("CreateContainer", create_of(story.pod("a"), 2000))
+    story.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id="a"))
+    story.answer(number, code=Code.INTERNAL)
+    assert told(back(story)) == [("create", "a", "2-3"), ("release", "a", "-")]
+
+
+def test_a_create_that_is_refused_now_is_in_nobodys_doubt() -> None:
+    """Whatever became of it then."""
+    story = Story()
+    story.call("CreateContainer", create_of(story.pod("big"), 20000), code=Code.CANCELLED)
+    story.call("ListContainers", cri.ListContainersRequest(), listed())
+    assert told(back(story)) == [("create", "big", "refused")]
+
+
 def test_calls_of_our_own_ask_for_nothing() -> None:
     """Whatever they are."""
     story = Story()

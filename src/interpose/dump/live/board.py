@@ -20,8 +20,9 @@ from interpose.dump.decoded import Decodes
 from interpose.dump.filters import parse_filter
 from interpose.dump.live.call_list import CallList, ListHead
 from interpose.dump.live.call_pane import CallPane
-from interpose.dump.live.feed import Connected, Feed, Frames, Lost
+from interpose.dump.live.feed import Feed
 from interpose.dump.live.model import LiveModel
+from interpose.dump.live.news import Connected, Frames, Lost
 from interpose.dump.live.pipeline import Pipeline
 from interpose.dump.live.prompt import Prompt
 from interpose.dump.live.status_line import Part, banner, status

@@ -24,8 +24,8 @@ def widths(total: int) -> list[int]:
     wide = total >= WIDE
     found = [column.width if wide else column.narrow for column in COLUMNS]
     free = next(index for index, column in enumerate(COLUMNS) if column.width == 0)
-    between = sum(1 for width in found if width)
-    found[free] = max(total - sum(found) - between, 1)
+    blanks = sum(1 for width in found if width) + 1
+    found[free] = max(total - sum(found) - blanks, 1)
     return found
 
 

@@ -8,10 +8,10 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from interpose.dump.frames import Frame
+from interpose.dump.live.news import Connected, Ended, Frames, Lost, News
 
 _log = logging.getLogger(__name__)
 
@@ -47,32 +47,6 @@ class Source(Protocol):
         """End `read` if it blocks; called from another thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frames:
-    """Some frames."""
-
-    frames: Sequence[Frame]
-
-
-@dataclass(frozen=True, slots=True)
-class Connected:
-    """What comes from now on comes from a new beginning."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """The source is gone."""
-
-    why: str
-    again_in: float | None  # seconds; None: it is not tried again
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Everything was read."""
-
-
-News: TypeAlias = Frames | Connected | Lost | Ended
 Refine: TypeAlias = Callable[[Frame], Frame]
 
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from interpose.dump.frames import Dropped, End, Frame, Message, Side
 
 KEPT_CALLS: Final = 5000
 KEPT_BYTES: Final = 256 << 20  # of messages: a list of all containers may have a megabyte
+_LOOKED_AT: Final = 100  # of the oldest calls, for one that nobody wants any more
 RATE_SECONDS: Final = 5.0  # calls per second are those of this time
 
 
@@ -151,8 +153,8 @@ class LiveModel:
         while len(self._rows) + len(self._waiting) > self._keep or (self._bytes > self._keep_bytes and self._of_flow):
             # Who paused wants to look at the list: what waits goes first.
             room = self._waiting or self._rows
-            oldest = next((row for row in room.values() if not row.marked and not row.open), None)
-            self._forget(oldest or next(iter(room.values())))
+            old = list(islice(room.values(), _LOOKED_AT))
+            self._forget(next((row for row in old if not row.marked and not row.open), old[0]))
             self.forgotten += 1
 
     def _forget(self, row: Row) -> None:

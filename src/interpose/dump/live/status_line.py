@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from interpose.dump.live.feed import Lost
 from interpose.dump.live.model import LiveModel, Order
+from interpose.dump.live.news import Lost
 from interpose.dump.shown import plain
 
 SECRETS: Final = "REDACTION IS OFF: secrets are on this screen and in everything that is saved from it"

@@ -1,8 +1,8 @@
 """Data inside a page: JSON in script elements that no browser runs.
 
 Pure. What calls carry is written by anybody who may create a pod, so it is hostile. Invariant: the text of a block is
-ASCII without `<`, `>` and `&`, so nothing in it ends the element or begins another, whatever the encoding of the page is
-taken for.
+ASCII without `<`, `>` and `&`, so nothing in it ends the element or begins another, in whatever encoding the page is
+read.
 """
 
 import json

@@ -54,7 +54,7 @@ def render_page(
 ) -> Iterator[str]:
     """The page in pieces.
 
-    `header` are the facts of the recording; `host` and `damage` (a text or several) are shown, the others are a tooltip.
+    `header` are the facts of the recording; `host` and `damage` (a text or several) are shown, the others on request.
     The first `limit` calls are on the page; messages are, until `bodies` characters are used up. What is left out is
     counted, and the page says so.
     """

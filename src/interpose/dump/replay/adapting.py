@@ -7,13 +7,14 @@ Pure: whether a file exists is asked of a function that is given.
 """
 
 import posixpath
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from interpose.dump.hiding import REDACTED
 from interpose.dump.replay.walking import parts, texts, type_name
 
+_SLICE: Final = ".slice"
 UID_LABEL: Final = "io.kubernetes.pod.uid"
 # Fields that repeat the uid of a pod as a part of a path.
 _PATHS: Final = {"PodSandboxConfig": ("log_directory",), "LinuxPodSandboxConfig": ("cgroup_parent",)}
@@ -73,29 +74,29 @@ def _is_redacted(text: str | bytes) -> bool:
 
 
 def _rename(message: Any, suffix: str) -> None:
-    # Of pods whose uid is in the request; the cgroup of a systemd slice has it with underscores.
-    forms = [form for uid in uids(message) for form in {(uid, uid + suffix), (_flat(uid), _flat(uid + suffix))}]
+    known = uids(message)
     for part in parts(message):
         name = type_name(part)
         if name == "PodSandboxMetadata" and part.uid:
             part.uid += suffix
         for path in _PATHS.get(name, ()):
-            setattr(part, path, _replaced(getattr(part, path), forms))
+            setattr(part, path, _renamed(getattr(part, path), known, suffix))
         for field_name in _LABELS:
             labels = getattr(part, field_name, None)
             if labels is not None and UID_LABEL in labels:
                 labels[UID_LABEL] += suffix
 
 
+def _renamed(path: str, known: Collection[str], suffix: str) -> str:
+    """A path with the suffix behind the uids in it; slices of systemd have them with underscores."""
+    written = _flat if path.endswith(_SLICE) else str
+    for uid in known:
+        path = path.replace(written(uid), written(uid + suffix))
+    return path
+
+
 def _flat(uid: str) -> str:
     return uid.replace("-", "_")
-
-
-def _replaced(text: str, forms: Iterable[tuple[str, str]]) -> str:
-    for old, new in forms:
-        if old in text:
-            return text.replace(old, new)
-    return text
 
 
 def _adapt_logs(message: Any, place: Surroundings, done: Adapted) -> None:

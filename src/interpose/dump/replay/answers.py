@@ -196,8 +196,9 @@ class Answers:
 
 def _missing(name: str, count: int, subject: str) -> str:
     whom = f" for {subject}" if subject else ""
-    calls = "1 call" if count == 1 else f"{count} calls"
-    return f"none of the {calls} of {name} in the recording fits this request{whom}"
+    if count == 1:
+        return f"the only {name} in the recording does not fit this request{whom}"
+    return f"none of the {count} calls of {name} in the recording fits this request{whom}"
 
 
 def _answer(flow: Flow, method: Method) -> Answer | None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from interpose.dump.replay.adapting import Adapted, Surroundings, adapt
 from interpose.dump.replay.expectations import Condition, State, agrees, found_condition, pod_state
@@ -19,7 +19,6 @@ from interpose.dump.replay.report import Found, Outcome
 from interpose.dump.replay.walking import Parse
 from interpose.relay.messages import CriParser
 from interpose.relay.methods import API_VERSIONS
-from interpose.rpc.client import Client
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
 
@@ -37,10 +36,17 @@ def message_of(name: str, data: bytes) -> Any:
         raise ValueError(str(error)) from None
 
 
+class Sends(Protocol):
+    """Makes unary calls; `rpc.client.Client` does."""
+
+    async def unary(self, path: bytes, message: bytes, *, timeout: float | None = None) -> bytes:
+        """The reply, or RpcError."""
+
+
 class Runtime:
     """The runtime at which calls are made, in the API versions that it has."""
 
-    def __init__(self, client: Client, versions: Sequence[str] = API_VERSIONS) -> None:
+    def __init__(self, client: Sends, versions: Sequence[str] = API_VERSIONS) -> None:
         self._client = client
         self.versions = tuple(versions)
 
@@ -189,7 +195,8 @@ class Caller:
         subjects = {step.made: step.subject for step in self._plan.steps if step.made is not None}
         while True:
             found = await self._look(expected)
-            settled = all(agrees(expected[one], found[one]) for one in expected)
+            # What was not made will not come any more.
+            settled = all(self.ids.new(one) is None or agrees(expected[one], found[one]) for one in expected)
             if settled or self._stopping or time.monotonic() >= deadline:
                 break
             await asyncio.sleep(_LOOK_AGAIN)

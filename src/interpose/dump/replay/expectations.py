@@ -6,7 +6,7 @@ lists, states and events. Its exit code counts then, and only then: who is stopp
 Pure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -63,16 +63,26 @@ class Exit:
     exit_code: int | None
 
 
-def exits_of(flows: Iterable[Flow], parse: Parse) -> dict[str, Exit]:
+class Exits:
     """By container, when it was first told that it had ended; with the exit code if that was ever told."""
-    found: dict[str, Exit] = {}
-    for flow in flows:
-        if flow.name in _TELLING and flow.method is not None:
-            for message in flow.of(Side.REPLY):
-                for container, code in _ended(message, flow.method.response, parse):
-                    told = Exit(time=flow.time + message.at, exit_code=code)
-                    found[container] = _joined(found.get(container, told), told)
-    return found
+
+    def __init__(self, parse: Parse) -> None:
+        self._parse = parse
+        self.found: dict[str, Exit] = {}
+
+    def watching(self, flows: Iterable[Flow]) -> Iterator[Flow]:
+        """The same calls: whoever reads them needs not read them twice."""
+        for flow in flows:
+            self._see(flow)
+            yield flow
+
+    def _see(self, flow: Flow) -> None:
+        if flow.name not in _TELLING or flow.method is None:
+            return
+        for message in flow.of(Side.REPLY):
+            for container, code in _ended(message, flow.method.response, self._parse):
+                told = Exit(time=flow.time + message.at, exit_code=code)
+                self.found[container] = _joined(self.found.get(container, told), told)
 
 
 def _ended(message: Message, kind: str, parse: Parse) -> list[tuple[str, int | None]]:

@@ -41,6 +41,16 @@ def test_a_suffix_is_put_behind_the_uid_everywhere(systemd: bool) -> None:
     assert config.metadata.name == "web"
 
 
+def test_a_uid_without_dashes_is_written_the_same_way_everywhere() -> None:
+    """Both ways to write it are the same then, but those of the suffix are not."""
+    pod = run_request(pod_config("web", uid="abc123"))
+    adapt(pod, Surroundings(exists=everything, suffix="-r1"))
+    assert pod.config.linux.cgroup_parent == "/kubepods/burstable/podabc123-r1"
+    pod = run_request(pod_config("web", uid="abc123", systemd=True))
+    adapt(pod, Surroundings(exists=everything, suffix="-r1"))
+    assert pod.config.linux.cgroup_parent.endswith("-podabc123_r1.slice")
+
+
 def test_a_pod_without_uid_keeps_none() -> None:
     """Not everybody is a kubelet."""
     found = cri.RunPodSandboxRequest(config=cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="a")))

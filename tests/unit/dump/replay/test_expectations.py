@@ -7,10 +7,10 @@ from interpose.dump.replay.caller import message_of
 from interpose.dump.replay.expectations import (
     Condition,
     Exit,
+    Exits,
     State,
     agrees,
     container_state,
-    exits_of,
     expected,
     found_condition,
     pod_state,
@@ -22,9 +22,17 @@ from interpose.testing.recordednode import RecordedNode, flows_of
 
 def conditions(node: RecordedNode, choices: Choices = Choices()) -> dict[str, str]:  # noqa: B008 - frozen
     """By the first letters of ids."""
-    flows = flows_of(node.script.frames)
-    found = expected(make_plan(flows, choices, message_of), exits_of(flows, message_of))
+    exits = Exits(message_of)
+    plan = make_plan(exits.watching(flows_of(node.script.frames)), choices, message_of)
+    found = expected(plan, exits.found)
     return {one.id: str(condition) for one, condition in found.items()}
+
+
+def exits_of(node: RecordedNode) -> dict[str, Exit]:
+    """What was told."""
+    exits = Exits(message_of)
+    assert len(list(exits.watching(flows_of(node.script.frames)))) > 0
+    return exits.found
 
 
 async def test_calls_say_what_becomes_of_pods_and_containers() -> None:
@@ -131,7 +139,8 @@ async def test_unreadable_replies_tell_nothing() -> None:
     """They are passed over."""
     node = RecordedNode()
     node.script.call("ContainerStatus", cri.ContainerStatusRequest(container_id="c"), b"\xff\xff")
-    assert exits_of(flows_of(node.script.frames), message_of) == {}
+    node.script.call("ContainerStatus", b"", b"", version="runtime.v9")
+    assert exits_of(node) == {}
 
 
 async def test_the_first_telling_counts() -> None:
@@ -142,7 +151,7 @@ async def test_the_first_telling_counts() -> None:
     await node.look(one)
     first = node.script.now
     await node.look(one)
-    assert exits_of(flows_of(node.script.frames), message_of) == {one: Exit(time=first + 1_250_000, exit_code=3)}
+    assert exits_of(node) == {one: Exit(time=first + 1_250_000, exit_code=3)}
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_every_id_of_every_request_is_known() -> None:
             if field.message_type is None and field.name.rpartition("_")[2] in ("id", "ids", "uid", "ref", "image")
         }
         known = len(references(request))
-        wanted = [value for value in named - NO_IDS]
+        wanted = named - NO_IDS
         assert bool(known) == bool(wanted), method.name
         texts = {one.id for one in references(request)}
         assert {f"a-{field}" for _name, field in wanted} == texts, method.name

@@ -1,5 +1,7 @@
 """What is made again, and in which order."""
 
+from typing import Any
+
 from interpose.api import cri_pb2 as cri
 from interpose.dump.frames import Frame, Message, Packing, Side
 from interpose.dump.replay.caller import message_of
@@ -18,18 +20,18 @@ def plan_of(frames: list[Frame], choices: Choices = Choices(), **more: object) -
     return make_plan(flows_of(frames), choices, message_of, **more)  # type: ignore[arg-type]
 
 
-def run(script: Script, sandbox: str = "pod-1", **more: float) -> int:
+def run(script: Script, sandbox: str = "pod-1", **more: Any) -> int:
     """A pod comes."""
     return script.call("RunPodSandbox", run_request(POD), cri.RunPodSandboxResponse(pod_sandbox_id=sandbox), **more)
 
 
-def create(script: Script, container: str = "con-1", sandbox: str = "pod-1", **more: float) -> int:
+def create(script: Script, container: str = "con-1", sandbox: str = "pod-1", **more: Any) -> int:
     """A container comes."""
     request = create_request(sandbox, POD, container_config(POD))
     return script.call("CreateContainer", request, cri.CreateContainerResponse(container_id=container), **more)
 
 
-def start(script: Script, container: str = "con-1", **more: float) -> int:
+def start(script: Script, container: str = "con-1", **more: Any) -> int:
     """A container starts."""
     return script.call("StartContainer", cri.StartContainerRequest(container_id=container), b"", **more)
 
@@ -73,7 +75,8 @@ def test_calls_wait_for_those_that_had_ended() -> None:
     assert [step.barrier for step in plan.steps] == [0, 0, 1, 3]
     progress = Progress(plan)
     first, second, third, last = plan.steps
-    assert progress.may_start(first) and progress.may_start(second)
+    assert progress.may_start(first)
+    assert progress.may_start(second)
     assert not progress.may_start(third)
     progress.over(second)
     assert progress.may_start(third)

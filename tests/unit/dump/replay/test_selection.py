@@ -1,5 +1,7 @@
 """Which calls are made again."""
 
+from typing import Any
+
 import pytest
 
 from interpose.dump.flow import Flow
@@ -12,7 +14,7 @@ from interpose.testing.recordings import Script
 LIFE = [name for name, sort in SORTS.items() if sort is Sort.LIFE]
 
 
-def flow(name: str, **more: str) -> Flow:
+def flow(name: str, **more: Any) -> Flow:
     """A call of this method."""
     script = Script()
     script.call(name, b"", b"", **more)

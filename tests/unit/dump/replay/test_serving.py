@@ -80,7 +80,7 @@ async def test_each_miss_is_told_once() -> None:
     assert found.value.code is Code.NOT_FOUND
     assert served.misses == [
         "the recording has no ListImages",
-        "none of the 1 call of StartContainer in the recording fits this request",
+        "the only StartContainer in the recording does not fit this request",
     ]
     assert served.replayed.missed == 3
 

@@ -16,7 +16,7 @@ const data = (() => {
       call.open = call.status === "";
       call.originated = call.kind === "originated" || call.origin !== "client";
       call.family = head.families[call.method] ?? "other";
-      call.haystack = `${call.method}\n${call.subject}\n${call.image}`.toLowerCase();
+      call.haystack = `${call.method}\n${call.subject}`.toLowerCase();
       calls.push(call);
     });
     element.remove();

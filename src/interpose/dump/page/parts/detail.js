@@ -64,7 +64,10 @@ const detail = (() => {
     const text = el("div", { class: "diff", role: "group", "aria-label": title });
     for (const line of lines) {
       const kind = kinds[line[0]] ?? "same";
-      text.append(el("div", { class: kind }, el("span", { class: "sign", text: kind === "same" ? " " : kind === "hunk" ? "⋯" : line[0] }), shown(kind === "hunk" ? "" : line.slice(2))));
+      const said = el("span", { class: "said" }, shown(kind === "hunk" ? "" : line.slice(2)));
+      // A long line goes on below its own beginning.
+      said.style.setProperty("--in", `${/^ *-? */.exec(line.slice(2))[0].length + 2}ch`);
+      text.append(el("div", { class: kind }, el("span", { class: "sign", text: kind === "same" ? " " : kind === "hunk" ? "⋯" : line[0] }), said));
     }
     return el("section", {}, el("h3", {}, title, el("span", { class: "plus", text: ` +${added}` }), el("span", { class: "minus", text: ` −${removed}` })), text);
   }

@@ -61,7 +61,7 @@ const latency = (() => {
 
   function ticks(axis) {
     const made = el("span", { class: "ticks", "aria-hidden": "true" });
-    const every = Math.ceil(axis.decades.length / 4);
+    const every = Math.ceil(axis.decades.length / 3);
     axis.decades.forEach((decade, index) => {
       if (index % every) return;
       const tick = el("span", { text: duration(decade).replace(/\.0+(?=\D)/, "") });

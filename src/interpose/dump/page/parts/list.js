@@ -25,6 +25,7 @@ const list = (() => {
   let sort = { key: "at_ms", down: false };
   let handlers = {};
   let slowest = 1;
+  const onPaper = matchMedia("print");
 
   const sortValue = (call, key) => (key === "weight" ? call.sent + call.answered : call[key]);
 
@@ -73,7 +74,7 @@ const list = (() => {
       }
       return cell;
     });
-    const made = el("div", { class: "row", role: "row", id: `call-${call.index}`, "aria-rowindex": place + 2, "aria-selected": call === selected ? "true" : "false" }, ...cells);
+    const made = el("div", { class: "row", role: "row", id: `call-${call.index}`, "aria-rowindex": place + 1, "aria-selected": call === selected ? "true" : "false" }, ...cells);
     if (call.failed) made.classList.add("failed");
     if (call.open) made.classList.add("open");
     made.style.top = `${place * ROW}px`;
@@ -90,8 +91,10 @@ const list = (() => {
   let waiting = false;
   function draw() {
     waiting = false;
+    // On paper the list is as high as its rows: making more of them would make it higher, and so on.
+    if (onPaper.matches) return paint(0, PRINTED);
     const first = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE);
-    paint(first, Math.ceil((box.scrollTop + box.clientHeight) / ROW) + SPARE);
+    return paint(first, Math.ceil((box.scrollTop + box.clientHeight) / ROW) + SPARE);
   }
   function later() {
     if (!waiting) requestAnimationFrame(draw);
@@ -100,13 +103,14 @@ const list = (() => {
 
   function titles() {
     const made = COLUMNS.map(([title, key, name]) => {
-      if (key === null) return el("span", { class: `c ${name}`, role: "columnheader" });
+      if (key === null) return el("span", { class: `c ${name}` });
       const mine = sort.key === key;
-      const button = el("button", { type: "button", text: title, onclick: () => {
+      const order = mine ? (sort.down ? "descending" : "ascending") : "";
+      const button = el("button", { type: "button", text: title, "aria-pressed": String(mine), "aria-label": order ? `${title}, ${order}` : null, onclick: () => {
         sort = { key, down: mine ? !sort.down : key === "duration_ms" || key === "weight" };
         handlers.sorted();
       } });
-      return el("span", { class: `c ${name}${mine ? " sorted" : ""}`, role: "columnheader", "aria-sort": mine ? (sort.down ? "descending" : "ascending") : "none" }, button);
+      return el("span", { class: `c ${name} ${order}` }, button);
     });
     byId("titles").replaceChildren(...made);
   }
@@ -115,7 +119,7 @@ const list = (() => {
     calls = sorted(rows);
     places = new Map(calls.map((call, place) => [call, place]));
     room.style.height = `${calls.length * ROW}px`;
-    box.setAttribute("aria-rowcount", String(calls.length + 1));
+    box.setAttribute("aria-rowcount", String(calls.length));
     titles();
     if (places.has(selected)) reveal(selected);
     else box.scrollTop = 0;

@@ -135,7 +135,7 @@ function banners() {
   const damage = [facts.damage ?? []].flat().filter(Boolean);
   const texts = [
     ...damage.map((text) => ["bad", "Damaged recording: ", String(text)]),
-    ...(unshown ? [["warn", "Not everything is here: ", `${plural(unshown, "later call")} left out. Use a filter, or a higher --limit.`]] : []),
+    ...(unshown ? [["warn", "Not everything is here: ", `${plural(unshown, "later call")} left out. A filter such as ~ns or ~since makes a page of fewer.`]] : []),
     ...(bodiless ? [["warn", "Not everything is here: ", `the messages of ${plural(bodiless, "call")} are left out to keep the page small enough to open.`]] : []),
     ...(filter ? [["", "Only calls that match ", filter]] : []),
   ];
@@ -214,7 +214,7 @@ function help() {
   const keys = KEYS.map(([all, meaning]) => row(all.flatMap((one) => [key(one), " "]), meaning));
   const code = (text) => [el("code", { text })];
   const questions = Object.entries(filters.QUESTIONS).map(([letter, [, argument, meaning]]) => row(code(`~${letter} ${argument}`), meaning));
-  const operators = [["word", "part of the method, of namespace/pod:container, or of the image"], ["!A", "not"], ["A B  A & B", "both"], ["A | B", "one of them"], ["( )  \" \"", "groups; quotes hold blanks"]];
+  const operators = [["word", "part of the method or of namespace/pod:container"], ["!A", "not"], ["A B  A & B", "both"], ["A | B", "one of them"], ["( )  \" \"", "groups; quotes hold blanks"]];
   byId("help").replaceChildren(
     el("form", { method: "dialog" }, el("h2", { id: "helptitle", text: "Keys and filters" }), el("button", { class: "plain", "aria-label": "Close", text: "✕" })),
     el("div", { class: "columns" },

@@ -123,6 +123,7 @@ const timeline = (() => {
     width = box.clientWidth;
     height = box.clientHeight;
     label = Math.min(220, Math.max(110, width * 0.2));
+    if (width <= label || !height) return; // not shown, as on paper
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);

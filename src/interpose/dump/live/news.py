@@ -1,0 +1,35 @@
+"""What a feed tells the screen. Pure: values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from interpose.dump.frames import Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Some frames."""
+
+    frames: Sequence[Frame]
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """What comes from now on comes from a new beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The source is gone."""
+
+    why: str
+    again_in: float | None  # seconds; None: it is not tried again
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Everything was read."""
+
+
+News: TypeAlias = Frames | Connected | Lost | Ended

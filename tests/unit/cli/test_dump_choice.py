@@ -1,0 +1,87 @@
+"""Which files, and which calls."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from interpose.cli.dump_choice import FILTER_HELP, choice_options, chosen, split_arguments
+from interpose.dump.filters import parse_filter
+
+
+def values(**given: Any) -> dict[str, Any]:
+    """The options as click gives them, most of them not used."""
+
+    @choice_options
+    @click.command()
+    def command() -> None:
+        """Only its options matter."""
+
+    empty = {str(one.name): False if getattr(one, "is_flag", False) else () for one in command.params}
+    assert given.keys() <= empty.keys()
+    return empty | given
+
+
+def test_options_are_sugar_for_filters() -> None:
+    """One of the values of each, and all of them."""
+    found = chosen(
+        ["~k", "intercepted"],
+        values(method=("Create", "Start"), pod=("web",), min_duration=("100ms",), max_duration=("1s",), changed=True),
+    )
+    assert found == parse_filter("~k intercepted (~m Create | ~m Start) ~p web ~d >=100ms ~d <=1s ~h")
+
+
+def test_without_options_there_is_only_the_filter() -> None:
+    """Or nothing at all."""
+    assert chosen([], values()) == parse_filter("")
+    assert chosen(["web", "|", "db"], values()) == parse_filter("web | db")
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"status": ("x",)}, "--status: 'x' is no status"),
+        ({"method": ("(",)}, "--method: '\\(' is no regular expression"),
+        ({"min_duration": ("1",)}, "--min-duration: '>=1' is no duration"),
+        ({"since": ("x",)}, "--since: 'x' is no time"),
+    ],
+)
+def test_mistakes_name_the_option(given: dict[str, Any], reason: str) -> None:
+    """They are wrong usage."""
+    with pytest.raises(click.UsageError, match=reason):
+        chosen([], values(**given))
+
+
+def test_mistakes_of_a_filter_have_a_place() -> None:
+    """In the words as they were given."""
+    with pytest.raises(click.UsageError, match="there is no ~x"):
+        chosen(["~x"], values())
+
+
+def test_the_first_arguments_that_are_files_are_files(tmp_path: Path) -> None:
+    """Or are called like recordings; a directory is none."""
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert split_arguments(["a.crirec", str(plain), "web", "b.crirec"]) == (
+        ["a.crirec", str(plain)],
+        ["web", "b.crirec"],
+    )
+    assert split_arguments(["a.crirec", str(tmp_path)]) == (["a.crirec"], [str(tmp_path)])
+    assert split_arguments(["-", "~m", "a"]) == (["-"], ["~m", "a"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [([], "which recording"), (["web"], "'web' is no file"), (["\0"], "is no file"), (["-", "a.crirec"], "read alone")],
+)
+def test_without_a_file_nothing_can_be_shown(arguments: list[str], reason: str) -> None:
+    """Wrong usage."""
+    with pytest.raises(click.UsageError, match=reason):
+        split_arguments(arguments)
+
+
+def test_the_help_explains_filters() -> None:
+    """And what bounds them."""
+    assert "~m RE" in FILTER_HELP
+    assert "first MiB" in FILTER_HELP

@@ -1,0 +1,52 @@
+"""The calls of a recording, and a filter."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from interpose.cli.dump_replay_recording import Recorded
+from interpose.errors import ConfigError
+from interpose.testing.recordings import sample_recording
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> str:
+    """Two pods."""
+    return str(sample_recording(tmp_path / "node.crirec"))
+
+
+def test_calls_know_whom_they_are_about(recording: str) -> None:
+    """Also those that name an id only."""
+    recorded = Recorded([recording], [])
+    found = {str(flow.subject) for flow in recorded.flows() if flow.name == "StartContainer"}
+    assert found == {"shop/web-0:app", "jobs/batch-7f9c:worker"}
+
+
+def test_a_filter_of_several_words(recording: str) -> None:
+    """All have to hold; it may look into messages."""
+    recorded = Recorded([recording], ["~m", "Create", "~t", "web:3"])
+    assert [str(flow.subject) for flow in recorded.flows() if recorded.wanted(flow)] == ["shop/web-0:app"]
+
+
+def test_a_filter_that_is_none(recording: str) -> None:
+    """Is a matter of usage."""
+    with pytest.raises(click.UsageError):
+        Recorded([recording], ["("])
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """Is named."""
+    with pytest.raises(ConfigError, match=r"no\.crirec"):
+        Recorded([str(tmp_path / "no.crirec")], [])
+
+
+def test_damage_is_told(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """When everything was read."""
+    data = bytearray(Path(recording).read_bytes())
+    data[3000] ^= 0xFF
+    Path(recording).write_bytes(data)
+    recorded = Recorded([recording], [])
+    assert list(recorded.flows())
+    recorded.tell_damage()
+    assert "warning: " in capsys.readouterr().err

@@ -1,0 +1,140 @@
+"""From frames to the calls somebody wants to see."""
+
+from dataclasses import replace
+
+import pytest
+
+from interpose.dump.filters import parse_filter
+from interpose.dump.flow import SESSION, Event, Flow, What
+from interpose.dump.frames import Context, Dropped, Frame, Header, Message, Side
+from interpose.dump.viewing import Viewing, replayed
+from interpose.testing.recordings import Script, story_frames
+
+
+def viewing(text: str = "") -> Viewing:
+    """With a filter that does not look into messages."""
+    return Viewing(parse_filter(text), lambda _flow, _sides: "")
+
+
+def numbers(flows: list[Flow]) -> list[int]:
+    """Which calls."""
+    return [flow.number for flow in flows]
+
+
+def kinds(events: list[Event]) -> list[tuple[What, int]]:
+    """What happened to whom."""
+    return [(event.what, event.flow.number if event.flow else 0) for event in events]
+
+
+def test_calls_come_when_they_end_and_the_others_last() -> None:
+    """The stream began third and never ends."""
+    found = numbers(list(viewing().flows(story_frames())))
+    assert found == [1, 2, *range(4, 20), 3, 20]
+    assert numbers(list(viewing().flows(story_frames(), unfinished=False))) == [1, 2, *range(4, 20)]
+
+
+def test_a_filter_chooses_and_all_is_counted() -> None:
+    """Whom a call is about is known from other calls."""
+    view = viewing("~p batch ~s error")
+    assert numbers(list(view.flows(story_frames()))) == [13, 17]
+    assert (view.seen, view.shown) == (20, 2)
+    assert view.facts["host"] == "node-1"
+    assert viewing().facts == {}
+
+
+def test_messages_come_as_they_are_if_the_request_decides() -> None:
+    """A call is announced by its beginning; the stream is there though it never ends."""
+    events = list(viewing("~m GetContainerEvents | ~n 1").events(story_frames()))
+    assert kinds(events) == [
+        (What.BEGIN, 1),
+        (What.MESSAGE, 1),
+        (What.MESSAGE, 1),
+        (What.END, 1),
+        (What.BEGIN, 3),
+        *[(What.MESSAGE, 3)] * 4,
+    ]
+
+
+def test_what_is_known_of_calls_in_flight_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest are asked about again."""
+    monkeypatch.setattr("interpose.dump.viewing._HELD", 1)
+    script = Script()
+    first, second = script.begin("Version", b""), script.begin("Status", b"")
+    script.end(first, 1)
+    script.end(second, 1)
+    events = kinds(list(viewing().events(script.frames)))
+    assert [event for event in events if event[0] is What.END] == [(What.END, 1), (What.END, 2)]
+
+
+def test_a_call_comes_whole_if_its_end_decides() -> None:
+    """Also one that has none, when there are no more frames."""
+    events = list(viewing("~s open | ~s NOT_FOUND").events(story_frames()))
+    assert kinds(events)[:3] == [(What.BEGIN, 13), (What.MESSAGE, 13), (What.END, 13)]
+    assert {number for _what, number in kinds(events)} == {13, 3, 20}
+    assert not list(viewing("~s open").events(story_frames(), unfinished=False))
+
+
+def test_a_call_without_a_request_is_decided_at_its_end() -> None:
+    """Its request was dropped."""
+    frames = [frame for frame in story_frames() if not isinstance(frame, Message) or frame.number != 1]
+    assert kinds(list(viewing("~n 1").events(frames))) == [(What.BEGIN, 1), (What.END, 1)]
+
+
+@pytest.mark.parametrize("text", ["", "~s OK"])
+def test_what_was_dropped_is_told(text: str) -> None:
+    """Whatever the filter is."""
+    view = viewing(text)
+    assert [event.what for event in view.events([Dropped(frames=3, size=9, time=0)])] == [What.DROPPED]
+    assert view.dropped == 3
+
+
+def test_calls_of_a_process_that_ended_are_shown() -> None:
+    """The next process counts from one again."""
+    first, second = (Script(header=Header(facts={SESSION: name})) for name in ("a", "b"))
+    first.begin("Version", b"")
+    second.call("Status", b"")
+    frames = [*first.frames, *second.frames]
+    assert [flow.name for flow in viewing().flows(frames)] == ["Version", "Status"]
+    names = [event.flow.name for event in viewing("!~s 3").events(frames) if event.flow and event.what is What.BEGIN]
+    assert names == ["Version", "Status"]
+    early = [event.flow.name for event in viewing().events(frames) if event.flow and event.what is What.BEGIN]
+    assert early == ["Version", "Status"]
+
+
+def test_a_call_whose_end_was_lost_is_shown() -> None:
+    """When its number is used again."""
+    script = Script()
+    script.begin("Version", b"")
+    again = Script(header=None)
+    again.call("Status", b"")
+    assert [flow.name for flow in viewing().flows([*script.frames, *again.frames])] == ["Version", "Status"]
+
+
+def test_names_are_learned_from_a_context() -> None:
+    """What earlier files of a rotated recording knew."""
+    view = viewing()
+    list(view.flows(story_frames()))
+    known = view._subjects.context()
+    later = [frame for frame in story_frames() if getattr(frame, "number", 0) in (0, 15)]
+    (flow,) = viewing().flows([Context(facts=known), *later])
+    assert str(flow.subject) == "jobs/batch-7f9c:worker"
+
+
+def test_what_is_hidden_is_hidden_from_filters_too() -> None:
+    """Frames are changed before anybody looks at them."""
+
+    def hide(frame: Frame) -> Frame:
+        return replace(frame, size=0, body=b"") if isinstance(frame, Message) else frame
+
+    view = Viewing(parse_filter(""), lambda _flow, _sides: "", hide=hide)
+    assert all(not one.body for flow in view.flows(story_frames()) for one in flow.messages)
+
+
+def test_a_known_call_can_be_asked_about() -> None:
+    """One that was found by an index."""
+    flow = next(iter(viewing().flows(story_frames())))
+    view = viewing("~m Version")
+    assert list(view.chosen(flow)) == [flow]
+    assert (view.seen, view.shown) == (1, 1)
+    assert [event.what for event in replayed(flow)] == [What.BEGIN, What.MESSAGE, What.MESSAGE, What.END]
+    assert flow.of(Side.REQUEST)

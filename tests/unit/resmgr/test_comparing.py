@@ -1,0 +1,53 @@
+"""What was given, beside what would be."""
+
+import pytest
+
+from interpose.model.cpuset import CpuSet
+from interpose.model.pod import Container
+from interpose.model.resources import LinuxResources
+from interpose.policy.decision import Assignment
+from interpose.resmgr.comparing import Agreement, Verdict, compared, effective, given
+
+NOTHING = Assignment()
+SOME = Assignment(cpus=CpuSet.parse("1-2"))
+OTHER = Assignment(cpus=CpuSet.parse("3"))
+MEMS = Assignment(cpus=CpuSet.parse("1-2"), mems=CpuSet.parse("0"))
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "verdict"),
+    [
+        (SOME, SOME, Verdict.SAME),
+        (NOTHING, NOTHING, Verdict.SAME),
+        (SOME, OTHER, Verdict.OTHER),
+        (SOME, MEMS, Verdict.OTHER),
+        (SOME, NOTHING, Verdict.OTHER),
+        (NOTHING, SOME, Verdict.NOTHING),
+        (SOME, None, Verdict.REFUSED_NOW),
+        (NOTHING, None, Verdict.REFUSED_NOW),
+        (None, SOME, Verdict.REFUSED_THEN),
+        (None, NOTHING, Verdict.REFUSED_THEN),
+        (None, None, Verdict.REFUSED_BOTH),
+    ],
+)
+def test_two_outcomes_compare(then: Assignment | None, now: Assignment | None, verdict: Verdict) -> None:
+    """None is a refusal, which is not the same as nothing."""
+    assert compared(then, now).verdict is verdict
+
+
+def test_what_nobody_writes_is_what_was_asked_for() -> None:
+    """The kubelet's own CPU manager sends sets, too; shares are not compared."""
+    asked = LinuxResources(cpuset_cpus="1-2", cpuset_mems="0", cpu_shares=5)
+    container = Container(id="c", requested=asked, resources=LinuxResources(cpuset_cpus="3", cpu_shares=7))
+    assert given(container) == OTHER
+    assert effective(Assignment(shares=9), container) == MEMS
+    assert effective(OTHER, container).cpus == OTHER.cpus
+
+
+def test_time_is_kept_by_verdict() -> None:
+    """Each for as long as it was so."""
+    agreement = Agreement(10, Verdict.SAME)
+    agreement.become(Verdict.OTHER, 15)
+    agreement.become(Verdict.SAME, 16)
+    agreement.become(Verdict.SAME, 20)
+    assert agreement.spent == {Verdict.SAME: 9, Verdict.OTHER: 1}

@@ -1,0 +1,143 @@
+"""What decisions come to."""
+
+from dataclasses import replace
+
+import pytest
+
+from interpose.model.cgroup import KubeQos
+from interpose.model.cpuset import CpuSet
+from interpose.policy.decision import Decision
+from interpose.policy.policy import Setup
+from interpose.policy.registry import make
+from interpose.policy.request import Amounts, Key, Request
+from interpose.resmgr.comparing import Verdict, compared
+from interpose.resmgr.retrospect import Outcome, Retrospect, What
+from interpose.testing.machines import machine
+
+SECOND = 1_000_000_000
+
+
+def request(name: str, cpus: int) -> Request:
+    """A Guaranteed container."""
+    milli = cpus * 1000
+    amounts = Amounts(milli=milli, limit_milli=milli, memory=1, memory_limit=1)
+    return Request(key=Key(name, "c"), namespace="ns", pod=name, qos=KubeQos.GUARANTEED, amounts=amounts)
+
+
+class Account:
+    """A policy whose decisions are written down at once."""
+
+    def __init__(self) -> None:
+        self.policy = make("static", Setup(topology=machine("n4c16"), reserved=CpuSet.parse("0")))
+        self.retrospect = Retrospect(self.policy)
+
+    def at(self, second: int) -> None:
+        """So late it is."""
+        self.retrospect.pass_until(second * SECOND)
+
+    def decide(self, what: What, one: Request) -> Decision:
+        """A decision."""
+        before = self.policy.book.assignment(one.key)
+        acts = {What.CREATE: self.policy.allocate, What.RESIZE: self.policy.resize}
+        decision = acts[what](one) if what in acts else self.policy.release(one.key)
+        others = {key: (f"ns/{key.pod_id}/c", True) for key in self.policy.book.grants}
+        self.retrospect.add(what, decision, one, before, self.policy.book.assignment, others)
+        return decision
+
+    def outcome(self) -> Outcome:
+        """What it came to."""
+        return self.retrospect.outcome(strangers=0, guessed=0, without_place=0)
+
+
+def test_nothing_comes_to_nothing() -> None:
+    """Nobody divides by it."""
+    summary = Account().outcome().summary
+    assert (summary.placed, summary.exclusive_average, summary.agreement) == (0, 0.0, None)
+
+
+def test_owned_cpus_are_counted_over_time() -> None:
+    """Two of them for half of the time, on average one."""
+    account = Account()
+    account.at(0)
+    account.decide(What.CREATE, request("a", 2))
+    account.at(5)
+    account.decide(What.RELEASE, request("a", 2))
+    account.at(10)
+    outcome = account.outcome()
+    assert outcome.summary.exclusive_peak == 2
+    assert outcome.summary.exclusive_average == pytest.approx(1.0)
+    assert [(one.title, str(one.cpus), one.since_ns, one.until_ns) for one in outcome.stays] == [
+        ("ns/a/c", "2-3", 0, 5 * SECOND)
+    ]
+
+
+def test_a_stay_ends_where_the_cpus_are_others() -> None:
+    """And another one begins; one that goes on ends with the account."""
+    account = Account()
+    account.at(0)
+    account.decide(What.CREATE, request("a", 2))
+    account.at(1)
+    account.decide(What.RESIZE, request("a", 4))
+    account.at(3)
+    outcome = account.outcome()
+    assert [(len(one.cpus), one.since_ns, one.until_ns) for one in outcome.stays] == [
+        (2, 0, SECOND),
+        (4, SECOND, 3 * SECOND),
+    ]
+    assert (outcome.summary.resized, outcome.summary.moves) == (1, 1)
+
+
+def test_containers_count_once() -> None:
+    """However often they were refused before they were placed; not at all if the runtime did not make them."""
+    account = Account()
+    account.at(0)
+    account.decide(What.CREATE, request("big", 10))
+    assert account.decide(What.CREATE, request("late", 8)).refusal is not None
+    account.decide(What.RELEASE, request("big", 10))
+    account.decide(What.CREATE, request("late", 8))
+    account.decide(What.CREATE, request("failed", 2))
+    account.decide(What.UNDO, request("failed", 2))
+    account.decide(What.CREATE, request("never", 9))
+    summary = account.outcome().summary
+    assert (summary.placed, summary.refused) == (2, 1)
+
+
+def test_others_move_only_if_their_sets_are_others() -> None:
+    """Shares may change as well; whoever is not there any more does not count."""
+    account = Account()
+    account.at(0)
+    account.decide(What.CREATE, request("a", 2))
+    one = request("b", 2)
+    decision = replace(account.policy.allocate(one), changed=(Key("a", "c"), Key("gone", "c")))
+    others = {Key(name, "c"): (name, True) for name in ("a", "b")}
+    assignment = account.policy.book.assignment
+    assert account.retrospect.add(What.CREATE, decision, one, assignment(one.key), assignment, others) == ()
+    assert account.outcome().steps[-1].moved == ()
+
+
+def test_agreement_is_a_part_of_the_time() -> None:
+    """Of all containers together; asking twice changes nothing."""
+    account = Account()
+    key = Key("a", "c")
+    account.at(0)
+    account.retrospect.has(key, Verdict.OTHER)
+    account.at(1)
+    account.retrospect.has(key, Verdict.OTHER)
+    account.retrospect.has(key, Verdict.SAME)
+    account.at(3)
+    account.retrospect.gone(key)
+    account.retrospect.gone(key)
+    account.retrospect.has(Key("b", "c"), Verdict.SAME)
+    account.at(4)
+    assert account.outcome().summary.agreement == pytest.approx(0.75)
+    assert account.outcome().summary.agreement == pytest.approx(0.75)
+
+
+def test_the_first_comparison_counts() -> None:
+    """A create that is tried again is the same container."""
+    account = Account()
+    for then in (None, account.policy.book.assignment(Key("a", "c"))):
+        account.retrospect.created(Key("a", "c"), "ns/a/c", compared(then, None))
+    outcome = account.outcome()
+    assert outcome.summary.verdicts == {Verdict.REFUSED_BOTH: 1}
+    assert [title for title, _ in outcome.compared.values()] == ["ns/a/c"]
