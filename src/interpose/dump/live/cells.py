@@ -40,7 +40,7 @@ class Column:
 
 COLUMNS: Final = (
     Column(name="", width=2, narrow=2),
-    Column(name="time UTC", width=12, narrow=8, order=Order.TIME),
+    Column(name="UTC", width=12, narrow=8, order=Order.TIME),
     Column(name="method", width=24, narrow=20, order=Order.METHOD),
     Column(name="subject", width=0, narrow=0, order=Order.SUBJECT),
     Column(name="status", width=19, narrow=10, order=Order.STATUS),

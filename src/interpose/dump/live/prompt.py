@@ -27,7 +27,7 @@ class Prompt(Vertical):
     """Hidden until something is asked."""
 
     DEFAULT_CSS = """
-    Prompt { height: auto; max-height: 8; display: none; background: $surface; }
+    Prompt { height: auto; max-height: 8; display: none; background: $surface; padding: 0 1; }
     Prompt.asking { display: block; }
     Prompt Horizontal { height: 1; }
     Prompt #title { width: auto; color: $text-accent; text-style: bold; padding: 0 1 0 0; }

@@ -147,7 +147,7 @@ class LiveScreen(Board):
             Question(
                 title="filter:",
                 answer=before,
-                hint="~m METHOD  ~p POD  ~c CONTAINER  ~s error  ~d >100ms  ~h changed  ~t TEXT  ! & | ( )   ? has all",
+                hint="~m METHOD  ~p POD  ~c CONTAINER  ~s error  ~d >100ms  ~h  ~t TEXT  ! & | ( )",
                 check=self._wrong_filter,
                 typed=self._set_filter,
                 done=self._set_filter,
