@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
+from interpose.api import cri_pb2 as cri
 from interpose.dump.fileset import rotated_set
 from interpose.dump.reading import Recording, open_recording
 from interpose.testing.lab.cri import CriClient
@@ -20,6 +24,7 @@ from interpose.testing.lab.processes import wait_for
 from interpose.testing.lab.relay import Relay
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from interpose.testing.lab.containerd import Containerd
@@ -40,19 +45,20 @@ def test_relay_killed_in_the_middle(containerd: Containerd, scratch: Path) -> No
             live(LabPod(client, "before"))
         with Load(relay.socket, method="Status") as load:
             load.wait_ok(100, since=0, within=10)
+            wait_for(lambda: finished(file) > len(LIFE), within=10, what="the first calls to be written", every=0.05)
+            killed = time.monotonic()
             relay.kill()
-        wait_for(lambda: finished(file) > len(LIFE), within=10, what="the calls to be written")
-        before = [flow for flow in Recording(file).flows() if flow.end is not None]
-        assert [flow.name for flow in before[: len(LIFE)]] == [*LIFE]
-        assert {flow.name for flow in before[len(LIFE) :]} == {"Status"}
-        # All that was answered is there, but for what was on the way to the recording in the last milliseconds.
-        assert len(before) - len(LIFE) >= 0.5 * sum(sample.ok for sample in load.samples())
+        # But for the last milliseconds everything had left the relay.
+        answered = len(LIFE) + sum(sample.ok and sample.ended < killed - 0.5 for sample in load.samples())
+        wait_for(lambda: finished(file) >= answered, within=10, what=f"{answered} calls to be written", every=0.05)
+        names = [flow.name for flow in Recording(file).flows() if flow.end is not None]
+        assert names == [*LIFE, *["Status"] * (len(names) - len(LIFE))]
         relay.start()
         with CriClient(relay.socket) as client:
             client.call("Version")
         assert relay.child.stop() == 0
     first, second = (Recording(one) for one in rotated_set(file))
-    assert len([flow for flow in first.flows() if flow.end is not None]) >= len(before)
+    assert [flow.name for flow in first.flows()][: len(names)] == names
     assert first.damage == second.damage == []
     assert [flow.name for flow in second.flows()] == ["Version"]
 
@@ -73,6 +79,9 @@ def test_following_over_rotations(containerd: Containerd, scratch: Path) -> None
                 for _ in range(20):
                     pod.info()
                     count += 1
+            for _ in range(3):
+                pod.info()
+                count += 1
             follower.wait_until(lambda: out.read_text().count("\n") >= count + 3, within=10, what="all calls")
             assert follower.running
             pod.remove()
@@ -90,26 +99,45 @@ def test_following_over_rotations(containerd: Containerd, scratch: Path) -> None
     assert {one["subject"] for one in followed if one["method"] == "ContainerStatus"} == {"lab/followed:main"}
     alone = [json.loads(line) for line in dump("show", file, "-o", "jsonl", "~m ContainerStatus").splitlines()]
     assert {one["subject"] for one in alone if one["messages"]} == {"lab/followed:main"}
-    assert len(alone) > 20
+    assert any(one["messages"] for one in alone)
+
+
+def call_until(stopped: threading.Event, client: CriClient, numbers: Iterator[int]) -> list[int]:
+    """Calls that can be told apart, one after the other; an exception if one fails."""
+    made = []
+    while not stopped.is_set():
+        made.append(next(numbers))
+        client.call("Version", cri.VersionRequest(version=str(made[-1])))
+    return made
+
+
+def numbers_in(file: Path) -> list[int]:
+    """The calls of `call_until` that a file holds, each whole and well ended."""
+    recording = Recording(file)
+    flows = [flow for flow in recording.flows() if flow.name == "Version"]
+    assert all(flow.end is not None and flow.end.code == 0 and len(flow.messages) == 2 for flow in flows)
+    assert recording.damage == []
+    return [int(cri.VersionRequest.FromString(flow.messages[0].data).version) for flow in flows]
 
 
 def test_taken_over_under_load(containerd: Containerd, scratch: Path) -> None:
     """Every call of the load is in one of the files of both relays, none is in two."""
     file = scratch / "a.crirec"
+    numbers, stopped = itertools.count(), threading.Event()
     with Relay(scratch, containerd.socket, ("--record", str(file))) as relay:
-        with Load(relay.socket, threads=4) as load:
-            load.wait_ok(200, since=0, within=10)
-            old = relay.take_over()
-            load.wait_ok(200, since=time.monotonic(), within=10)
+        with CriClient(relay.socket) as client, ThreadPoolExecutor(4) as pool:
+            callers = [pool.submit(call_until, stopped, client, numbers) for _ in range(4)]
+            try:
+                wait_for(lambda: next(numbers) > 500, within=10, what="some calls")
+                old = relay.take_over()
+                taken_over = next(numbers)
+                wait_for(lambda: next(numbers) > taken_over + 500, within=10, what="some more calls")
+            finally:
+                stopped.set()
+            made = [number for caller in callers for number in caller.result()]
         assert old.exit_code == 0
         assert relay.child.stop() == 0
-    assert load.failures() == []
-    recordings = [Recording(one) for one in rotated_set(file)]
-    assert len(recordings) == 2
-    flows = [[flow for flow in one.flows() if flow.name == "Version"] for one in recordings]
-    assert all(flow.end is not None and flow.end.code == 0 for part in flows for flow in part)
-    assert [one.damage for one in recordings] == [[], []]
-    # A call that was given up by the old relay before it reached it may be told twice by none of them.
-    assert len(flows[0]) + len(flows[1]) == len(load.samples())
-    assert min(len(part) for part in flows) >= 100
-    assert len({one.header.facts["session"] for one in recordings}) == 2
+    parts = [numbers_in(one) for one in rotated_set(file)]
+    assert len(parts) == 2
+    assert sorted(parts[0] + parts[1]) == sorted(made)
+    assert all(len(part) > 10 for part in parts)

@@ -3,7 +3,12 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Protocol
+
+import pytest
 
 from interpose.dump.flow import SESSION
 from interpose.dump.frames import End
@@ -33,13 +38,29 @@ print("closed", writer.lost, writer.error, flush=True)
 """
 
 
-def start(
-    path: Path, session: str, *, max_bytes: int = 0, count: int = 1 << 40, limit: int = 0
-) -> subprocess.Popen[str]:
-    """A process that writes; no file of it may be longer than `limit`, if there is one."""
-    command = [sys.executable, "-c", WRITER, str(path), session, str(max_bytes), str(count)]
-    prefix = ["prlimit", f"--fsize={limit}"] if limit else []
-    return subprocess.Popen([*prefix, *command], stdout=subprocess.PIPE, text=True)
+class Start(Protocol):
+    """Starts a process that writes; no file of it may be longer than `limit`, if there is one."""
+
+    def __call__(
+        self, path: Path, session: str, *, max_bytes: int = 0, count: int = 1 << 40, limit: int = 0
+    ) -> subprocess.Popen[str]: ...
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Processes that are gone in the end, whatever happens."""
+    with ExitStack() as stack:
+
+        def started(
+            path: Path, session: str, *, max_bytes: int = 0, count: int = 1 << 40, limit: int = 0
+        ) -> subprocess.Popen[str]:
+            command = [sys.executable, "-c", WRITER, str(path), session, str(max_bytes), str(count)]
+            prefix = ["prlimit", f"--fsize={limit}"] if limit else []
+            process = stack.enter_context(subprocess.Popen([*prefix, *command], stdout=subprocess.PIPE, text=True))
+            stack.callback(process.kill)
+            return process
+
+        yield started
 
 
 def flushed(process: subprocess.Popen[str]) -> int:
@@ -56,7 +77,7 @@ def kill(process: subprocess.Popen[str]) -> int:
     return max((int(line.split()[0]) for line in output.splitlines(keepends=True) if line.endswith("\n")), default=0)
 
 
-def test_a_killed_writer_loses_what_was_not_flushed(tmp_path: Path) -> None:
+def test_a_killed_writer_loses_what_was_not_flushed(tmp_path: Path, start: Start) -> None:
     """Whatever it was doing, rotating included; the one who comes next touches nothing of it."""
     path = tmp_path / "calls.crirec"
     for attempt in range(4):
@@ -77,7 +98,7 @@ def test_a_killed_writer_loses_what_was_not_flushed(tmp_path: Path) -> None:
         recording.close()
 
 
-def test_two_processes_share_a_name(tmp_path: Path) -> None:
+def test_two_processes_share_a_name(tmp_path: Path, start: Start) -> None:
     """The first ends in its own files, and no frame of the second is lost."""
     path = tmp_path / "calls.crirec"
     old = start(path, "old", max_bytes=20_000)
@@ -95,7 +116,7 @@ def test_two_processes_share_a_name(tmp_path: Path) -> None:
     assert numbers == list(range(1, 401))
 
 
-def test_a_disk_without_room_costs_frames_only(tmp_path: Path) -> None:
+def test_a_disk_without_room_costs_frames_only(tmp_path: Path, start: Start) -> None:
     """What was written is whole, and how much is missing is known."""
     path = tmp_path / "calls.crirec"
     process = start(path, "s", count=200, limit=20_000)

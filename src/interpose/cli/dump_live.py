@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from interpose.dump.live.feed import Refine, Source
 
 _PARTS = ("rich", "textual")
-_AS_RECORDED = "none"
+_NONE = "none"
 
 
 @click.command("live")
@@ -92,27 +92,25 @@ def _run(
     from interpose.dump.live.feed import Feed
     from interpose.dump.live.model import LiveModel
 
-    rules = redact if redact is not None else "default" if file is None else _AS_RECORDED
-    refine, redacted = _redaction(rules)
+    rules = redact if redact is not None else "default" if file is None else _NONE
+    refine = _redaction(rules)
     parse_filter(filter_text, now=0)  # a mistake is said before the screen is cleared
     source = _relay(admin, only, wait=wait) if file is None else _recording(file)
     view = View(
         feed=Feed(source, refine),
         decoder=Decoder(),
         model=LiveModel(keep=keep),
-        redacted=redacted or (file is not None and redact is None),
+        redaction=None if file is not None and rules == _NONE else rules,
         filter_text=filter_text,
     )
     LiveApp(view).run()
 
 
-def _redaction(rules: str) -> "tuple[Callable[[], Refine], bool]":
+def _redaction(rules: str) -> "Callable[[], Refine]":
     from interpose.dump.redaction import Redactor, parse_redaction
 
     redaction = parse_redaction(rules, "--redact")
-    if rules.strip() == "none":
-        return (lambda: lambda frame: frame), False
-    return (lambda: Redactor(redaction).frame), True
+    return lambda: Redactor(redaction).frame
 
 
 def _recording(file: Path) -> "Source":

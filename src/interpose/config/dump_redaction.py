@@ -25,8 +25,12 @@ SECRET_WORDS: Final = ("password", "passwd", "secret", "token", "credential", "a
 # Holds the whole manifest, environment included.
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
+# Variables by which containers ask for CPUs: a recording without them could not be decided about again.
+_ASKING: Final = ("STP_*", "CMK_*")
+
 _DEFAULT: Final = (
     "env:*",
+    *(f"-env:{glob}" for glob in _ASKING),
     *(f"{kind}:*{word}*" for kind in ("annotation", "label") for word in SECRET_WORDS),
     f"annotation:{LAST_APPLIED}",
     "output",

@@ -94,7 +94,7 @@ def test_a_recording_is_opened(run: Any, tmp_path: Path) -> None:
     assert code == 0
     assert view.feed.source.name == "a.crirec"
     assert not view.feed.source.returns
-    assert view.redacted
+    assert view.redaction is None
     assert view.filter_text == "~s error"
 
 
@@ -167,22 +167,26 @@ def test_a_relay_is_attached_once_before_the_screen(run: Any, monkeypatch: pytes
 
 @pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize(
-    ("arguments", "redacted"), [([], True), (["--redact", "strict"], True), (["--redact", "none"], False)]
+    ("arguments", "rules", "hidden"),
+    [([], "default", True), (["--redact", "strict"], "strict", True), (["--redact", "none"], "none", False)],
 )
-def test_a_relay_is_redacted_unless_told(run: Any, tmp_path: Path, arguments: list[str], redacted: bool) -> None:
+def test_a_relay_is_redacted_unless_told(
+    run: Any, tmp_path: Path, arguments: list[str], rules: str, hidden: bool
+) -> None:
     """Metadata that holds a token shows whether."""
     _, _, (view,) = run("--admin", str(tmp_path / "admin.sock"), "--wait", *arguments)
     frame = Begin(number=1, time=0, path="/runtime.v1.RuntimeService/Version", metadata=(("authorization", "secret"),))
     refine = view.feed._refine()
-    assert ("secret" not in str(refine(frame))) == redacted
-    assert view.redacted == redacted
+    assert ("secret" not in str(refine(frame))) == hidden
+    assert view.redaction == rules
 
 
 @pytest.mark.usefixtures("terminal")
-def test_a_recording_without_redaction_has_the_banner(run: Any, tmp_path: Path) -> None:
-    """If somebody asked for none."""
-    _, _, (view,) = run(str(sample_recording(tmp_path / "a.crirec")), "--redact", "none")
-    assert not view.redacted
+@pytest.mark.parametrize(("rules", "said"), [("none", None), ("strict", "strict")])
+def test_more_of_a_recording_can_be_hidden(run: Any, tmp_path: Path, rules: str, said: str | None) -> None:
+    """Less than was hidden when it was made cannot be."""
+    _, _, (view,) = run(str(sample_recording(tmp_path / "a.crirec")), "--redact", rules)
+    assert view.redaction == said
 
 
 def test_help_has_examples(run: Any) -> None:

@@ -112,3 +112,12 @@ def test_every_bad_item_is_named() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_redaction("a,b,default")
     assert len(caught.value.problems) == 2
+
+
+def test_variables_that_ask_for_cpus_are_shown() -> None:
+    """A recording can be decided about again; everything else of the environment is hidden."""
+    hides = parse_redaction("default").env.hides
+    assert {name for name in ("STP_POOL", "CMK_NUM_CORES", "PATH", "STPX") if not hides(name)} == {
+        "STP_POOL",
+        "CMK_NUM_CORES",
+    }

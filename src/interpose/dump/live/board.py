@@ -7,7 +7,7 @@ many calls there are, keys are answered.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from rich.style import Style
 from rich.text import Text
@@ -30,6 +30,7 @@ from interpose.dump.outputs import FlowTexts
 from interpose.errors import ConfigError
 
 TICK: Final = 0.1  # seconds
+REDACTION: Final = "redaction"  # in the facts of a header
 SHARE: Final = 0.05  # seconds of a tick for what came; the rest is for keys and drawing
 _SPLIT: Final = 30  # lines of a terminal from which on list and call are seen together
 
@@ -41,7 +42,7 @@ class View:
     feed: Feed
     decoder: Decodes
     model: LiveModel
-    redacted: bool = True
+    redaction: str | None = "default"  # the rules; None: as the recording was made
     filter_text: str = ""
     now: Callable[[], int] = time.time_ns
 
@@ -75,6 +76,7 @@ class Board(Screen[None]):
         self._filter_text = ""
         self._lost: Lost | None = None
         self._heard = False
+        self._said = ""
         self._unsaved = False  # marks that nobody wrote to a file
 
     def compose(self) -> ComposeResult:
@@ -124,9 +126,9 @@ class Board(Screen[None]):
             elif isinstance(news, Lost):
                 self._lost = news
                 self._model.cut_off()
-                self._show_banner()
             if enough():
                 break
+        self._show_banner()
         changed = self._model.refresh(enough)
         if changed:
             self._show_list(follow_cursor=self._model.follow)
@@ -142,7 +144,6 @@ class Board(Screen[None]):
         self._heard = True
         self._pipeline.restart()
         self._lost = None
-        self._show_banner()
 
     # -- what is seen
 
@@ -166,10 +167,17 @@ class Board(Screen[None]):
             self._show_call()
 
     def _show_banner(self) -> None:
-        text = banner(self._lost, redacted=self._view.redacted, anything=self._heard)
-        line = self.query_one("#banner", Static)
-        line.set_class(bool(text), "said")
-        line.update(Text(text))
+        text = banner(self._lost, redacted=self._facts().get(REDACTION) != "none", anything=self._heard)
+        if text != self._said:
+            self._said = text
+            line = self.query_one("#banner", Static)
+            line.set_class(bool(text), "said")
+            line.update(Text(text))
+
+    def _facts(self) -> dict[str, Any]:
+        """What the source says about itself, and what was done with what it sent."""
+        redaction = self._view.redaction
+        return {**self._pipeline.facts, **({} if redaction is None else {REDACTION: redaction})}
 
     def _show_status(self) -> None:
         parts = status(

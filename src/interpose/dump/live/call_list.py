@@ -148,7 +148,7 @@ class CallList(ScrollView, can_focus=False):
             name = meant
         elif column == "status" and meant is not Tone.OPEN:
             name = "ok"
-        elif column in ("UTC", "size", "messages"):
+        elif column in ("UTC", "size", "msgs"):
             name = "faint"
         elif column in ("method", "status", "took"):
             name = meant

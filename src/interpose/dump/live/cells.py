@@ -45,8 +45,8 @@ COLUMNS: Final = (
     Column(name="subject", width=0, narrow=0, order=Order.SUBJECT),
     Column(name="status", width=19, narrow=10, order=Order.STATUS),
     Column(name="took", width=7, narrow=7, right=True, order=Order.DURATION),
-    Column(name="size", width=9, narrow=8, right=True, order=Order.SIZE),
-    Column(name="messages", width=9, narrow=0, right=True),
+    Column(name="size", width=8, narrow=8, right=True, order=Order.SIZE),
+    Column(name="msgs", width=5, narrow=0, right=True),
 )
 WIDE: Final = 101  # columns of a terminal from which on everything has its place
 

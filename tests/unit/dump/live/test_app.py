@@ -263,7 +263,9 @@ async def test_the_session_is_saved_as_a_recording(start: Any, tmp_path: Path) -
         await live.type(str(target))
         await live.press("enter")
         await live.until(lambda: "wrote" in live.text(), "that it was written")
-        assert len(list(Recording(target).flows())) == live.model.kept
+        recording = Recording(target)
+        assert len(list(recording.flows())) == live.model.kept
+        assert recording.header.facts["redaction"] == "default"
 
 
 async def test_help_shows_all_keys(start: Any) -> None:
@@ -363,9 +365,13 @@ async def test_the_end_of_a_recording_is_no_loss(start: Any) -> None:
 
 
 async def test_secrets_are_announced_loudly(start: Any) -> None:
-    """If nothing is redacted."""
-    async with start(redacted=False) as live:
+    """If nothing is redacted, here or in the recording."""
+    async with start(redaction="none") as live:
         await live.until(lambda: "REDACTION IS OFF" in live.seen()[0], "the banner")
+    async with start([Header(facts={"redaction": "none"}), *story_frames()[1:]], redaction=None) as live:
+        await live.until(lambda: "REDACTION IS OFF" in live.seen()[0], "the banner")
+    async with start(story_frames(), redaction=None) as live:
+        assert "REDACTION IS OFF" not in live.text()
 
 
 async def test_drops_are_shown(start: Any) -> None:
