@@ -18,7 +18,7 @@ help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: $(STAMP) ## pods of three classes, relay and hook server on a fake runtime: who gets what, why, and back
-	@$(BIN)/python -m interpose.testing.demo
+	@$(BIN)/python -m interpose.testing.demo --keep build/demo
 
 test: $(STAMP) ## all tests; as root also those with a real containerd, whose programs are installed if apt-get can
 	@tools/e2e_programs.sh

@@ -1,15 +1,18 @@
 """The demo as a person runs it."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from interpose.model.cgroup import Level, Parameter
 from interpose.testing import demo
 from interpose.testing.demoreport import STARTED, Spot
+from interpose.testing.lab.relay import program
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -31,7 +34,8 @@ def test_the_demo_shows_values_reasons_and_that_all_comes_back(columns: int) -> 
     started, _, rest = text.partition("2. A Guaranteed pod comes")
     arrived, _, rest = rest.partition("3. nodeslo.yaml is edited")
     changed, _, rest = rest.partition("4. shop/orders ends")
-    left, _, restored = rest.partition("5. The hook server stops")
+    left, _, rest = rest.partition("5. The hook server stops")
+    restored, _, recorded = rest.partition("6. The relay has recorded all calls")
     assert "cpu.shares pod, container 2 -> 1536 BatchResource: CPU request 1500m in annotation" in started
     assert "cpuset.cpus container any -> 2-5 policy static: 4 CPUs of its own" in arrived
     assert "cpuset.cpus container any -> 0-1,6-15 policy static: shares CPUs" in arrived
@@ -42,7 +46,32 @@ def test_the_demo_shows_values_reasons_and_that_all_comes_back(columns: int) -> 
     assert "cpu.cfs_quota_us pod, container 150000 -> unlimited BatchResource: cpuSuppressPolicy cfsQuota" in changed
     assert "web cpuset.cpus container 0-1,6-15 -> any" in left
     assert "reports cpu.shares pod, container 1536 -> 2" in restored
+    assert "shop/orders:main OK" in recorded
     assert "WRONG" not in text
+
+
+def test_what_is_kept_is_a_recording_and_a_page(scratch: Path) -> None:
+    """The command that the demo prints shows the same calls, of which the page has all; --keep makes the folder."""
+    folder = scratch / "new" / "demo"
+    done = subprocess.run(
+        [sys.executable, "-m", "interpose.testing.demo", "--keep", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    (command,) = [line for line in done.stdout.splitlines() if line.startswith("  $ interpose dump show ")]
+    words = shlex.split(command)
+    shown = subprocess.run(
+        [program(), *words[2:]], cwd=folder, capture_output=True, text=True, check=True, timeout=30
+    ).stdout.splitlines()
+    assert ["CreateContainer" in line for line in shown] == [False, True, True, True]
+    page = (folder / "demo.html").read_text()
+    assert "CreateContainer" in page
+    assert "RemovePodSandbox" in page
+    assert f"interpose dump live {folder}/demo.crirec\n" in done.stdout
 
 
 def test_a_value_that_is_not_as_promised_is_a_failure(

@@ -17,7 +17,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.cli.admin_client import ask
 from interpose.cli.dump_attach import attach
 from interpose.dump.fileset import rotated_set
-from interpose.dump.frames import Begin, Dropped, Header
+from interpose.dump.frames import Begin, Dropped, End, Header, Message
 from interpose.dump.framestream import FrameStream
 from interpose.dump.reading import Recording
 from interpose.testing.grpcpeer import grpc_channel
@@ -226,6 +226,18 @@ async def test_attached_reader_sees_calls_and_leaves_no_trace(
     wait_for(lambda: status(relay)["readers"] == 0, within=10, what="the reader to be gone")
     await call(relay.socket, "Status", cri.StatusRequest())
     assert _value(admin, 'interpose_dump_frames_total{reader="attached"}') == 5
+    assert relay.child.stop() == 0
+
+
+async def test_reader_that_has_seen_enough_gets_the_rest(runtime: Child, start_relay: Callable[..., Relay]) -> None:
+    """From the relay's answer on, up to the call that ended just before it said so."""
+    relay = start_relay("--no-hooks")
+    with attach(str(relay.admin)) as attached:
+        for _ in range(3):
+            await call(relay.socket, "Version", cri.VersionRequest())
+        attached.finish()
+        frames = FrameStream().feed(b"".join(attached))
+    assert [type(one) for one in frames] == [Header, *[Begin, Message, Message, End] * 3]
     assert relay.child.stop() == 0
 
 

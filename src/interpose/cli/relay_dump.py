@@ -171,11 +171,11 @@ class DumpPart:
 
     async def _stream(self, sock: socket, outlet: Outlet) -> None:
         loop = asyncio.get_running_loop()
-        await loop.sock_sendall(sock, _HEAD)
         outlet.put(encode(Header(facts=self._facts)))
         self._attached += 1
-        self.tap.attach(outlet)
+        self.tap.attach(outlet)  # before it is answered: from the answer on it sees everything
         try:
+            await loop.sock_sendall(sock, _HEAD)
             async with asyncio.TaskGroup() as group:
                 writing = group.create_task(outlet.run(sock), name="frames for a reader")
                 while await loop.sock_recv(sock, 4096):  # it has nothing to say; an end is an end

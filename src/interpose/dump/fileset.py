@@ -4,9 +4,10 @@ FILE is the newest. Older ones have a number before the suffix that grows: `call
 `calls.000002.crirec` follows, `calls.crirec` is last. So `calls*.crirec` in a shell is all of them, oldest first, and a
 file keeps its name once it has a number.
 
-Two processes may use the same FILE: a relay and the one that takes over from it. Invariant: FILE is renamed only by
-somebody who holds the lock of the very file that has this name, and it is made only where there is none. So whoever has
-lost the name to another process finds out, and never touches what is that one's.
+Two processes may use the same FILE: a relay and the one that takes over from it. Invariant: FILE is replaced only by
+somebody who holds the lock of the very file that has this name, in one step, and it is made only where there is none.
+So whoever has lost the name to another process finds out, and never touches what is that one's; and there is no moment
+without a FILE in which somebody else could take the name.
 """
 
 import errno
@@ -28,6 +29,8 @@ _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 _LOCK_ATTEMPTS: Final = 50
 _LOCK_PAUSE: Final = 0.01
 _SHOWN: Final = 16
+# What file systems without a second name for a file say.
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 # How often the name may be taken by somebody else before we give up.
 _NAME_ATTEMPTS: Final = 10
 
@@ -40,7 +43,11 @@ def rotated_path(path: Path, number: int) -> Path:
 def rotated_set(path: str | Path) -> list[Path]:
     """All files of a recording that exist, oldest first, found by the name of the newest."""
     newest = Path(path)
-    return [*_numbered(newest).values(), *([newest] if newest.exists() else [])]
+    files = list(_numbered(newest).values())
+    # Somebody who was killed just then has left a file with a number that is FILE as well.
+    if newest.exists() and not (files and files[-1].exists() and newest.samefile(files[-1])):
+        files.append(newest)
+    return files
 
 
 def open_new(path: Path) -> int:
@@ -49,10 +56,15 @@ def open_new(path: Path) -> int:
     ConfigError if that is no recording: it is left alone. OSError if there cannot be one.
     """
     for _ in range(_NAME_ATTEMPTS):
-        with suppress(FileNotFoundError):
-            _move_away(path)
         with suppress(FileExistsError):
-            return create(path)
+            try:
+                fd = _open_old(path)
+            except FileNotFoundError:
+                return create(path)
+            try:
+                return replace(path, fd)
+            finally:
+                os.close(fd)
     raise FileExistsError(errno.EEXIST, "other processes keep making this file", str(path))
 
 
@@ -61,14 +73,25 @@ def create(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
 
 
-def set_aside(path: Path, fd: int) -> bool:
-    """Give the open FILE a number; False if that is not its name any more."""
+def replace(path: Path, fd: int) -> int:
+    """A new FILE to write to in the place of the open one, which gets a number.
+
+    If somebody has moved the open one away, FILE is just made; FileExistsError if there is another one.
+    """
     with _locked(fd):
         if not is_at(path, fd):
-            return False
-        taken = _numbered(path)
-        path.rename(rotated_path(path, max(taken, default=0) + 1))
-        return True
+            return create(path)
+        fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+        fresh.unlink(missing_ok=True)
+        new = create(fresh)
+        try:
+            _give_number(path, fd)
+            fresh.replace(path)
+        except OSError:
+            os.close(new)
+            fresh.unlink(missing_ok=True)
+            raise
+        return new
 
 
 def is_at(path: Path, fd: int) -> bool:
@@ -98,7 +121,22 @@ def strange_beginning(data: bytes) -> str:
     return f"not a recording: it begins with {data[:_SHOWN]!r}, a recording begins with {MAGIC!r}"
 
 
-def _move_away(path: Path) -> None:
+def _give_number(path: Path, fd: int) -> None:
+    """A second name for the open FILE, if it has none yet."""
+    taken = _numbered(path)
+    if taken and is_at(list(taken.values())[-1], fd):
+        return
+    numbered = rotated_path(path, max(taken, default=0) + 1)
+    try:
+        numbered.hardlink_to(path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        path.rename(numbered)
+
+
+def _open_old(path: Path) -> int:
+    """The FILE that is there, if it is one that may be replaced."""
     try:
         # Opened without waiting: it may be a pipe.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _FLAGS)
@@ -111,9 +149,10 @@ def _move_away(path: Path) -> None:
             raise ConfigError(f"{path}: not a regular file, nothing is recorded there")
         if strange := strange_beginning(os.read(fd, _SHOWN)):
             raise ConfigError(f"{path}: {strange}; it is left as it is, choose another name")
-        set_aside(path, fd)
-    finally:
+    except BaseException:
         os.close(fd)
+        raise
+    return fd
 
 
 def _beginning(path: Path) -> bytes | None:

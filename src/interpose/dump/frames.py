@@ -182,25 +182,54 @@ Frame: TypeAlias = Header | Begin | Message | End | Dropped | Context | Index | 
 
 def frame(kind: int, payload: bytes) -> bytes:
     """A head and the payload behind it."""
-    length = len(payload)
+    return _joined(kind, payload, b"")
+
+
+def _joined(kind: int, fixed: bytes, rest: bytes) -> bytes:
+    """A head, and a payload of two parts: what is large is copied once."""
+    length = len(fixed) + len(rest)
     if length > MAX_PAYLOAD:
         raise ValueError(f"a frame of {length} bytes is over the limit of {MAX_PAYLOAD}")
-    return HEAD.pack(MARK, kind, length, zlib.crc32(payload, zlib.crc32(_CHECKED.pack(kind, length)))) + payload
+    checksum = zlib.crc32(rest, zlib.crc32(_CHECKED.pack(kind, length) + fixed))
+    return b"".join((HEAD.pack(MARK, kind, length, checksum), fixed, rest))
+
+
+# For whoever makes many frames and has no use for the values they are read into. `texts` come from `packed_texts`.
+
+
+def encode_begin(number: int, time: int, pid: int, uid: int, flags: int, texts: bytes) -> bytes:
+    """A BEGIN; texts are its path, its origin, and names and values of its metadata in turns."""
+    return _joined(Kind.BEGIN, _BEGIN.pack(number, time, pid, uid, flags), texts)
+
+
+def encode_message(number: int, at: int, side: int, packing: int, size: int, body: bytes) -> bytes:
+    """A MESSAGE."""
+    return _joined(Kind.MESSAGE, _MESSAGE.pack(number, at, side, packing, size), body)
+
+
+def encode_end(number: int, elapsed: int, code: int, texts: bytes) -> bytes:
+    """An END; texts are the message of its status, and who changed the call."""
+    return _joined(Kind.END, _END.pack(number, elapsed, code), texts)
+
+
+def packed_texts(*texts: str) -> bytes:
+    """Texts the way frames hold them; one that is too long is cut off."""
+    parts = []
+    for text in texts:
+        data = text.encode(errors="surrogateescape")[:_LONGEST]
+        parts += (_SHORT.pack(len(data)), data)
+    return b"".join(parts)
 
 
 def encode(value: Frame) -> bytes:
     """A frame as bytes."""
     if isinstance(value, Message):
-        fixed = _MESSAGE.pack(value.number, value.at, value.side, value.packing, value.size)
-        return frame(Kind.MESSAGE, fixed + value.body)
+        return encode_message(value.number, value.at, value.side, value.packing, value.size, value.body)
     if isinstance(value, Begin):
-        fixed = _BEGIN.pack(value.number, value.time, value.pid, value.uid, value.flags)
-        texts = [value.path, value.origin, *(text for pair in value.metadata for text in pair)]
-        return frame(Kind.BEGIN, fixed + b"".join(map(_text, texts)))
+        texts = packed_texts(value.path, value.origin, *(text for pair in value.metadata for text in pair))
+        return encode_begin(value.number, value.time, value.pid, value.uid, value.flags, texts)
     if isinstance(value, End):
-        texts = [value.message, *value.changed_by]
-        fixed = _END.pack(value.number, value.elapsed, value.code)
-        return frame(Kind.END, fixed + b"".join(map(_text, texts)))
+        return encode_end(value.number, value.elapsed, value.code, packed_texts(value.message, *value.changed_by))
     if isinstance(value, Dropped):
         return frame(Kind.DROPPED, _DROPPED.pack(value.frames, value.size, value.time))
     if isinstance(value, Trailer):
@@ -212,13 +241,6 @@ def encode(value: Frame) -> bytes:
 
 def _json(facts: Mapping[str, Any]) -> bytes:
     return json.dumps(facts, separators=(",", ":")).encode()
-
-
-def _text(text: str) -> bytes:
-    data = text.encode(errors="surrogateescape")
-    if len(data) > _LONGEST:
-        data = data[:_LONGEST]
-    return _SHORT.pack(len(data)) + data
 
 
 # -- reading

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from interpose.dump.fileset import rotated_set
 from interpose.dump.flow import KEPT_CALLS, NOBODY, SESSION, Assembler, Flow, Identify, Subject, What
@@ -19,6 +19,9 @@ from interpose.dump.framestream import Damage
 from interpose.dump.index import Row
 from interpose.dump.recordingfile import STDIN, Learn, RecordingFile, Scan
 from interpose.errors import ConfigError
+
+# How often files are looked for if they are rotated just then.
+_ATTEMPTS: Final = 5
 
 __all__ = ["Entry", "Place", "Recording", "Summary", "follow", "open_recording", "rotated_set"]
 
@@ -210,11 +213,22 @@ def open_recording(paths: Sequence[str | Path], *, alone: bool = False) -> Recor
     ConfigError names every file that cannot be read; a rotated file that nobody named is only damage then.
     """
     named = [Path(path) for path in paths]
+    wanted = _files(named, alone=alone)
+    for _ in range(_ATTEMPTS):
+        recording = Recording(wanted, dispensable=set(wanted) - set(named))
+        before, wanted = wanted, _files(named, alone=alone)
+        if wanted == before or Path(STDIN) in named:
+            break
+        recording.close()  # FILE got a number meanwhile: one would be missing
+    return recording
+
+
+def _files(named: Sequence[Path], *, alone: bool) -> list[Path]:
     wanted: dict[Path, None] = {}
     for path in named:
         files = [] if alone or str(path) == STDIN else rotated_set(path)
         wanted.update(dict.fromkeys(files or [path]))
-    return Recording(list(wanted), dispensable=wanted.keys() - set(named))
+    return list(wanted)
 
 
 def _forgotten(assembler: Assembler, frame: Frame) -> list[Flow]:

@@ -20,7 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.dump.fileset import create, open_new, prune, set_aside
+from interpose.dump.fileset import create, open_new, prune
+from interpose.dump.fileset import replace as replace_file
 from interpose.dump.flow import KEPT_CALLS, NOBODY, SESSION, Subject
 from interpose.dump.frames import (
     VERSION,
@@ -163,7 +164,9 @@ class RecordingWriter:
             return False
         if self._out is None or self._is_full(self._out, size):
             return self._attempt(self._rotate)
-        return self.error is None or self._attempt(self._resume)
+        if self.error is None:
+            return True
+        return self._attempt(self._resume if self.path.exists() else self._rotate)
 
     def _is_full(self, out: OutFile, size: int) -> bool:
         index = 0 if self._index is None else self._index.size
@@ -180,13 +183,13 @@ class RecordingWriter:
 
     def _rotate(self) -> None:
         """Go on in a new file. If another process has the name now, there is none for us."""
-        if self._out is not None:
-            set_aside(self.path, self._out.fd)
-            self._end_file(sync=False)
         try:
-            self._out = OutFile(create(self.path))
+            fd = create(self.path) if self._out is None else replace_file(self.path, self._out.fd)
         except FileExistsError as error:
+            self._end_file(sync=False)
             raise FileExistsError(error.errno, "another process records to this file now", str(self.path)) from None
+        self._end_file(sync=False)
+        self._out = OutFile(fd)
         self._index = IndexBuilder()
         self.rotations += 1
         with suppress(OSError):

@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 
 _READ: Final = 1 << 18
 _SECOND: Final = 1.0
+# Somebody may look at the file while it grows: for a person this is at once.
+_MOMENT: Final = 0.05
 _AGAIN: Final = 5.0
 # Rendering is work for idle moments: calls come first.
 _NICE: Final = 5
@@ -125,16 +127,21 @@ class Scribe:
 
 
 def serve(sock: socket.socket, scribe: Scribe, clock: Callable[[], float] = time.monotonic) -> None:
-    """Read until the relay is gone."""
+    """Read until the relay is gone. What was read is written when nothing comes for a moment, or after a second."""
     told = clock()
+    unwritten = False
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     while True:
-        if poll.poll(_SECOND * 1000):
+        if poll.poll((_MOMENT if unwritten else _SECOND) * 1000):
             data = sock.recv(_READ)
             if not data:
                 return
             scribe.feed(data)
+            unwritten = True
+        elif unwritten:
+            scribe.flush()
+            unwritten = False
         if clock() - told >= _SECOND:
             told = clock()
             scribe.flush()

@@ -2,16 +2,18 @@
 
 Both programs are the real ones, as processes; only the runtime is a fake, with cgroups in files of a scratch folder, so
 that neither root nor containers are needed. Everything shown was read from these files and is held against a table of
-what must be there; exit code 1 if anything differs.
+what must be there; exit code 1 if anything differs. All calls are recorded; with `--keep DIR` the recording and a page
+of it stay there.
 """
 
+import argparse
 import asyncio
 import json
 import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.cli.admin_client import ask
 from interpose.config.document import parse_document
 from interpose.config.topology_document import read_topology_document
+from interpose.errors import ConfigError
 from interpose.h2.limits import Limits
 from interpose.relay.methods import METHODS
 from interpose.rpc.client import Client
@@ -35,13 +38,16 @@ from interpose.testing.demoparts import (
     CONTAINER,
     CPUS,
     GUEST,
+    MACHINE,
     NAMESPACE,
+    PODS,
     RESIDENTS,
     DemoPod,
     Places,
     edit,
     forget_settings,
 )
+from interpose.testing.demorecording import CHANGED, PAGE, RECORDING, listed_calls, write_page
 from interpose.testing.demoreport import (
     ARRIVED,
     ASKED,
@@ -291,15 +297,16 @@ def _hooked(places: Places) -> bool:
     return any(one["state"] == "connected" for one in plugins)
 
 
-async def tell(folder: Path, width: int) -> list[str]:
+async def tell(folder: Path, recording: Path, width: int) -> list[str]:
     """The whole story; what was not as promised."""
     places = Places(folder)
+    policy = ("--policy", _POLICY, "--reserved-resources", "cpu=1")
     places.prepare()
     node = FakeNode(cgroups(places.cgroups))
     print(_PICTURE.format(version=__version__))
     async with (
         serve_runtime(places.runtime, node.runtime),
-        running(places, places.relay_admin, "relay", "--policy", _POLICY, "--reserved-resources", "cpu=1"),
+        running(places, places.relay_admin, "relay", *policy, "--record", str(recording)),
         running(places, places.admin, "hookserver", "--mode", "both", "--no-cpuset") as server,
         connected(places.cri, node) as kubelet,
     ):
@@ -314,8 +321,36 @@ async def tell(folder: Path, width: int) -> list[str]:
     return story.problems
 
 
-def main() -> int:
+def show_recording(recording: Path, width: int) -> list[str]:
+    """The last chapter, when the relay has ended; what was wrong with it."""
+    print("\n6. The relay has recorded all calls. Containers that are not as the kubelet asked, and by whom:\n")
+    print(f"  $ interpose dump show {recording.name} '{CHANGED}'\n")
+    head, *calls = listed_calls(recording, CHANGED, width - _INDENT)
+    _print_indented("\n".join((head, *calls)))
+    creates = sum("CreateContainer" in line for line in calls)
+    return [] if creates == len(PODS) else [f"the recording shows {creates} changed containers of {len(PODS)}"]
+
+
+def _keep(recording: Path, folder: Path) -> None:
+    """Put recording and page there, and say what can be done with them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = Path(shutil.copy(recording, folder / RECORDING))
+    write_page(kept, folder / PAGE)
+    print(f"\n  {folder / PAGE} is the same as a page for a browser. Or:\n")
+    print(f"  $ interpose dump live {kept}")
+    print(f"  $ interpose dump replay {kept} --policy static-plus \\")
+    print(f'      --reserved-resources cpu=1 --topology "{MACHINE}"')
+
+
+def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="demo", description="Three pods share a node: who gets what, and why.")
+    parser.add_argument("--keep", metavar="DIR", type=Path, help="keep the recording of all calls, and a page of it")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] = ()) -> int:
     """Run in a scratch folder of its own."""
+    keep: Path | None = _arguments(arguments).keep
     forget_settings()
     width = min(max(shutil.get_terminal_size().columns, 60), _WIDEST)
     try:
@@ -323,8 +358,12 @@ def main() -> int:
             tempfile.TemporaryDirectory(prefix="interpose-") as folder,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            problems = runner.run(tell(Path(folder), width))
-    except (AssertionError, LabError) as error:
+            recording = Path(folder) / RECORDING
+            problems = runner.run(tell(Path(folder), recording, width))
+            problems += show_recording(recording, width)
+            if keep is not None:
+                _keep(recording, keep)
+    except (AssertionError, LabError, ConfigError) as error:
         problems = [str(error)]
     for problem in problems:
         print(f"WRONG: {problem}")
@@ -333,4 +372,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

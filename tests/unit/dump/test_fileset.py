@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interpose.dump import fileset as module
-from interpose.dump.fileset import create, is_at, open_new, prune, rotated_path, rotated_set, set_aside
+from interpose.dump.fileset import create, is_at, open_new, prune, replace, rotated_path, rotated_set
 from interpose.dump.frames import MAGIC
 from interpose.errors import ConfigError
 
@@ -98,11 +98,81 @@ def test_a_file_that_lost_its_name_is_not_renamed(tmp_path: Path, opened: list[i
     path = tmp_path / "calls"
     opened += [ours := create(path)]
     path.rename(tmp_path / "moved")
-    assert not set_aside(path, ours)
     opened += [theirs := create(path)]
-    assert not set_aside(path, ours)
+    with pytest.raises(FileExistsError):
+        replace(path, ours)
     assert is_at(path, theirs)
     assert is_at(tmp_path / "moved", ours)
+    path.unlink()
+    opened += [again := replace(path, ours)]
+    assert is_at(path, again)
+    assert is_at(tmp_path / "moved", ours)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_file_is_replaced_in_one_step(tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a FILE at any moment: nobody else can take the name."""
+    path = tmp_path / "calls"
+    opened += [ours := create(path)]
+    hardlink_to = Path.hardlink_to
+    seen = []
+
+    def looked_at(link: Path, target: Path) -> None:
+        seen.append(path.exists())
+        hardlink_to(link, target)
+        seen.append(path.exists())
+        assert rotated_set(path) == [rotated_path(path, 1)]  # one file, not two
+
+    monkeypatch.setattr(Path, "hardlink_to", looked_at)
+    opened += [new := replace(path, ours)]
+    assert seen == [True, True]
+    assert is_at(rotated_path(path, 1), ours)
+    assert is_at(path, new)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_somebody_left_who_was_killed_is_finished(tmp_path: Path, opened: list[int]) -> None:
+    """FILE has a number already, and a new file is there that nobody uses."""
+    path = tmp_path / "calls"
+    path.write_bytes(MAGIC)
+    rotated_path(path, 4).hardlink_to(path)
+    (tmp_path / f".calls.{os.getpid()}.new").touch()
+    opened.append(open_new(path))
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["calls", "calls.000004"]
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP])
+def test_a_file_system_without_second_names_does(
+    tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """FILE is renamed then."""
+    path = tmp_path / "calls"
+
+    def no_links(link: Path, target: Path) -> None:
+        raise OSError(code, "no links")
+
+    monkeypatch.setattr(Path, "hardlink_to", no_links)
+    opened += [ours := create(path)]
+    opened += [new := replace(path, ours)]
+    assert is_at(rotated_path(path, 1), ours)
+    assert is_at(path, new)
+
+
+def test_a_file_that_cannot_be_replaced_stays(
+    tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left behind."""
+    path = tmp_path / "calls"
+
+    def full(link: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(Path, "hardlink_to", full)
+    opened += [ours := create(path)]
+    with pytest.raises(OSError, match="no space"):
+        replace(path, ours)
+    assert is_at(path, ours)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_file_is_not_renamed_while_another_does_it(
@@ -115,7 +185,7 @@ def test_a_file_is_not_renamed_while_another_does_it(
     waits: list[float] = []
     monkeypatch.setattr("time.sleep", waits.append)
     with pytest.raises(BlockingIOError):
-        set_aside(path, ours)
+        replace(path, ours)
     assert len(waits) == 49
     assert is_at(path, ours)
 
@@ -126,7 +196,8 @@ def test_a_lock_that_is_given_back_is_taken(tmp_path: Path, opened: list[int], m
     opened += [ours := create(path), theirs := os.open(path, os.O_RDONLY)]
     fcntl.flock(theirs, fcntl.LOCK_EX)
     monkeypatch.setattr("time.sleep", lambda seconds: fcntl.flock(theirs, fcntl.LOCK_UN))
-    assert set_aside(path, ours)
+    opened += [new := replace(path, ours)]
+    assert is_at(path, new)
 
 
 def test_a_file_system_without_locks_does(tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +208,8 @@ def test_a_file_system_without_locks_does(tmp_path: Path, opened: list[int], mon
 
     monkeypatch.setattr("fcntl.flock", no_locks)
     opened += [fd := create(tmp_path / "calls")]
-    assert set_aside(tmp_path / "calls", fd)
+    opened += [new := replace(tmp_path / "calls", fd)]
+    assert is_at(tmp_path / "calls", new)
 
 
 def test_the_oldest_go(tmp_path: Path) -> None:

@@ -151,6 +151,26 @@ def test_a_file_of_a_set_can_be_read_alone(path: Path) -> None:
     assert open_recording([path], alone=True).summary().beheaded == 2
 
 
+def test_files_that_are_rotated_while_they_are_opened_are_all_there(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are looked for again."""
+    write(path, [begin(1)], session="a")
+    looks = []
+
+    def rotating(path: Path) -> list[Path]:
+        files = rotated_set(path)
+        looks.append(files)
+        if len(looks) == 1:
+            write(path, [begin(1)], session="b")
+            write(path, [begin(1)], session="c")
+        return files
+
+    monkeypatch.setattr("interpose.dump.reading.rotated_set", rotating)
+    assert [one.session for one in open_recording([path]).files] == ["a", "b", "c"]
+    assert len(looks) == 3
+
+
 def test_names_given_twice_are_read_once(path: Path) -> None:
     """As a shell gives them."""
     files = cut_in_three(path)

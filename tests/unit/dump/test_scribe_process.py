@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from interpose.dump.frames import encode
 from interpose.dump.orders import Orders
 from interpose.dump.reading import Recording
 from interpose.dump.scribe_process import Scribe, serve
+from interpose.testing.lab.processes import wait_for
 from interpose.testing.recordings import story_frames
 
 STORY = b"".join(map(encode, story_frames()))
@@ -84,6 +86,20 @@ def test_serving_ends_with_the_relay(tmp_path: Path) -> None:
     scribe.close()
     assert report["frames"] == len(story_frames())
     assert (tmp_path / "dump").read_text().count("\n") == report["lines"]
+
+
+def test_moment_of_silence_is_enough(tmp_path: Path) -> None:
+    """Whoever looks at the file sees what has passed; the second is never over here."""
+    ours, theirs = socket.socketpair()
+    scribe = Scribe(Orders(rules=("on",), file=str(tmp_path / "dump"), log=False))
+    with ours, theirs:
+        thread = threading.Thread(target=serve, args=(theirs, scribe, lambda: 0.0), name="scribe")
+        thread.start()
+        ours.sendall(STORY)
+        wait_for((tmp_path / "dump").read_text, within=10, what="lines in the file")
+        ours.shutdown(socket.SHUT_WR)
+        thread.join(10)
+    scribe.close()
 
 
 def test_relay_that_does_not_listen_is_nobody_to_wait_for(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def help_text(filters: Sequence[tuple[str, str]]) -> Table:
     for number, (title, rows) in enumerate(groups):
         if number:
             page.add_row("", "")
-        page.add_row("", Text(title, "bold underline"))
+        page.add_row("", Text(title, "bold yellow"))
         for left, right in rows:
             page.add_row(Text(left, "bold"), Text(right))
     return page
