@@ -70,6 +70,7 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "testing/lab/containerd": "tests/e2e stands on it",
     "testing/lab/daemon": "tests/e2e stands on it",
     "testing/lab/dockerd": "tests/e2e/test_lab.py",
+    "testing/lab/dumps": "tests/e2e stands on it",
     "testing/lab/haproxy": "tests/e2e/test_lab.py",
     "testing/lab/load": "tests/e2e stands on it",
     "testing/lab/nginx": "tests/e2e/test_lab.py",

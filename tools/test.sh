@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 bin=$1
 shift
 
-pure=(h2 model topology cpuallocator policy views hookapi store resmgr dispatcher relay runtimehooks)
+pure=(h2 model topology cpuallocator policy views hookapi store resmgr dispatcher relay runtimehooks dump config)
 # Whole rounds with files and sockets: nothing pure, and slow under coverage.
 rounds=tests/property/test_reconcile.py
 
@@ -22,15 +22,18 @@ done
 pure_tests() {
     "$bin/coverage" erase
     "$bin/coverage" run -m pytest -q -W error "$@" "${pure[@]/#/tests/unit/}" tests/property --ignore="$rounds" \
-        tests/scenario
+        tests/scenario "${screens[@]/#/--ignore=}"
     "$bin/coverage" report --skip-covered --fail-under=100
 }
+
+# A screen that waits for itself to be idle after every key.
+screens=(tests/unit/dump/live/test_app.py tests/unit/dump/live/test_call_list.py)
 
 # Of what waits most of the time, those with a policy are enough for a second row.
 policies=(tests/integration/test_policy*.py tests/integration/test_config_socket.py)
 
 policy_tests() {
-    "$bin/python" -m pytest -q -rs -W error "$@" "${policies[@]}"
+    "$bin/python" -m pytest -q -rs -W error "$@" "${policies[@]}" "${screens[@]}"
 }
 
 printed=$(mktemp)
@@ -39,7 +42,7 @@ trap 'kill "$beside" 2>/dev/null || true; rm -f "$printed"' EXIT
     failed=0
     echo "== pure parts (pyproject.toml lists them): unit and property tests and scenarios, branch coverage 100%"
     (set -e; pure_tests "$@") || failed=1
-    echo "== policies in the way of calls"
+    echo "== policies in the way of calls, and the full screen"
     policy_tests "$@" || failed=1
     exit "$failed"
 ) >"$printed" 2>&1 &

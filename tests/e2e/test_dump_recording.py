@@ -22,6 +22,7 @@ from interpose.testing.lab.pods import LabPod
 from interpose.testing.lab.policypods import BURSTABLE, PolicyPod, PolicyRelay
 from interpose.testing.lab.qospods import Kubepods
 from interpose.testing.lab.relay import Relay
+from tests.unit.dump.test_har import problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,6 +169,7 @@ def test_other_forms(story: Story, scratch: Path) -> None:
     """For browsers, for people, and for measuring."""
     har = json.loads(dump("show", story.file, "-o", "har"))
     entries = har["log"]["entries"]
+    assert problems(har) == []
     assert (har["log"]["version"], len(entries)) == ("1.2", 22)
     assert [one["_method"] for one in entries if one["response"]["status"] == 404] == ["ContainerStatus"]
     assert all(one["time"] > 0 and one["startedDateTime"].endswith("Z") for one in entries)

@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ Admin = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def runtime(start_runtime: Callable[..., Child]) -> Iterator[Child]:
+def runtime(start_runtime: Callable[..., Child]) -> Child:
     """A runtime with some containers."""
     return start_runtime()
 

@@ -11,7 +11,7 @@ is None.
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Any, Final, TypeAlias
@@ -194,7 +194,8 @@ def _joined(kind: int, fixed: bytes, rest: bytes) -> bytes:
     return b"".join((HEAD.pack(MARK, kind, length, checksum), fixed, rest))
 
 
-# For whoever makes many frames and has no use for the values they are read into. `texts` come from `packed_texts`.
+# For whoever makes many frames and has no use for the values they are read into. `texts` come from `packed_texts` and
+# `packed_fields`.
 
 
 def encode_begin(number: int, time: int, pid: int, uid: int, flags: int, texts: bytes) -> bytes:
@@ -214,10 +215,21 @@ def encode_end(number: int, elapsed: int, code: int, texts: bytes) -> bytes:
 
 def packed_texts(*texts: str) -> bytes:
     """Texts the way frames hold them; one that is too long is cut off."""
+    return _packed([text.encode(errors="surrogateescape") for text in texts])
+
+
+def packed_fields(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The same of fields of HTTP, names and values in turns: texts in Latin-1, and nearly always ASCII."""
+    return _packed([one if one.isascii() else one.decode("latin-1").encode() for field in fields for one in field])
+
+
+def _packed(texts: list[bytes]) -> bytes:
     parts = []
-    for text in texts:
-        data = text.encode(errors="surrogateescape")[:_LONGEST]
-        parts += (_SHORT.pack(len(data)), data)
+    for data in texts:
+        size = len(data)
+        if size > _LONGEST:
+            data, size = data[:_LONGEST], _LONGEST
+        parts += (_SHORT.pack(size), data)
     return b"".join(parts)
 
 

@@ -35,6 +35,8 @@ class Outlet:
         self.frames_lost = 0
         self.bytes_lost = 0
         self._told = (0, 0)  # frames and bytes whose loss was told
+        self._missing = False  # whether there are others
+        self._most = limit * _RESERVE
         self._wall = wall
         self._queue: deque[bytes] = deque()
         self._more = asyncio.Event()
@@ -44,30 +46,34 @@ class Outlet:
 
     def put(self, data: bytes, *, reserve: bool = False) -> bool:
         """Take a frame, or not: then it is for the caller to say so with `lose`."""
-        if self.waiting + len(data) > (self.limit * _RESERVE if reserve else self.limit):
+        size = len(data)
+        if self.waiting + size > (self._most if reserve else self.limit):
             return False
-        if self._told != (self.frames_lost, self.bytes_lost):
+        if self._missing:
             self._tell_loss()
-        self._add(data)
+        self._add(data, size)
         return True
 
     def lose(self, size: int) -> None:
         """A frame of this size did not fit."""
         self.frames_lost += 1
         self.bytes_lost += size
+        self._missing = True
 
     def _tell_loss(self) -> None:
         frames, size = self.frames_lost - self._told[0], self.bytes_lost - self._told[1]
         self._told = (self.frames_lost, self.bytes_lost)
-        self._add(encode(Dropped(frames=frames, size=size, time=self._wall())))
+        self._missing = False
+        data = encode(Dropped(frames=frames, size=size, time=self._wall()))
+        self._add(data, len(data))
 
-    def _add(self, data: bytes) -> None:
+    def _add(self, data: bytes, size: int) -> None:
+        if not self._queue:  # else its reader knows already
+            self._more.set()
         self._queue.append(data)
         self.frames += 1
-        self.size += len(data)
-        self.waiting += len(data)
-        if not self._more.is_set():
-            self._more.set()
+        self.size += size
+        self.waiting += size
 
     def finish(self) -> None:
         """No more frames will come."""
@@ -92,7 +98,7 @@ class Outlet:
                         self.lose(len(data))
                     raise
             elif self._finished:
-                if self._told != (self.frames_lost, self.bytes_lost):
+                if self._missing:
                     self._tell_loss()
                     continue
                 return

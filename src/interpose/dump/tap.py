@@ -5,9 +5,18 @@ message is copied.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from interpose.dump.frames import Begin, End, Flags, Message, Packing, Side, encode
+from interpose.dump.frames import (
+    Flags,
+    Packing,
+    Side,
+    encode_begin,
+    encode_end,
+    encode_message,
+    packed_fields,
+    packed_texts,
+)
 from interpose.dump.losses import Losses
 from interpose.dump.outlet import Outlet
 from interpose.relay.interceptor import Direction, Interest, Sighting
@@ -21,6 +30,15 @@ _SIDES: Final = {
 # The same in every call of gRPC.
 _PLAIN: Final = frozenset((b"te", b"content-type"))
 _TOO_SLOW: Final = "not kept, the reader was too slow"
+_NO_TEXT: Final = packed_texts("")
+
+
+class _Audience(NamedTuple):
+    """Who wants to know of a method, who reads what is said, and how its frames begin."""
+
+    watchers: tuple[Outlet, ...]
+    readers: tuple[Outlet, ...]
+    texts: bytes
 
 
 class _Seen:
@@ -48,7 +66,7 @@ class DumpTap:
         self._clock = clock
         self._changed = changed
         self._seen: dict[int, _Seen] = {}
-        self._of_method: dict[str, tuple[tuple[Outlet, ...], tuple[Outlet, ...]]] = {}
+        self._audiences: dict[tuple[bytes, str], _Audience] = {}  # by path and origin
 
     def attach(self, outlet: Outlet) -> None:
         """One more reader."""
@@ -66,7 +84,7 @@ class DumpTap:
 
     def _readers(self, outlets: tuple[Outlet, ...]) -> None:
         self.outlets = outlets
-        self._of_method.clear()
+        self._audiences.clear()
         self._changed()
 
     # -- what the relay calls
@@ -77,31 +95,18 @@ class DumpTap:
 
     def on_begin(self, call: Sighting) -> None:
         """Tell everybody who wants to know of this method."""
-        name = call.method.name if call.method is not None else _name_of(call.path)
-        chosen = self._of_method.get(name)
-        if chosen is None:
-            chosen = self._choose(name, known=call.method is not None)
-        watchers, readers = chosen
+        audience = self._audiences.get((call.path, call.origin))
+        if audience is None:
+            audience = self._choose(call)
+        watchers, readers, texts = audience
         if not watchers:
             return
-        self._seen[call.number] = _Seen(self._clock(), watchers, readers)
-        peer = call.peer
-        data = encode(
-            Begin(
-                number=call.number,
-                time=self._wall(),
-                path=call.path.decode("utf-8", "backslashreplace"),
-                origin=call.origin,
-                pid=peer.pid if peer is not None else 0,
-                uid=peer.uid if peer is not None else 0,
-                flags=Flags.INTERCEPTED if call.intercepted else Flags.NONE,
-                metadata=tuple(
-                    (name.decode("latin-1"), value.decode("latin-1"))
-                    for name, value in call.metadata
-                    if name not in _PLAIN
-                ),
-            )
-        )
+        number, peer = call.number, call.peer
+        pid, uid = (0, 0) if peer is None else (peer.pid, peer.uid)
+        flags = Flags.INTERCEPTED if call.intercepted else Flags.NONE
+        self._seen[number] = _Seen(self._clock(), watchers, readers)
+        fields = packed_fields([item for item in call.metadata if item[0] not in _PLAIN])
+        data = encode_begin(number, self._wall(), pid, uid, flags, texts + fields)
         for outlet in watchers:
             if not outlet.put(data, reserve=True):
                 outlet.lose(len(data))
@@ -113,7 +118,7 @@ class DumpTap:
             return
         at = self._clock() - seen.since
         side = _SIDES[direction]
-        data = encode(Message(number=call.number, at=at, side=side, size=len(message), body=message))
+        data = encode_message(call.number, at, side, Packing.PLAIN, len(message), message)
         for outlet in seen.readers:
             if not outlet.put(data):
                 outlet.bodies_lost += 1
@@ -128,8 +133,7 @@ class DumpTap:
                 self._absent(outlet, call.number, at, _SIDES[direction], size, why)
 
     def _absent(self, outlet: Outlet, number: int, at: int, side: Side, size: int, why: str) -> None:
-        body = why.encode()
-        data = encode(Message(number=number, at=at, side=side, packing=Packing.ABSENT, size=size, body=body))
+        data = encode_message(number, at, side, Packing.ABSENT, size, why.encode())
         if not outlet.put(data, reserve=True):
             outlet.lose(size)
 
@@ -139,21 +143,23 @@ class DumpTap:
         if seen is None:
             return
         elapsed = self._clock() - seen.since
-        end = End(number=call.number, elapsed=elapsed, code=code, message=message, changed_by=tuple(changed_by))
-        data = encode(end)
+        texts = packed_texts(message, *changed_by) if message or changed_by else _NO_TEXT
+        data = encode_end(call.number, elapsed, code, texts)
         for outlet in seen.watchers:
             if not outlet.put(data, reserve=True):
                 outlet.lose(len(data))
 
-    def _choose(self, name: str, *, known: bool) -> tuple[tuple[Outlet, ...], tuple[Outlet, ...]]:
+    def _choose(self, call: Sighting) -> _Audience:
+        name = call.method.name if call.method is not None else _name_of(call.path)
         wanted = [(one, one.interest(name)) for one in self.outlets]
-        chosen = (
+        audience = _Audience(
             tuple(one for one, interest in wanted if interest >= Interest.CALLS),
             tuple(one for one, interest in wanted if interest >= Interest.MESSAGES),
+            packed_texts(call.path.decode("utf-8", "backslashreplace"), call.origin),
         )
-        if known:  # there are few of them; names that a client made up are not remembered
-            self._of_method[name] = chosen
-        return chosen
+        if call.method is not None:  # there are few of them; names that a client made up are not remembered
+            self._audiences[call.path, call.origin] = audience
+        return audience
 
 
 def _name_of(path: bytes) -> str:

@@ -113,15 +113,13 @@ class Copies:
         self._skip = 0  # bytes to come of a message that is not copied
         self._promised = 0
 
+    @property
+    def between(self) -> bool:
+        """Whether what comes next is the beginning of a message."""
+        return not self._pending and not self._skip
+
     def feed(self, data: bytes) -> list[Copied]:
         """What these bytes complete."""
-        if not self._pending and not self._skip and data[:1] == b"\x00":
-            size = len(data) - PREFIX
-            if int.from_bytes(data[1:PREFIX], "big") == size <= self._watchers.limit:
-                return [Copied(False, bytes(data[PREFIX:]), size)]  # one message, whole and plain: nearly all are
-        return self._cut(data)
-
-    def _cut(self, data: bytes) -> list[Copied]:
         found: list[Copied] = []
         pending = self._pending
         pending += data
@@ -135,7 +133,8 @@ class Copies:
                 break
             size = int.from_bytes(pending[1:PREFIX], "big")
             if len(pending) >= PREFIX + size and size <= self._watchers.limit:
-                found.append(Copied(bool(pending[0] & 1), bytes(pending[PREFIX : PREFIX + size]), size))
+                with memoryview(pending) as view:  # a slice of it is no copy of its own
+                    found.append(Copied(bool(pending[0] & 1), bytes(view[PREFIX : PREFIX + size]), size))
                 del pending[: PREFIX + size]
                 self.release()
             elif why := self._refusal(size):
@@ -187,6 +186,12 @@ class Viewing:
         if not self._readers or not self._taps:
             return
         copies = self._copies.get(direction)
+        if (copies is None or copies.between) and data[:1] == b"\x00":
+            size = len(data) - PREFIX
+            if int.from_bytes(data[1:PREFIX], "big") == size <= self._watchers.limit:
+                # One message, whole and plain: nearly all are.
+                self._watchers.show(self._readers, self.call, direction, bytes(data[PREFIX:]))
+                return
         if copies is None:
             copies = self._copies[direction] = Copies(self._watchers)
         for compressed, message, size, why in copies.feed(data):

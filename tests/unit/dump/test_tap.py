@@ -136,7 +136,7 @@ def test_unknown_methods_are_chosen_by_name_and_not_remembered() -> None:
     node.call("/x.Y/Other", 2)
     node.call("/x.Y/", 3)
     assert [frame.number for frame in reader.got if isinstance(frame, Begin)] == [1]
-    assert not node.tap._of_method
+    assert not node.tap._audiences
 
 
 def test_full_reader_loses_the_body_first() -> None:
