@@ -81,11 +81,13 @@ def runtime(folder: Path, socket: Path) -> Child:
     return child
 
 
-def podload(work: str, sockets: Mapping[Path, int | None], *, calls: int, warm_up: int = 0) -> dict[str, Any]:
+def podload(
+    work: str, sockets: Mapping[Path, int | None], *, calls: int, warm_up: int = 0, pause: float = 0.0
+) -> dict[str, Any]:
     """Run the client for pods in its own process: what it measured, by socket. Values are pids to watch."""
     argv = [sys.executable, str(Path(__file__).with_name("podload.py")), work]
     argv += [str(socket) if pid is None else f"{socket}={pid}" for socket, pid in sockets.items()]
-    argv += ["--calls", str(calls), "--warm-up", str(warm_up)]
+    argv += ["--calls", str(calls), "--warm-up", str(warm_up), "--pause", str(pause)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode != 0:
         raise LabError(f"{' '.join(argv)}\n{done.stdout[-800:]}{done.stderr[-2000:]}")

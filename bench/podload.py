@@ -41,8 +41,9 @@ VARIABLES = {f"SERVICE_{number:02}_PORT_8080_TCP": f"tcp://10.96.12.{number}:808
 class Target:
     """One socket: its connection, and what was measured there."""
 
-    def __init__(self, name: str, client: Client) -> None:
+    def __init__(self, name: str, client: Client, pause: float = 0.0) -> None:
         self.socket, _, pid = name.partition("=")
+        self._pause = pause
         self.durations: list[float] = []  # microseconds
         self.cpu = 0.0
         self._pid = int(pid) if pid else None
@@ -56,6 +57,8 @@ class Target:
         answers = []
         processor = self._processor()
         for request in requests:
+            if self._pause:
+                await asyncio.sleep(self._pause)
             begin = time.perf_counter()
             answers.append(await self.call(method, request))
             self.durations.append((time.perf_counter() - begin) * 1e6)
@@ -121,7 +124,7 @@ def turns(count: int, size: int = TURN) -> list[int]:
     return [min(size, count - first) for first in range(0, count, size)]
 
 
-async def work(name: str, sockets: Sequence[str], calls: int, warm_up: int) -> list[Target]:
+async def work(name: str, sockets: Sequence[str], calls: int, warm_up: int, pause: float = 0.0) -> list[Target]:
     """Warm up, forget, then do the work in turns; whoever was first in a turn is last in the next."""
     hub, pods, do = Hub(), Pods(), WORKS[name]
     async with AsyncExitStack() as stack:
@@ -129,7 +132,7 @@ async def work(name: str, sockets: Sequence[str], calls: int, warm_up: int) -> l
         for socket in sockets:
             upstream = Upstream(socket.partition("=")[0], hub=hub, limits=Limits(), wait=5.0)
             stack.push_async_callback(upstream.close)
-            targets.append(Target(socket, Client(upstream, hub)))
+            targets.append(Target(socket, Client(upstream, hub), pause))
         for target in targets if warm_up else ():
             await do(target, pods, warm_up)
             target.forget()
@@ -146,9 +149,10 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("sockets", nargs="+", metavar="SOCKET[=PID]")
     parser.add_argument("--calls", type=int, default=100, help="for each socket")
     parser.add_argument("--warm-up", type=int, default=0, help="calls before, for each socket")
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds between the calls")
     args = parser.parse_args(argv)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        targets = runner.run(work(args.work, args.sockets, args.calls, args.warm_up))
+        targets = runner.run(work(args.work, args.sockets, args.calls, args.warm_up, args.pause))
     found = {target.socket: {"durations": target.durations, "cpu_seconds": target.cpu} for target in targets}
     print(json.dumps(found))
 

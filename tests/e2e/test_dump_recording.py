@@ -18,7 +18,7 @@ from interpose.testing.hookserver import response_to
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.dumps import LIFE, calls, dump, dump_child, live, methods
 from interpose.testing.lab.hookplugin import HookPlugin
-from interpose.testing.lab.pods import LabPod
+from interpose.testing.lab.pods import LabPod, remove_groups
 from interpose.testing.lab.policypods import BURSTABLE, PolicyPod, PolicyRelay
 from interpose.testing.lab.qospods import Kubepods
 from interpose.testing.lab.relay import Relay
@@ -42,6 +42,7 @@ class Story:
     file: Path
     web: str
     db: str
+    group: str  # the cgroup that both are below
 
 
 def changes(request: Any) -> Any:
@@ -73,7 +74,8 @@ def story(containerd: Containerd, two_cpus: None) -> Iterator[Story]:
             db = PolicyPod(client, kubepods, "db")
             live(db)
             client.outcome("ContainerStatus", cri.ContainerStatusRequest(container_id="nowhere"))
-            story = Story(file=file, web=web.container_id, db=db.container_id)
+            group = kubepods.name.rpartition("/")[0]
+            story = Story(file=file, web=web.container_id, db=db.container_id, group=group)
     yield story
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -184,6 +186,26 @@ def test_other_forms(story: Story, scratch: Path) -> None:
     dumped = dump("show", story.file, "-o", "text", "~p db & ~m Create")
     assert "(intercepted) REQUEST CreateContainer\n" in dumped
     assert "    CreateContainer ~> +       cpu_shares: 300\n" in dumped
+
+
+def test_replayed_as_sent(story: Story, containerd: Containerd, scratch: Path) -> None:
+    """Without hook server and policy the runtime gets what it got, calls of the policy among it, in that order."""
+    again = scratch / "again.crirec"
+    with Relay(scratch, containerd.socket, ("--record", str(again))) as relay:
+        dump("replay", story.file, "--to", relay.socket, "--as-sent", "--cleanup")
+        assert relay.child.stop() == 0
+    remove_groups(story.group)
+    made = sorted(calls(again, "~m Update | ~m Create"), key=lambda one: one["number"])
+    assert [(one["pod"], one["messages"][0]["body"].get("linux", {}).get("cpuset_cpus")) for one in made] == [
+        ("web", None),
+        ("web", "0"),
+        ("db", None),
+        ("db", "0-1"),
+        ("web", "0-1"),
+    ]
+    asked = made[2]["messages"][0]["body"]["config"]
+    assert (asked["linux"]["resources"]["cpu_shares"], asked["linux"]["resources"]["cpuset_cpus"]) == (300, "1")
+    assert asked["annotations"]["zone"] == "7"
 
 
 def test_recording_from_outside(containerd: Containerd, scratch: Path) -> None:

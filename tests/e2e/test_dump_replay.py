@@ -16,7 +16,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.dumps import calls, dump, dump_child, live
 from interpose.testing.lab.images import TEST_IMAGE
-from interpose.testing.lab.pods import LAB_GROUP, LabPod, remove_groups
+from interpose.testing.lab.pods import LabPod, remove_groups
 from interpose.testing.lab.processes import wait_for
 from interpose.testing.lab.relay import Relay
 
@@ -33,11 +33,12 @@ AT_THE_END = [("short", "CONTAINER_EXITED", 3), ("stays", "CONTAINER_RUNNING", 0
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """A recording and the ids of what runs at its end."""
+    """A recording, the ids of what runs at its end, and the cgroups that its pods are in."""
 
     file: Path
     pod: str
     container: str
+    groups: tuple[str, ...]
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +53,16 @@ def recorded(containerd: Containerd) -> Iterator[Recorded]:
         LabPod(client, "stays") as stays,
         LabPod(client, "short", ["/bin/sh", "-c", "exit 3"]) as short,
     ):
-        live(LabPod(client, "gone"))
+        gone = LabPod(client, "gone")
+        live(gone)
         wait_for(lambda: short.status().state == cri.CONTAINER_EXITED, within=10, what="the container to end")
         look_around(client, stays)
-        found = Recorded(file=file, pod=stays.sandbox_id, container=stays.container_id)
+        found = Recorded(
+            file=file,
+            pod=stays.sandbox_id,
+            container=stays.container_id,
+            groups=tuple(one.cgroup_parent for one in (gone, stays, short)),
+        )
         assert relay.child.stop() == 0
         for pod in (stays, short):
             pod.client = direct  # not part of the recording
@@ -89,14 +96,16 @@ def pod_name(runtime: CriClient, pod_id: str) -> str:
 
 
 @pytest.fixture
-def empty(runtime: CriClient) -> Iterator[CriClient]:
+def empty(runtime: CriClient, recorded: Recorded) -> Iterator[CriClient]:
     """A runtime without pods, before and after."""
     assert not runtime.call("ListPodSandbox").items
     yield runtime
     for pod in runtime.call("ListPodSandbox").items:
         runtime.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=pod.id))
         runtime.call("RemovePodSandbox", cri.RemovePodSandboxRequest(pod_sandbox_id=pod.id))
-    remove_groups(LAB_GROUP)
+    for group in recorded.groups:
+        for suffix in ("", "-r1", "-r2"):  # as pods are renamed whose uid is taken
+            remove_groups(group + suffix)
 
 
 def replay(recorded: Recorded, socket: Path, *options: str) -> Any:

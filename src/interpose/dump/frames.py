@@ -224,7 +224,7 @@ def packed_fields(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def _packed(texts: list[bytes]) -> bytes:
-    parts = []
+    parts: list[bytes] = []
     for data in texts:
         size = len(data)
         if size > _LONGEST:

@@ -214,12 +214,13 @@ def open_recording(paths: Sequence[str | Path], *, alone: bool = False) -> Recor
     """
     named = [Path(path) for path in paths]
     wanted = _files(named, alone=alone)
+    recording = Recording(wanted, dispensable=set(wanted) - set(named))
     for _ in range(_ATTEMPTS):
-        recording = Recording(wanted, dispensable=set(wanted) - set(named))
         before, wanted = wanted, _files(named, alone=alone)
         if wanted == before or Path(STDIN) in named:
             break
         recording.close()  # FILE got a number meanwhile: one would be missing
+        recording = Recording(wanted, dispensable=set(wanted) - set(named))
     return recording
 
 

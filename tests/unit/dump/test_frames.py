@@ -27,8 +27,11 @@ from interpose.dump.frames import (
     Trailer,
     decode,
     encode,
+    encode_begin,
     frame,
     frame_size,
+    packed_fields,
+    packed_texts,
 )
 
 BEGIN = Begin(
@@ -60,6 +63,17 @@ def test_a_frame_of_every_kind_comes_back(value: Frame) -> None:
     data = encode(value)
     assert decode(data) == (value, len(data))
     assert decode(memoryview(b"xyz" + data + b"rest"), 3) == (value, 3 + len(data))
+
+
+def test_fields_of_http_are_texts_in_latin_1() -> None:
+    """As if they had been made texts first; what is too long is cut off."""
+    fields = [(b"user-agent", b"grpc-go"), (b"x", b"\xff"), (b"long", bytes(70_000))]
+    texts = [part.decode("latin-1") for field in fields for part in field]
+    packed = packed_fields(fields)
+    assert packed == packed_texts(*texts)
+    begin, _ = decode(encode_begin(1, 2, 3, 4, Flags.NONE, packed_texts("/a/B", "store") + packed))
+    metadata = (("user-agent", "grpc-go"), ("x", "\xff"), ("long", "\0" * 0xFFFF))
+    assert begin == Begin(number=1, time=2, path="/a/B", origin="store", pid=3, uid=4, metadata=metadata)
 
 
 def test_every_kind_is_in_the_list() -> None:

@@ -171,6 +171,19 @@ def test_files_that_are_rotated_while_they_are_opened_are_all_there(
     assert len(looks) == 3
 
 
+def test_files_that_are_always_rotated_are_read_all_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as they are known then."""
+    write(path, [begin(1)])
+
+    def rotating(path: Path) -> list[Path]:
+        files = rotated_set(path)
+        write(path, [begin(1)])
+        return files
+
+    monkeypatch.setattr("interpose.dump.reading.rotated_set", rotating)
+    assert len(list(open_recording([path]).flows())) > 1
+
+
 def test_names_given_twice_are_read_once(path: Path) -> None:
     """As a shell gives them."""
     files = cut_in_three(path)

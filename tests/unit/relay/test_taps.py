@@ -112,6 +112,17 @@ def test_messages_are_whole_in_both_directions() -> None:
     assert watchers.room == room
 
 
+def test_whole_message_behind_one_in_pieces() -> None:
+    """Each is shown once, in order; one whose beginning is still to be had is not mistaken for the end of another."""
+    notes = Notes()
+    view = view_of(Watchers([notes], limit=100), notes)
+    inner = frame(b"inner")  # looks like a message of its own, and is a part of one
+    outer = frame(inner)
+    for data in (frame(b"first"), outer[:5], outer[5:], frame(b"last")):
+        view.data(Direction.REPLY, data)
+    assert [text for *_, text in notes.seen] == [b"first", inner, b"last"]
+
+
 def test_who_wants_calls_only_sees_no_message() -> None:
     """Nothing is copied for it."""
     notes = Notes()

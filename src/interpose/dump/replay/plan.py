@@ -68,6 +68,7 @@ class _Draft:
     """A chosen call before it has a place."""
 
     flow: Flow
+    at: int  # when it was sent, in nanoseconds since the epoch
     request: bytes
     references: list[Reference]
     made: Reference | None
@@ -94,7 +95,7 @@ def make_plan(
             drafts.append(_draft(flow, choices, parse, thing))
         except ValueError as error:
             skipped.append(_skipped(flow, f"its request cannot be sent: {error}"))
-    drafts = _resolved(sorted(drafts, key=lambda one: one.flow.time), skipped, makers, choices)
+    drafts = _resolved(sorted(drafts, key=lambda one: one.at), skipped, makers, choices)
     return _ordered(drafts, skipped, left)
 
 
@@ -112,7 +113,16 @@ def _draft(flow: Flow, choices: Choices, parse: Parse, thing: Reference | None) 
     request = first_body(flow, *sides)
     message = parse(_row(flow).request, request)
     wanted = [one for one in references(message) if one.thing is not Thing.IMAGE]
-    return _Draft(flow=flow, request=request, references=wanted, made=thing)
+    return _Draft(flow=flow, at=_sent(flow, choices), request=request, references=wanted, made=thing)
+
+
+def _sent(flow: Flow, choices: Choices) -> int:
+    """When the caller sent it, or when the runtime got it: the relay's own calls may have come in between."""
+    forwarded = flow.of(Side.FORWARDED) if choices.as_sent else []
+    if not forwarded:
+        return flow.time
+    # Whatever a recording says: nothing is sent after its end, or it would wait for itself.
+    return flow.time + (forwarded[0].at if flow.end is None else min(forwarded[0].at, flow.end.elapsed))
 
 
 def _row(flow: Flow) -> Any:
@@ -150,7 +160,7 @@ def _missing(wanted: Reference, makers: Mapping[Reference, str]) -> str:
 
 
 def _ordered(drafts: list[_Draft], skipped: list[Skipped], left: Mapping[str, int]) -> Plan:
-    start = drafts[0].flow.time if drafts else 0
+    start = drafts[0].at if drafts else 0
     ends = sorted((end, index) for index, one in enumerate(drafts) if (end := _end(one.flow)) is not None)
     times = [end for end, _index in ends]
     steps = []
@@ -167,14 +177,14 @@ def _ordered(drafts: list[_Draft], skipped: list[Skipped], left: Mapping[str, in
                 response_type=row.response,
                 subject=str(flow.subject),
                 request=draft.request,
-                begin=flow.time - start,
+                begin=draft.at - start,
                 end=None if end is None else end - start,
                 code=None if flow.end is None else flow.end.code,
                 message="" if flow.end is None else flow.end.message,
                 made=draft.made,
                 references=tuple(draft.references),
                 # What ended in the same instant may have been waited for or not; its own end never counts.
-                barrier=bisect.bisect_left(times, flow.time),
+                barrier=bisect.bisect_left(times, draft.at),
                 needs=tuple(draft.needs),
             )
         )

@@ -154,6 +154,44 @@ def test_requests_as_the_caller_sent_them_or_as_the_runtime_got_them() -> None:
     assert names(plan)[2:] == []
 
 
+def overtaken(*, forwarded_after: float) -> Plan:
+    """As sent: before a container is made the relay takes CPUs from another one."""
+    script = Script()
+    run(script)
+    create(script)
+    request = create_request("pod-1", POD, container_config(POD, "other"))
+    number = script.begin("CreateContainer", request)
+    update = cri.UpdateContainerResourcesRequest(container_id="con-1")
+    script.call("UpdateContainerResources", update, b"", origin="policy", gap=1, elapsed=2)
+    script.message(number, Side.FORWARDED, request, forwarded_after)
+    script.message(number, Side.REPLY, cri.CreateContainerResponse(container_id="con-2"), 6)
+    script.end(number, 6)
+    return plan_of(script.frames, Choices(as_sent=True))
+
+
+def test_what_the_relay_did_before_it_sent_a_call_on_comes_first() -> None:
+    """The runtime got the relay's own call first, and its end was waited for."""
+    plan = overtaken(forwarded_after=4)
+    assert names(plan)[2:] == ["UpdateContainerResources", "CreateContainer"]
+    assert plan.steps[3].barrier == 3
+
+
+def test_no_call_waits_for_its_own_end() -> None:
+    """Also if a recording says that it was sent after that."""
+    plan = overtaken(forwarded_after=60)
+    assert plan.steps[3].barrier == 3
+
+
+def test_a_call_that_never_ended_was_sent() -> None:
+    """When it was forwarded."""
+    script = Script()
+    number = script.begin("RunPodSandbox", run_request(POD))
+    script.message(number, Side.FORWARDED, run_request(POD), 2)
+    run(script, gap=1)
+    plan = plan_of(script.frames, Choices(as_sent=True))
+    assert [step.number for step in plan.steps] == [2, 1]
+
+
 def test_a_request_that_was_not_kept_is_skipped() -> None:
     """So is one that cannot be read; the reason is in the recording."""
     script = Script()

@@ -1,0 +1,168 @@
+"""Relays that differ in what they dump only: how each is started, who reads from it, and what both cost.
+
+The reader of a dump (the scribe, or a command that is attached) goes on after the calls are over. So a measurement ends
+when the reader sleeps: its time belongs to these calls, and the next relay finds a quiet machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from bench.contestants import CACHED_BYTECODE
+from interpose.cli.admin_client import AdminConnection, ask
+from interpose.config.endpoint import parse_listen
+from interpose.testing.lab.dumps import dump_argv
+from interpose.testing.lab.processes import Child, LabError, cpu_seconds, rss_bytes
+from interpose.testing.lab.relay import relay_argv
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+T = TypeVar("T")
+
+OFF, BEFORE = "off", "before"
+SETTLES_WITHIN = 60.0
+# Looks in a row at which relay and reader must sleep: both do so for a moment between two pieces.
+QUIET_LOOKS = 5
+BETWEEN_LOOKS = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mode:
+    """A way to run a relay. `{0}` in its options stands for the name of a file of its own."""
+
+    name: str
+    title: str
+    options: tuple[str, ...] = ()
+    attach: bool = False  # a `dump record` of its own reads from it
+    source: str = ""  # a folder of the project to run instead of this one
+
+
+MODES = (
+    Mode(name=OFF, title="off"),
+    Mode(
+        name="short", title="`short` to a file", options=("--dump=reset,short:.*", "--dump-file={0}", "--no-dump-log")
+    ),
+    Mode(name="full", title="`full` to a file", options=("--dump=reset,full:.*", "--dump-file={0}", "--no-dump-log")),
+    Mode(name="record", title="`--record`", options=("--record={0}.crirec",)),
+    Mode(name="attached", title="`dump record` attached", attach=True),
+)
+
+
+def modes(before: Path | None) -> tuple[Mode, ...]:
+    """All modes; with a folder of an earlier version that one, too."""
+    if before is None:
+        return MODES
+    if not (before / "src" / "interpose").is_dir():
+        raise LabError(f"--before {before}: there is no src/interpose in it")
+    return (*MODES, Mode(name=BEFORE, title="an earlier version", source=str(before)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """What went to readers of a relay since it started."""
+
+    frames: int = 0
+    frames_dropped: int = 0
+    bodies_dropped: int = 0
+    queue_bytes: int = 0
+    readers: int = 0
+
+
+def counts_of(metrics: str) -> Counts:
+    """From the text of the relay's metrics, added up over its readers."""
+    totals: dict[str, int] = {}
+    for line in metrics.splitlines():
+        name, _, value = line.rpartition(" ")
+        family = name.partition("{")[0].removeprefix("interpose_dump_").removesuffix("_total")
+        if name.startswith("interpose_dump_") and family in Counts.__dataclass_fields__:
+            totals[family] = totals.get(family, 0) + int(float(value))
+    return Counts(**totals)
+
+
+class Relay:
+    """A relay in one of the modes before one backend, and its reader."""
+
+    def __init__(self, mode: Mode, child: Child, listen: Path, reader: Child | None) -> None:
+        self.mode = mode
+        self.child = child
+        self.listen = listen
+        self._attached = reader
+        self.reader = 0  # the pid; 0 if nobody reads
+        self._reader_named()
+
+    def _reader_named(self) -> None:
+        if self._attached is not None:
+            self._watch(lambda: self.counts().readers == 1, "its reader")
+            self.reader = self._attached.pid
+        elif self.mode.options:
+            self.reader = self._watch(self._scribe, "its scribe")
+
+    def counts(self) -> Counts:
+        """What its readers were given until now."""
+        connection = AdminConnection(parse_listen(str(_admin(self.listen)), "--admin"))
+        with contextlib.closing(connection):
+            connection.request("GET", "/metrics")
+            return counts_of(connection.getresponse().read().decode())
+
+    def settle(self) -> None:
+        """Wait until its reader has done everything. The relay is not asked: answers would be counted as its work."""
+        quiet = 0
+
+        def done() -> bool:
+            nonlocal quiet
+            quiet = quiet + 1 if _sleeps(self.child.pid) and _sleeps(self.reader) else 0
+            return quiet >= QUIET_LOOKS
+
+        if self.reader:
+            self._watch(done, "its reader to be done")
+
+    def cpu(self) -> tuple[float, float]:
+        """Seconds of the relay and of its reader."""
+        return self.child.cpu_seconds(), cpu_seconds(self.reader) if self.reader else 0.0
+
+    def rss(self) -> tuple[int, int]:
+        """Bytes of both."""
+        return self.child.rss_bytes(), rss_bytes(self.reader) if self.reader else 0
+
+    def _scribe(self) -> int:
+        dump: Mapping[str, int] = ask(str(_admin(self.listen)), "GET", "/v1/status").get("dump", {})
+        return dump.get("pid", 0)
+
+    def _watch(self, condition: Callable[[], T], what: str) -> T:
+        return self.child.wait_until(condition, within=SETTLES_WITHIN, what=what, every=BETWEEN_LOOKS)
+
+
+@contextlib.contextmanager
+def relay(mode: Mode, folder: Path, listen: Path, backend: Path) -> Iterator[Relay]:
+    """A relay that listens, with its reader, inside the block."""
+    file = folder / f"{listen.name}.dump"
+    options = [option.format(file) for option in mode.options]
+    argv = relay_argv(listen, backend, _admin(listen), *options)
+    env = CACHED_BYTECODE
+    if mode.source:
+        env = {**env, "PYTHONPATH": str(Path(mode.source) / "src")}
+        argv = [sys.executable, *argv]  # the command's own first line would do the same
+    with contextlib.ExitStack() as stack:
+        child = stack.enter_context(Child(argv, log=folder / f"{listen.name}.log", env=env))
+        child.wait_listening(listen)
+        child.wait_listening(_admin(listen))
+        reader = None
+        if mode.attach:
+            orders = ("record", "--admin", _admin(listen), "-w", f"{file}.crirec", "--quiet")
+            reader = Child(dump_argv(*orders), log=folder / f"{listen.name}.reader.log", env=CACHED_BYTECODE)
+            stack.enter_context(reader)
+        yield Relay(mode, child, listen, reader)
+
+
+def _admin(listen: Path) -> Path:
+    return listen.with_name(f"{listen.name}.admin")
+
+
+def _sleeps(pid: int, proc: Path = Path("/proc")) -> bool:
+    """Whether a process waits; one that has something to do and no processor to do it on does not."""
+    return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "S"
