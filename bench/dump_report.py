@@ -111,9 +111,9 @@ def dump_page(results: DumpResults) -> str:
     """The section about dumps."""
     shortened = "" if results.scale == 1 else f", shortened to {results.scale:g} of the calls"
     intro = (
-        f"Measured by `bench/dump.py`, a part of `make bench`, on {results.machine}; "
-        f"{results.rounds} rounds{shortened}.\n"
-        "Relays that differ in their dump only, one after the other in every round, in an order that rotates; ratios\n"
+        f"Measured by `bench/dump.py`, a part of `make bench`, on {results.machine}.\n"
+        f"{results.rounds} rounds{shortened}. "
+        "Relays that differ in their dump only take turns, in an order that rotates; ratios\n"
         "are to the relay without a dump in the same round. `Version` goes to containerd, lists show 110 containers\n"
         "of a fake runtime. The reader is the process that redacts, renders and writes: the scribe, or the command\n"
         "that is attached. Its CPU time is counted until it has done everything, also what it does after the calls.\n"
@@ -122,9 +122,25 @@ def dump_page(results: DumpResults) -> str:
         "dropped and counted, the bodies of messages first. Dropped is the share of frames that are missing or have\n"
         "no body. Load generator, relay, reader and backend share the machine, so part of what a dump costs here is\n"
         "the reader taking a core from the others. The paced runs show what is left of that at rates above any\n"
-        "kubelet's."
+        "kubelet's. There most of what is added is one more wake-up of the relay, to write what has come together."
     )
     return "\n\n".join(["## Dumps", intro, *(as_markdown(table) for table in reversed(dump_tables(results)))]) + "\n"
+
+
+def with_section(page: str, section: str) -> str:
+    """The page with this section in the place of the one that has the same heading, else at its end."""
+    heading = section.splitlines()[0]
+    sections = [""]
+    for line in page.splitlines(keepends=True):
+        if line.startswith("## "):
+            sections.append("")
+        sections[-1] += line
+    places = [place for place, text in enumerate(sections) if text.splitlines()[:1] == [heading]]
+    if places:
+        sections[places[0]] = section
+    else:
+        sections.append(section)
+    return "\n\n".join(text.strip("\n") for text in sections if text.strip()) + "\n"
 
 
 def share(samples: Sequence[DumpSample]) -> str:

@@ -34,6 +34,7 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "runtimehooks/plugin": "the base of every plugin, and values",
     "runtimehooks/watching": "tests/unit/runtimehooks/test_runner.py, with threads that hang",
     "runtimehooks/wants": "values; planning and desired make them",
+    "dump/scribe": "tests/integration/test_dump.py, as processes that hang and die",
     "cli/relay_admin": "tests/integration, over the admin socket of a running relay",
     "cli/relay_process": "tests/integration, as a process",
     "cli/relay_sockets": "tests/integration, as a process",

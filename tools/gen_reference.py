@@ -29,6 +29,9 @@ from interpose.dispatcher.apply import TARGETS  # where a field of an answer goe
 from interpose.dispatcher.fields import CONTAINER_FIELDS, POD_FIELDS, Absence, Allowed, Field
 from interpose.dispatcher.registration_metrics import registration_collector
 from interpose.dispatcher.registrations import Registrations
+from interpose.dump.losses import Losses
+from interpose.dump.metrics import dump_families
+from interpose.dump.outlet import Outlet
 from interpose.h2.limits import Limits
 from interpose.hookapi.hookpoint import SERVICE, HookPoint, method_of
 from interpose.hookapi.messages import request_class
@@ -37,6 +40,7 @@ from interpose.instrumentation.logging import LineHandler, LogControl
 from interpose.instrumentation.metrics import Family, build_info, gather, log_collector
 from interpose.instrumentation.process_metrics import process_collector
 from interpose.relay.heartbeat import Heartbeat
+from interpose.relay.interceptor import Interest
 from interpose.relay.methods import API_VERSIONS, METHODS, Carries, Method
 from interpose.relay.metrics import backend_collector, call_collector, connection_collector
 from interpose.relay.passthrough import Ledger
@@ -66,7 +70,8 @@ and `x_count`. Those that begin with `process_` have the names every Prometheus 
 there is something to count for it."""
 
 RELAY_METRICS_INTRO = """\
-Those about interceptors, taps, hook servers and the store appear when the first hook server has registered."""
+Those about interceptors, taps, hook servers and the store appear when the first hook server has registered, those about
+[dumps](../dump.md) when one is wanted or the first reader has attached; `reader` is `scribe` or `attached`."""
 
 HOOKSERVER_METRICS_INTRO = """\
 On the admin socket of `interpose hookserver`. Those about the last round appear after the first one.
@@ -219,8 +224,14 @@ async def families() -> list[Family]:
             partial(policy_families, parts.store, parts.sync),
             registration_collector(registrations),
             parts.collect,
+            partial(dump_families, Losses(), [_reader()], {}),
         ]
     )
+
+
+def _reader() -> Outlet:
+    """Somebody who reads dumps."""
+    return Outlet("attached", lambda _method: Interest.NONE, limit=1, wall=lambda: 0)
 
 
 def _use_hooks(parts: Interceptors) -> None:
@@ -265,10 +276,13 @@ def command_help(name: str, command: click.Command) -> str:
 
 def all_helps(name: str, command: click.Command) -> dict[str, str]:
     """The help of a command and of those below it."""
-    below = command.commands if isinstance(command, click.Group) else {}
     helps = {name: command_help(name, command)}
-    for part, one in below.items():
-        helps |= all_helps(f"{name} {part}", one)
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for part in command.list_commands(context):  # not `.commands`: those of `dump` are loaded when asked for
+            one = command.get_command(context, part)
+            if one is not None:
+                helps |= all_helps(f"{name} {part}", one)
     return helps
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from interpose.api import cri_pb2 as cri
 from interpose.config.settings import LimitSettings
-from interpose.relay.interceptor import Call, Direction, Proceed, Reply, Sighting, refusal
+from interpose.relay.interceptor import Call, Direction, Interest, Proceed, Reply, Sighting, refusal
 from interpose.rpc.framing import frame
 from interpose.rpc.status import Code
 from interpose.testing.eventually import eventually
@@ -59,6 +59,26 @@ async def test_tap_sees_whole_unary_messages(scratch: Path) -> None:
         assert it.backend.requests[0].body == frame(ODD)
     assert notes.seen == [(1, "client", "request", ODD), (1, "client", "reply", REPLY)]
     assert notes.ends == [(1, 0)]
+
+
+class Counting(Notes):
+    """A tap that wants no messages."""
+
+    def interest(self, method: str) -> Interest:
+        """That there was a call, and how it ended."""
+        return min(super().interest(method), Interest.CALLS)
+
+
+async def test_tap_of_calls_only_sees_beginning_and_end(scratch: Path) -> None:
+    """Large bodies pass as they are, and an error is told with its text."""
+    notes = Counting()
+    body, answered = bytes(200_000), frame(bytes(300_000))
+    async with seams(scratch, taps=[notes]) as it:
+        it.backend.answer = RawAnswer(answer_headers(), answered)
+        assert (await it.call(body)).body == answered
+        assert it.backend.requests[0].body == frame(body)
+    assert (notes.seen, notes.ended) == ([], [(0, "", ())])
+    assert [call.path for call in notes.calls.values()] == [CREATE]
 
 
 async def test_tap_sees_compressed_messages_plain(scratch: Path) -> None:

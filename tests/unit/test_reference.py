@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from interpose.cli.dump import SUBCOMMANDS as DUMP_COMMANDS
 from interpose.dispatcher.fields import CONTAINER_FIELDS, POD_FIELDS
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.relay.methods import METHODS
@@ -71,3 +72,15 @@ def test_every_hook_point_and_field_has_its_line() -> None:
     page = (ROOT / "docs/reference/hook-points.md").read_text()
     names = [*(point.value for point in HookPoint), *POD_FIELDS, *CONTAINER_FIELDS]
     assert [name for name in names if page.count(f"\n| `{name}` |") != 1] == []
+
+
+def test_every_command_of_a_group_has_its_help() -> None:
+    """Also those that are loaded only when they are called."""
+    page = (ROOT / "docs/reference/flags.md").read_text()
+    assert [name for name in DUMP_COMMANDS if page.count(f"\n## `interpose dump {name}`\n") != 1] == []
+
+
+def test_metrics_of_dumps_are_listed() -> None:
+    """They are there although no relay dumps while the page is made."""
+    page = (ROOT / "docs/reference/metrics.md").read_text()
+    assert "| `interpose_dump_frames_dropped_total` | counter | `reader` |" in page

@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from interpose.config.dump_redaction import parse_redaction
@@ -39,8 +40,8 @@ _SECOND: Final = 1.0
 # Somebody may look at the file while it grows: for a person this is at once.
 _MOMENT: Final = 0.05
 _AGAIN: Final = 5.0
-# Rendering is work for idle moments: calls come first.
 _NICE: Final = 5
+_OOM_SCORE: Final = "500"
 
 
 class Scribe:
@@ -155,16 +156,22 @@ def _tell(sock: socket.socket, scribe: Scribe) -> None:
         return  # nobody listens now; what it was is in the next one
 
 
+def _step_back() -> None:
+    """Calls come first: others get the processor before us, and if memory runs out we go before the relay does."""
+    try:
+        os.nice(_NICE)
+        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
+    except OSError as error:
+        _log.debug("Priority stays as it is", extra={"kv": {"err": str(error)}})
+
+
 def main(arguments: list[str]) -> int:
     """`FD ORDERS`: the descriptor of a connected socket, and what to do."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     orders = read_orders(arguments[1])
     setup("info", orders.log_format)
-    try:
-        os.nice(_NICE)
-    except OSError as error:
-        _log.debug("Priority stays as it is", extra={"kv": {"err": str(error)}})
+    _step_back()
     with socket.socket(fileno=int(arguments[0])) as sock:
         scribe = Scribe(orders)
         try:

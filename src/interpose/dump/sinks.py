@@ -5,8 +5,10 @@ moved away by whoever rotates logs is made anew within a second. The log waits f
 else to do, and no call waits for it.
 """
 
+import errno
 import logging
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -74,13 +76,15 @@ class DumpFile:
         return (status.st_dev, status.st_ino) != self._identity
 
     def _open(self, *, empty: bool) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | (os.O_TRUNC if empty else 0)
         try:
-            self._file = os.fdopen(os.open(self._path, flags, _MODE), "w", encoding="utf-8", errors="backslashreplace")
-            status = os.fstat(self._file.fileno())
+            descriptor = _opened(self._path)
+            if empty:
+                os.ftruncate(descriptor, 0)
+            status = os.fstat(descriptor)
         except OSError as error:
             self._give_up(error)
         else:
+            self._file = os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace")
             self._identity = (status.st_dev, status.st_ino)
             self.error = None
 
@@ -96,6 +100,18 @@ class DumpFile:
                 file.close()
             except OSError as error:
                 self.error = error
+
+
+def _opened(path: str) -> int:
+    """A descriptor to append to. In a directory where anybody may write, a link or somebody else's file is refused:
+    whoever put it there wants us to write somewhere, or to read along."""
+    shared = Path(path).parent.stat().st_mode & stat.S_IWOTH
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | (os.O_NOFOLLOW if shared else 0)
+    descriptor = os.open(path, flags, _MODE)
+    if shared and os.fstat(descriptor).st_uid != os.geteuid():
+        os.close(descriptor)
+        raise PermissionError(errno.EPERM, "it belongs to somebody else, in a directory where anybody may write", path)
+    return descriptor
 
 
 class _Plain(TextFormatter):

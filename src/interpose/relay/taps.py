@@ -177,6 +177,11 @@ class Viewing:
         self._copies: dict[Direction, Copies] = {}
         watchers.begin(taps, call)
 
+    @property
+    def reads(self) -> bool:
+        """Whether somebody wants the messages."""
+        return bool(self._readers)
+
     def headers(self, direction: Direction, headers: Headers) -> None:
         """The block that names the compression."""
         self._headers.setdefault(direction, headers)
@@ -288,6 +293,7 @@ class TappedPassthrough(Passthrough):
 
     def __init__(self, ledger: Ledger, view: Viewing) -> None:
         super().__init__(ledger, TappedRequests(ledger, view), TappedReplies(ledger, view))
+        self._spliced = not view.reads  # then its body may take the short way past the sinks
         self._view = view
 
     def over(self, code: int, why: str) -> None:

@@ -323,7 +323,7 @@ async def tell(folder: Path, recording: Path, width: int) -> list[str]:
 
 def show_recording(recording: Path, width: int) -> list[str]:
     """The last chapter, when the relay has ended; what was wrong with it."""
-    print("\n6. The relay has recorded all calls. Containers that became others than asked for:\n")
+    print("\n6. The relay has recorded all calls. Containers that are not as asked for:\n")
     print(f"  $ interpose dump show {recording.name} '{CHANGED}'\n")
     head, *calls = listed_calls(recording, CHANGED, width - _INDENT)
     _print_indented("\n".join((head, *calls)))

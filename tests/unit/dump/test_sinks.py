@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,33 @@ def test_file_that_cannot_be_made_is_tried_again(tmp_path: Path) -> None:
     file.write([LINE])
     file.close()
     assert (file.lost, file.error, path.read_text()) == (2, None, WRITTEN)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_link_is_followed_only_where_nobody_else_could_have_put_it(tmp_path: Path, shared: bool) -> None:
+    """In a directory like /tmp it is refused, and what it points to stays as it is."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(0o1777 if shared else 0o755)
+    target = tmp_path / "target"
+    target.write_text("precious\n")
+    (folder / "dump").symlink_to(target)
+    file = DumpFile(str(folder / "dump"), empty=True)
+    assert (file.error is not None) is shared
+    assert target.read_text() == ("precious\n" if shared else "")
+    file.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
+def test_file_of_somebody_else_in_a_shared_directory_is_refused(tmp_path: Path) -> None:
+    """It could be read along."""
+    tmp_path.chmod(0o1777)
+    path = tmp_path / "dump"
+    path.write_text("bait\n")
+    os.chown(path, 65534, 65534)
+    file = DumpFile(str(path), empty=True)
+    assert file.error is not None
+    assert path.read_text() == "bait\n"
 
 
 def test_full_disk_costs_lines_and_nothing_else() -> None:
