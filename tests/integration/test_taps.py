@@ -12,7 +12,8 @@ import pytest
 
 from interpose.api import cri_pb2 as cri
 from interpose.config.settings import LimitSettings
-from interpose.relay.interceptor import Call, Direction, Interest, Proceed, Reply, Sighting, refusal
+from interpose.relay.interceptor import Body, Call, Direction, Interest, Proceed, Reply, Sighting, refusal
+from interpose.relay.messages import CriParser
 from interpose.rpc.framing import frame
 from interpose.rpc.status import Code
 from interpose.testing.eventually import eventually
@@ -20,7 +21,7 @@ from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.pods import pod_config, run_request
 from interpose.testing.rawbackend import RawAnswer, answer_headers
-from interpose.testing.seams import CREATE, ODD, REPLY, Notes, Stub, add_env, prefixed, seams
+from interpose.testing.seams import CREATE, ODD, REPLY, Notes, Stub, add_env, look, prefixed, seams
 from interpose.testing.serve import serve_runtime
 from interpose.testing.stack import relay_stack
 
@@ -256,3 +257,41 @@ async def test_tap_hears_why_a_call_failed(scratch: Path) -> None:
     async with seams(scratch / "other", Stub(refuse), taps=[notes]) as it:
         await it.call(ODD)
     assert notes.ended == [(Code.FAILED_PRECONDITION, "no", ("stub",))]
+
+
+async def test_tap_sees_what_the_runtime_said_where_the_caller_hears_something_else(scratch: Path) -> None:
+    """Another reply, a refusal after all, an edit that was taken back: the runtime's message is shown in each case."""
+
+    async def replace(call: Call, proceed: Proceed) -> Reply:
+        await proceed()
+        return Reply(code=0, body=Body(b"", CriParser("CreateContainerResponse")))
+
+    async def refuse(call: Call, proceed: Proceed) -> Reply:
+        await proceed()
+        return refusal(Code.PERMISSION_DENIED, "no")
+
+    async def fail(call: Call, proceed: Proceed) -> Reply:
+        reply = await proceed()
+        reply.response.container_id = "other"
+        raise ZeroDivisionError
+
+    expected = {
+        replace: [("request", ODD), ("received", REPLY), ("reply", b"")],
+        refuse: [("request", ODD), ("received", REPLY)],
+        fail: [("request", ODD), ("reply", REPLY)],
+    }
+    for number, (behaviour, seen) in enumerate(expected.items()):
+        (scratch / str(number)).mkdir()
+        notes = Notes()
+        async with seams(scratch / str(number), Stub(behaviour), taps=[notes]) as it:
+            await it.call(ODD)
+        assert [(direction, message) for _, _, direction, message in notes.seen] == seen
+
+
+async def test_intercepted_message_that_is_too_large_to_copy(scratch: Path) -> None:
+    """It passes as it is; the tap hears of its size."""
+    notes = Notes()
+    async with seams(scratch, Stub(look), taps=[notes]) as it:
+        it.stack.relay.watchers.limit = len(ODD) - 1
+        assert (await it.call(ODD)).body == frame(REPLY)
+    assert [(direction, size) for _, direction, size, _ in notes.unseen] == [("request", len(ODD))]

@@ -1,5 +1,7 @@
 """What holds for all rules of the dump."""
 
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,3 +58,19 @@ def test_any_text_gives_rules_or_an_error_that_names_it(specs: list[str]) -> Non
     assert (rules is None) is bool(problems)
     assert all(problem.startswith("here: ") for problem in problems)
     assert rules is None or rules.target("CreateContainer") in Target
+
+
+_PARTS = st.sampled_from([".*", "List", "a", "|", "b", "(x|y)", "[lL]", "$", "^", "?", "+", "\\.", "\\", "(", ")"])
+
+
+@given(st.lists(_PARTS, min_size=1, max_size=6).map("".join), st.text("Listabxy.", max_size=8))
+def test_an_expression_means_what_it_says(method: str, name: str) -> None:
+    """However it is compiled: it is found in the same names as the expression as it was written."""
+    try:
+        expected = re.compile(method)
+        rules = parse_rules([f"reset,full:{method}"])
+    except (re.error, ConfigError):
+        return
+    if method == "*" or not set(method) & set(".*?+()[]|"):
+        return
+    assert (rules.target(name) is Target.FULL) == bool(expected.search(name))

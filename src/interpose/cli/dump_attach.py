@@ -15,7 +15,9 @@ from urllib.parse import urlencode
 import click
 
 from interpose.cli.admin_client import AdminConnection, fail_to_connect
+from interpose.config.dump_rules import Target, parse_rules
 from interpose.config.endpoint import parse_listen
+from interpose.relay.methods import METHODS
 
 _PATH: Final = "/v1/dump"
 _READ: Final = 1 << 16
@@ -81,7 +83,7 @@ class Attached:
 def attach(admin: str, rules: Sequence[str] = ()) -> Attached:
     """What passes the relay behind this admin address. `rules` choose calls, as those of --dump do; none: all.
 
-    A click error that names the address if nobody can be asked or the answer is no.
+    A click error that names the address if nobody can be asked or the answer is no, ConfigError for wrong rules.
     """
     if admin == "none":
         raise click.ClickException("--admin is none: the relay was told to have no admin socket")
@@ -92,7 +94,7 @@ def attach(admin: str, rules: Sequence[str] = ()) -> Attached:
     except OSError as error:
         connection.close()
         fail_to_connect(admin, error)
-    query = urlencode([("rules", rule) for rule in rules])
+    query = urlencode(_asked(rules))
     try:
         target = f"{_PATH}?{query}" if query else _PATH
         sock.sendall(f"GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
@@ -108,6 +110,18 @@ def attach(admin: str, rules: Sequence[str] = ()) -> Attached:
         raise
     sock.settimeout(None)  # the answer has begun: from now on silence is normal
     return Attached(sock, first)
+
+
+def _asked(rules: Sequence[str]) -> dict[str, str]:
+    """What rules mean for each method, worked out here: expressions can be slow, and a relay cannot wait."""
+    if not rules:
+        return {}
+    chosen = parse_rules(rules)
+    targets = chosen.selected(METHODS)
+    full = [name for name, target in targets.items() if target is Target.FULL]
+    calls = [name for name, target in targets.items() if target is not Target.FULL]
+    asked = {"full": ",".join(full), "calls": ",".join(calls)}
+    return asked | ({"others": ""} if chosen.enabled else {})
 
 
 def _head(sock: socket.socket) -> tuple[bytes, bytes]:

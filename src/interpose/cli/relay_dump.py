@@ -9,7 +9,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from socket import socket
@@ -30,6 +30,7 @@ from interpose.errors import ConfigError
 from interpose.instrumentation.metrics import Family
 from interpose.model.text import quoted
 from interpose.relay.interceptor import Interest
+from interpose.relay.methods import METHODS
 from interpose.relay.relay import Relay
 
 _log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ _HEAD: Final = (
     b"cache-control: no-store\r\nconnection: close\r\n\r\n"
 )
 _EVERYTHING: Final = "reset,full:.*"
+_ASKED: Final = {"full": Interest.MESSAGES, "calls": Interest.CALLS, "others": Interest.MESSAGES}
 _INTERESTS: Final = {
     Target.OFF: Interest.NONE,
     Target.SHORT: Interest.CALLS,
@@ -71,15 +73,30 @@ def check_files(settings: DumpSettings) -> None:
         raise ConfigError(problems)
 
 
-def interest_of(rules: Rules) -> Callable[[str], Interest]:
-    """How much of a method these rules want. Of calls without a known name everything: their names come later."""
+def interest_of(rules: Rules) -> dict[str, Interest]:
+    """How much of each method these rules want, found out once: expressions can be slow, and calls cannot wait.
 
-    def interest(name: str) -> Interest:
-        if not name:
-            return Interest.MESSAGES if rules.enabled else Interest.NONE
-        return _INTERESTS[rules.target(name)]
+    Of methods nobody knows, which have the empty name, everything: whoever reads them looks at their names.
+    """
+    table = {name: _INTERESTS[rules.target(name)] for name in METHODS}
+    return table | {"": Interest.MESSAGES if rules.enabled else Interest.NONE}
 
-    return interest
+
+def asked_for(query: Iterable[tuple[str, str]]) -> dict[str, Interest]:
+    """How much a reader wants: `full` and `calls` list names of methods, `others` stands for those nobody knows.
+
+    Names only, no expressions: those are for the reader's own process to work out. Nothing said: everything.
+    """
+    table: dict[str, Interest] = {}
+    for key, value in query:
+        if key not in _ASKED:
+            raise BadRequestError(f"{quoted(key)} is not known here, only {', '.join(_ASKED)}")
+        names = filter(None, value.split(",")) if key != "others" else [""]
+        for name in names:
+            if name and name not in METHODS:
+                raise BadRequestError(f"{key}: {quoted(name)} is no CRI method")
+            table[name] = _ASKED[key]
+    return table or dict.fromkeys((*METHODS, ""), Interest.MESSAGES)
 
 
 class DumpPart:
@@ -131,8 +148,10 @@ class DumpPart:
         self._scribe = ScribeLink(self.tap, orders, self._facts, lambda: self._outlet("scribe", interest))
         self._scribe.start()
 
-    def _outlet(self, name: str, interest: Callable[[str], Interest]) -> Outlet:
-        return Outlet(name, interest, limit=self._settings.queue, wall=time.time_ns)
+    def _outlet(self, name: str, table: Mapping[str, Interest]) -> Outlet:
+        return Outlet(
+            name, lambda method: table.get(method, Interest.NONE), limit=self._settings.queue, wall=time.time_ns
+        )
 
     def _changed(self) -> None:
         """Readers came or went: a relay that nobody reads from is not tapped."""
@@ -153,19 +172,15 @@ class DumpPart:
     # -- for those who attach
 
     async def attach(self, request: Request) -> Response | Hijack:
-        """`GET /v1/dump?rules=SPEC`: frames of what passes from now on, until the client leaves."""
+        """`GET /v1/dump?full=NAMES&calls=NAMES&others=`: frames of what passes from now on, until the client leaves."""
         if request.peer is None:
             return error_response(403, "messages are shown on a unix admin socket only: they may hold secrets")
         if self._attached >= MOST_ATTACHED:
             return error_response(429, f"{MOST_ATTACHED} readers are attached already")
-        specs = [value for name, value in request.query if name == "rules"] or [_EVERYTHING]
-        try:
-            rules = parse_rules(specs, "rules")
-        except ConfigError as error:
-            raise BadRequestError("; ".join(error.problems)) from None
+        table = asked_for(request.query)
 
         async def stream(sock: socket) -> None:
-            await self._stream(sock, self._outlet("attached", interest_of(rules)))
+            await self._stream(sock, self._outlet("attached", table))
 
         return Hijack(stream)
 

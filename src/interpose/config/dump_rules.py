@@ -50,6 +50,8 @@ DEFAULTS: Final = "full:.*,off:Version,.*List.*,.*Status.*,.*Info.*,.*Log.*,.*Re
 RESET: Final = "reset"
 SWITCHES: Final[Mapping[str, bool]] = MappingProxyType({"enable": True, "on": True, "disable": False, "off": False})
 ALL: Final = "*"
+# Names of methods are far shorter; whoever calls may make up any.
+_LONGEST: Final = 128
 _SPECIAL: Final = frozenset(".*?+()[]|")
 
 
@@ -68,6 +70,7 @@ class Rules:
         """
         if not self.enabled:
             return Target.OFF
+        name = name[:_LONGEST]
         for key in (name, ALL):
             if key in self.exact:
                 return self.exact[key]
@@ -145,4 +148,17 @@ class _Reading:
 def _compiled(method: str) -> "re.Pattern[str]":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about what later versions of Python may read differently
-        return re.compile(method)
+        # What is found anywhere may have anything around it: said or not, but saying it costs the square of the time.
+        bare = re.sub(r"^(\.\*)+|(?<!\\)(\.\*)+$", "", method)
+        return re.compile(bare if _same_meaning(bare) else method)
+
+
+def _same_meaning(bare: str) -> bool:
+    """Whether an expression without its outer `.*` is whole: not so if that was all, or a part of something else."""
+    if not bare or bare[0] in "*+?{":
+        return False
+    try:
+        re.compile(bare)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True

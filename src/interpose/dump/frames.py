@@ -29,6 +29,10 @@ _END: Final = struct.Struct("<QQB")
 _DROPPED: Final = struct.Struct("<QQq")
 _SHORT: Final = struct.Struct("<H")
 _LONGEST: Final = 0xFFFF
+_WORST_CODE: Final = 0xFF
+# What a small frame may become in memory: texts of a call, and lists and objects in JSON.
+_MAX_TEXTS: Final = 100_000
+_MAX_PARTS: Final = 2_000_000
 _CHECKED: Final = struct.Struct("<BI")
 
 
@@ -209,13 +213,16 @@ def encode_message(number: int, at: int, side: int, packing: int, size: int, bod
 
 
 def encode_end(number: int, elapsed: int, code: int, texts: bytes) -> bytes:
-    """An END; texts are the message of its status, and who changed the call."""
-    return _joined(Kind.END, _END.pack(number, elapsed, code), texts)
+    """An END; texts are the message of its status, and who changed the call. A code that gRPC has not is 255."""
+    return _joined(Kind.END, _END.pack(number, elapsed, code if 0 <= code < _WORST_CODE else _WORST_CODE), texts)
 
 
 def packed_texts(*texts: str) -> bytes:
     """Texts the way frames hold them; one that is too long is cut off."""
-    return _packed([text.encode(errors="surrogateescape") for text in texts])
+    try:
+        return _packed([text.encode(errors="surrogateescape") for text in texts])
+    except UnicodeEncodeError:  # half of a pair: no bytes were read as that
+        return _packed([text.encode(errors="backslashreplace") for text in texts])
 
 
 def packed_fields(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -247,8 +254,14 @@ def encode(value: Frame) -> bytes:
     if isinstance(value, Trailer):
         return frame(Kind.TRAILER, value.index_at.to_bytes(8, "little"))
     if isinstance(value, Index):
-        return frame(Kind.INDEX, zlib.compress(_json(value.facts), 6))
+        return frame(Kind.INDEX, _packed_index(_json(value.facts)))
     return frame(Kind.HEADER if isinstance(value, Header) else Kind.CONTEXT, _json(value.facts))
+
+
+def _packed_index(data: bytes) -> bytes:
+    if len(data) > MAX_PAYLOAD:
+        raise ValueError(f"an index of {len(data)} bytes is over the limit of {MAX_PAYLOAD}")
+    return zlib.compress(data, 6)
 
 
 def _json(facts: Mapping[str, Any]) -> bytes:
@@ -279,18 +292,22 @@ def decode(data: bytes | memoryview, at: int = 0) -> tuple[Frame | None, int]:
     if size is None or len(data) - at < size:
         raise EOFError
     _mark, kind, length, checksum = HEAD.unpack_from(data, at)
-    payload = bytes(data[at + HEAD.size : at + size])
-    if zlib.crc32(payload, zlib.crc32(_CHECKED.pack(kind, length))) != checksum:
-        raise DamagedFrame("the checksum of a frame does not match")
+    # Copied when it is known to be a frame: whoever searches behind damage looks at many that are none.
+    with memoryview(data) as view, view[at + HEAD.size : at + size] as part:
+        if zlib.crc32(part, zlib.crc32(_CHECKED.pack(kind, length))) != checksum:
+            raise DamagedFrame("the checksum of a frame does not match")
+        payload = bytes(part)
     try:
         return _read(kind, payload), at + size
-    except (struct.error, ValueError, IndexError, RecursionError, zlib.error) as error:
+    except (struct.error, ValueError, IndexError, RecursionError, MemoryError, zlib.error) as error:
         raise DamagedFrame(f"a frame cannot be read: {error}") from None
 
 
 def _read(kind: int, payload: bytes) -> Frame | None:
     if kind == Kind.MESSAGE:
         number, at, side, packing, size = _MESSAGE.unpack_from(payload)
+        if size > MAX_PAYLOAD and packing != Packing.ABSENT:
+            raise ValueError(f"a message of {size} bytes is over the limit of {MAX_PAYLOAD}")
         body = payload[_MESSAGE.size :]
         return Message(number=number, at=at, side=Side(side), packing=Packing(packing), size=size, body=body)
     if kind == Kind.BEGIN:
@@ -305,7 +322,7 @@ def _read(kind: int, payload: bytes) -> Frame | None:
     if kind == Kind.TRAILER:
         return Trailer(index_at=int.from_bytes(payload[:8], "little"))
     if kind == Kind.INDEX:
-        return Index(facts=_facts(zlib.decompress(payload)))
+        return Index(facts=_facts(_unpacked_index(payload)))
     if kind in (Kind.HEADER, Kind.CONTEXT):
         return (Header if kind == Kind.HEADER else Context)(facts=_facts(payload))
     return None
@@ -326,7 +343,16 @@ def _read_begin(payload: bytes) -> Begin:
     )
 
 
+def _unpacked_index(payload: bytes) -> bytes:
+    data = zlib.decompressobj().decompress(payload, MAX_PAYLOAD + 1)
+    if len(data) > MAX_PAYLOAD:
+        raise ValueError(f"an index of more than {MAX_PAYLOAD} bytes")
+    return data
+
+
 def _facts(data: bytes) -> Mapping[str, Any]:
+    if data.count(b"[") + data.count(b"{") > _MAX_PARTS:
+        raise ValueError("JSON of too many parts")
     facts = json.loads(data)
     if not isinstance(facts, dict):
         raise ValueError("what should be a JSON object is none")
@@ -342,4 +368,6 @@ def _texts(payload: bytes, at: int) -> list[str]:
             raise ValueError("a text is cut off")
         texts.append(payload[at : at + length].decode(errors="surrogateescape"))
         at += length
+        if len(texts) > _MAX_TEXTS:
+            raise ValueError("too many texts")
     return texts

@@ -16,7 +16,7 @@ from interpose.relay.interceptor import Interest
 
 # How long a frame may wait for company: few enough for a person to call it live. Waking up and writing costs more than
 # the frames of ten calls, so this is most of what a dump costs a relay that has little to do.
-_GATHER: Final = 0.02
+_GATHER: Final = 0.01
 _BATCH: Final = 1 << 18
 # Beginnings and ends of calls are small and make sense of the rest: they still fit when messages do not.
 _RESERVE: Final = 1.25
@@ -54,6 +54,10 @@ class Outlet:
             self._tell_loss()
         self._add(data, size)
         return True
+
+    def has_room(self, size: int) -> bool:
+        """Whether a message of this size would be taken."""
+        return self.waiting + size <= self.limit
 
     def lose(self, size: int) -> None:
         """A frame of this size did not fit."""

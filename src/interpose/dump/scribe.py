@@ -44,7 +44,7 @@ class ScribeLink:
         self._tasks = TaskBag()
         self._keeper: asyncio.Task[None] | None = None
         self._outlet: Outlet | None = None
-        self._closing = False
+        self._closing = asyncio.Event()
         self.pid = 0
         self.starts = 0
         self.report: Mapping[str, Any] = {}
@@ -61,7 +61,7 @@ class ScribeLink:
 
     async def close(self) -> None:
         """Let it write what is left, for a while, and end."""
-        self._closing = True
+        self._closing.set()
         if self._outlet is not None:
             self._tap.detach(self._outlet)
             self._outlet.finish()
@@ -110,7 +110,7 @@ class ScribeLink:
                 why = f"exit code {await _exit_code(process)}"
             except OSError as error:
                 why = str(error)
-            if self._closing:
+            if self._closing.is_set():
                 return
             self._tap.detach(outlet)
             self._outlet = None
@@ -120,8 +120,16 @@ class ScribeLink:
                 "Scribe ended and is started again; nothing is dumped or recorded until then",
                 extra={"kv": {"reason": why, "pause_seconds": pause}},
             )
-            await asyncio.sleep(pause)
+            if await self._closes_within(pause):
+                return
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _closes_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._closing.wait()
+        except TimeoutError:
+            return False
 
     async def _converse(self, sock: socket.socket, outlet: Outlet) -> None:
         """Until it is gone, or was told everything and has said that it is done."""
@@ -129,7 +137,7 @@ class ScribeLink:
         listening = self._tasks.spawn(_quietly(self._listen(sock)), name="scribe reports")
         try:
             await asyncio.wait([writing, listening], return_when=asyncio.FIRST_COMPLETED)
-            if not listening.done() and self._closing:
+            if not listening.done() and self._closing.is_set():
                 sock.shutdown(socket.SHUT_WR)
                 await listening
         finally:

@@ -29,6 +29,7 @@ _SIDES: Final = {
 }
 # The same in every call of gRPC.
 _PLAIN: Final = frozenset((b"te", b"content-type"))
+_TOO_LARGE: Final = "not kept, it is larger than the queue of the reader"
 _TOO_SLOW: Final = "not kept, the reader was too slow"
 _NO_TEXT: Final = packed_texts("")
 
@@ -118,11 +119,14 @@ class DumpTap:
             return
         at = self._clock() - seen.since
         side = _SIDES[direction]
-        data = encode_message(call.number, at, side, Packing.PLAIN, len(message), message)
+        data = b""  # made when somebody has room for it: it is a copy
         for outlet in seen.readers:
-            if not outlet.put(data):
+            if not data and outlet.has_room(len(message)):
+                data = encode_message(call.number, at, side, Packing.PLAIN, len(message), message)
+            if not data or not outlet.put(data):
                 outlet.bodies_lost += 1
-                self._absent(outlet, call.number, at, side, len(message), _TOO_SLOW)
+                why = _TOO_SLOW if len(message) < outlet.limit else _TOO_LARGE
+                self._absent(outlet, call.number, at, side, len(message), why)
 
     def on_unseen(self, call: Sighting, direction: Direction, size: int, why: str) -> None:
         """Say that there was one."""
@@ -150,7 +154,7 @@ class DumpTap:
                 outlet.lose(len(data))
 
     def _choose(self, call: Sighting) -> _Audience:
-        name = call.method.name if call.method is not None else _name_of(call.path)
+        name = call.method.name if call.method is not None else ""
         wanted = [(one, one.interest(name)) for one in self.outlets]
         audience = _Audience(
             tuple(one for one, interest in wanted if interest >= Interest.CALLS),
@@ -160,7 +164,3 @@ class DumpTap:
         if call.method is not None:  # there are few of them; names that a client made up are not remembered
             self._audiences[call.path, call.origin] = audience
         return audience
-
-
-def _name_of(path: bytes) -> str:
-    return path.rpartition(b"/")[2].decode("utf-8", "backslashreplace") or "/"

@@ -86,7 +86,9 @@ class Collector:
                 view.show(Direction.FORWARDED, body)
             wire = request_headers(path, (), max(deadline - self.now(), 0.0))
             raw = await Client(route.upstream, self.hub, limit=self.limit).exchange(wire, frame(body))
-            return self.reply(raw, method)
+            reply = self.reply(raw, method)
+            view.answered(reply.body.received if reply.body is not None and reply.body.readable else None)
+            return reply
 
         try:
             async with asyncio.timeout_at(deadline):
@@ -96,7 +98,7 @@ class Collector:
         except BaseException:
             view.end(Code.CANCELLED)  # whoever made the call has given up
             raise
-        _show_reply(view, reply)
+        _show_reply(view, reply, self.limit)
         view.changed_by = call.changed_by or ()
         view.end(reply.code, reply.message)
         return reply
@@ -250,6 +252,8 @@ class Collected:
             return plain(self._headers, compressed, raw, limit), ""
         except RpcError as error:
             if error.code is Code.RESOURCE_EXHAUSTED:
+                if self._view is not None:
+                    self._view.unseen(Direction.REQUEST, len(raw), error.message)
                 raise
             return raw, error.message
 
@@ -265,7 +269,10 @@ class Collected:
         elif len(body) != len(self._sent_body):
             wire = _rewritten(self._headers, b"", True)
         client = Client(self._route.upstream, owner.hub, limit=owner.limit + PREFIX)
-        return owner.reply(await client.exchange(wire, body), self._method)
+        reply = owner.reply(await client.exchange(wire, body), self._method)
+        if self._view is not None:
+            self._view.answered(reply.body.received if reply.body is not None and reply.body.readable else None)
+        return reply
 
     # -- answering
 
@@ -274,7 +281,7 @@ class Collected:
         code = Code(reply.code)
         message = reply.body.data() if reply.body is not None and reply.body.readable else None
         if self._view is not None:
-            _show_reply(self._view, reply)
+            _show_reply(self._view, reply, self._owner.limit)
         self._end(code, reply.message)
         if raw is None or raw.failure is not None:
             if message is None or code is not Code.OK:
@@ -305,18 +312,24 @@ class Collected:
         self._owner.ledger.finish(self._stream, code)
 
 
-def _show_reply(view: Viewing, reply: Reply) -> None:
-    """The reply as the caller gets it and, if that differs, as the runtime sent it."""
-    body = reply.body
-    if body is None:
-        return
-    if not body.readable:
-        view.unseen(Direction.REPLY, len(body.received), "the reply is in an encoding nobody knows")
-        return
-    now = body.data()
-    if now != body.received:
-        view.show(Direction.RECEIVED, body.received)
-    view.show(Direction.REPLY, now)
+def _show_reply(view: Viewing, reply: Reply, limit: int) -> None:
+    """The reply as the caller gets it and, if that differs, as the runtime sent it, if it was asked at all."""
+    now = _said(reply, limit)
+    if view.received is not None and view.received != now:
+        view.show(Direction.RECEIVED, view.received)
+    if now is not None:
+        view.show(Direction.REPLY, now)
+    elif reply.body is not None and not reply.body.readable:
+        view.unseen(Direction.REPLY, len(reply.body.received), "the reply is in an encoding nobody knows")
+
+
+def _said(reply: Reply, limit: int) -> bytes | None:
+    """The message of a reply, if it has one that can be read."""
+    if reply.code:
+        return None
+    if reply.body is not None:
+        return reply.body.data() if reply.body.readable else None
+    return None if reply.raw is None else _message_of(reply.raw, limit)
 
 
 def _blocks(raw: RawReply, *, resized: bool) -> tuple[bytes, bytes]:

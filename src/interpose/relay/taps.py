@@ -21,8 +21,10 @@ from interpose.rpc.status import Code, RpcError, code_of_reset, unquote_message
 
 _log = logging.getLogger(__name__)
 
-# The largest message that is copied: what kubelets and containerd let pass.
-COPY_LIMIT: Final = 16 << 20
+# The largest message that is copied. Lists of a full node have a tenth of that; larger ones would hold the loop.
+COPY_LIMIT: Final = 4 << 20
+# What a compressed message may open to: that is done here, while calls wait. No kubelet compresses.
+OPEN_LIMIT: Final = 1 << 20
 # Of all calls together, what has begun to come and is not whole yet.
 COPY_BUDGET: Final = 64 << 20
 
@@ -165,7 +167,7 @@ class Copies:
 class Viewing:
     """One call as its taps see it. Those in `readers` see its messages, too."""
 
-    __slots__ = ("_copies", "_headers", "_readers", "_taps", "_watchers", "call", "changed_by")
+    __slots__ = ("_copies", "_headers", "_readers", "_taps", "_watchers", "call", "changed_by", "received")
 
     def __init__(self, watchers: Watchers, taps: Sequence[Tap], readers: Sequence[Tap], call: Sighting) -> None:
         self._watchers = watchers
@@ -173,6 +175,7 @@ class Viewing:
         self._readers = readers
         self.call = call
         self.changed_by: Sequence[str] = ()
+        self.received: bytes | None = None  # what the runtime answered, if that is known before the caller gets it
         self._headers: dict[Direction, Headers] = {}
         self._copies: dict[Direction, Copies] = {}
         watchers.begin(taps, call)
@@ -209,7 +212,7 @@ class Viewing:
 
     def _unpack(self, direction: Direction, message: bytes) -> None:
         try:
-            text = plain(self._headers.get(direction), True, message, self._watchers.limit)
+            text = plain(self._headers.get(direction), True, message, min(OPEN_LIMIT, self._watchers.limit))
         except RpcError as error:
             self._watchers.unseen(self._readers, self.call, direction, len(message), error.message)
         else:
@@ -217,8 +220,17 @@ class Viewing:
 
     def show(self, direction: Direction, message: bytes) -> None:
         """A whole message that somebody else has cut."""
-        if self._readers and self._taps:
+        if not self._readers or not self._taps:
+            return
+        if len(message) > self._watchers.limit:
+            why = f"larger than the {self._watchers.limit} bytes that are copied"
+            self._watchers.unseen(self._readers, self.call, direction, len(message), why)
+        else:
             self._watchers.show(self._readers, self.call, direction, message)
+
+    def answered(self, message: bytes | None) -> None:
+        """The runtime's message, before anybody touches it."""
+        self.received = message
 
     def unseen(self, direction: Direction, size: int, why: str) -> None:
         """A message that cannot be shown."""

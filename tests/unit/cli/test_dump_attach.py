@@ -53,9 +53,9 @@ def test_frames_come_as_they_are(tmp_path: Path) -> None:
         sock.sendall(HEAD + b"one")
         sock.sendall(b"two")
 
-    with relay(tmp_path / "admin.sock", act) as admin, attach(admin, ["reset,full:.*"]) as attached:
+    with relay(tmp_path / "admin.sock", act) as admin, attach(admin, ["reset,full:Vers.*n,short:Status"]) as attached:
         assert b"".join(attached) == b"onetwo"
-    assert asked[0].startswith(b"GET /v1/dump?rules=reset%2Cfull%3A.%2A HTTP/1.1\r\n")
+    assert asked[0].startswith(b"GET /v1/dump?full=Version&calls=Status&others= HTTP/1.1\r\n")
 
 
 def test_waiting_has_an_end(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.relay_dump import check_files, interest_of, wanted
+from interpose.admin.routes import BadRequestError
+from interpose.cli.relay_dump import asked_for, check_files, interest_of, wanted
 from interpose.config.dump_rules import parse_rules
 from interpose.config.settings import DumpSettings
 from interpose.errors import ConfigError
@@ -24,13 +25,26 @@ from interpose.relay.interceptor import Interest
 def test_names_and_counts_need_no_messages(name: str, interest: Interest) -> None:
     """What is off is not tapped at all; of methods nobody knows only the name decides, later."""
     rules = parse_rules(["reset,full:.*,off:Version,short:Status,count:List.*"])
-    assert interest_of(rules)(name) is interest
+    assert interest_of(rules)[name] is interest
 
 
 def test_switched_off_nothing_is_tapped() -> None:
     """Methods nobody knows neither."""
-    interest = interest_of(parse_rules(["off"]))
-    assert {interest(name) for name in ("", "Version", "Exec")} == {Interest.NONE}
+    assert set(interest_of(parse_rules(["off"])).values()) == {Interest.NONE}
+
+
+def test_what_a_reader_asks_for() -> None:
+    """Names, or everything; expressions are not for a relay to work out."""
+    assert asked_for([("full", "Exec,"), ("calls", "Status"), ("others", "")]) == {
+        "Exec": Interest.MESSAGES,
+        "Status": Interest.CALLS,
+        "": Interest.MESSAGES,
+    }
+    assert set(asked_for([]).values()) == {Interest.MESSAGES}
+    with pytest.raises(BadRequestError, match="no CRI method"):
+        asked_for([("full", "(.+)+x")])
+    with pytest.raises(BadRequestError, match="not known here"):
+        asked_for([("rules", "on")])
 
 
 @pytest.mark.parametrize(

@@ -128,14 +128,14 @@ def test_call_nobody_wants_leaves_nothing() -> None:
     assert DumpTap(lambda: 0, lambda: 0).interest("Version") is Interest.NONE
 
 
-def test_unknown_methods_are_chosen_by_name_and_not_remembered() -> None:
-    """A client may make up as many as it likes."""
-    reader = Reader(Interest.MESSAGES, only="Future")
-    node = Node(reader)
-    node.call("/x.Y/Future", 1)
-    node.call("/x.Y/Other", 2)
-    node.call("/x.Y/", 3)
-    assert [frame.number for frame in reader.got if isinstance(frame, Begin)] == [1]
+def test_methods_nobody_knows_have_the_empty_name() -> None:
+    """Whoever reads looks at their names; a client may make up as many as it likes, so they are not remembered."""
+    curious, other = Reader(Interest.MESSAGES), Reader(Interest.MESSAGES, only="Version")
+    node = Node(curious, other)
+    for number, path in enumerate(("/x.Y/Future", "/x.Y/", "nonsense")):
+        node.call(path, number)
+    assert [frame.path for frame in curious.got if isinstance(frame, Begin)] == ["/x.Y/Future", "/x.Y/", "nonsense"]
+    assert other.got == []
     assert not node.tap._audiences
 
 
@@ -155,6 +155,16 @@ def test_full_reader_loses_the_body_first() -> None:
     assert slow.frames_lost > 0
     assert quick.frames_lost == 0
     assert slow.waiting <= 500
+
+
+def test_message_larger_than_the_queue_is_told_as_such() -> None:
+    """It is nobody's fault that it was not kept."""
+    reader = Reader(Interest.MESSAGES, limit=400)
+    node = Node(reader)
+    node.tap.on_message(node.call(), Direction.REQUEST, bytes(401))
+    absent = reader.got[-1]
+    assert isinstance(absent, Message)
+    assert (absent.size, absent.absent) == (401, "not kept, it is larger than the queue of the reader")
 
 
 def test_reader_that_leaves_gets_nothing_more() -> None:
