@@ -1,21 +1,29 @@
 """A call as it was seen, put together from its frames.
 
 Pure. `Assembler` takes frames one by one and says what each did; what it holds is bounded: calls that are over are let
-go of, and a stream keeps its newest messages only.
+go of, a stream keeps its newest messages only, and of all calls in flight the bodies have to fit into a budget.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
-from interpose.dump.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, Side
+from interpose.dump.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, Packing, Side
 from interpose.relay.methods import METHODS, Method
 
 # Messages of one call that are kept in memory: an endless stream is looked at through its end.
 KEPT_MESSAGES: Final = 1000
 # Calls in flight that are kept: more than the relay lets in by default.
 KEPT_CALLS: Final = 10_000
+# Bytes of bodies of all calls in flight. With more, those of the oldest are let go of; so are most of the messages of a
+# stream then, for they cost memory without a body, too.
+KEPT_BYTES: Final = 64 << 20
+LET_GO: Final = b"too much was in flight to keep it"
+_KEPT_WITHOUT_BODY: Final = 16
+_MESSAGE_BYTES: Final = 256  # that one takes besides its body
+# In the facts of a context: whom the calls are about that were in flight then, by number.
+CALLS: Final = "calls"
 # In the facts of a header: the same in all files of one relay process, and in no other's.
 SESSION: Final = "session"
 
@@ -43,6 +51,24 @@ class Subject:
 
 
 NOBODY: Final = Subject()
+_SUBJECT_TEXTS: Final = len(fields(Subject))
+
+
+def tell_subjects(subjects: Mapping[int, Subject]) -> dict[str, list[str]]:
+    """For the facts of a context: whom calls are about, by number."""
+    return {str(number): list(astuple(subject)) for number, subject in subjects.items() if subject}
+
+
+def told_subjects(facts: Mapping[str, Any]) -> dict[int, Subject]:
+    """What `tell_subjects` gave, out of the facts of a context; what cannot be used is passed over."""
+    told = facts.get(CALLS)
+    rows = told.items() if isinstance(told, Mapping) else ()
+    return {
+        int(number): Subject(**dict(zip((one.name for one in fields(Subject)), row, strict=True)))
+        for number, row in rows
+        if number.isdecimal() and isinstance(row, list) and len(row) == _SUBJECT_TEXTS
+        if all(isinstance(one, str) for one in row)
+    }
 
 
 @dataclass(slots=True, kw_only=True)
@@ -136,9 +162,19 @@ Identify = Callable[[Flow, Message], Subject]
 class Assembler:
     """Frames in, events out. A message or end of a call that began before we looked gives no event of a call."""
 
-    def __init__(self, identify: Identify | None = None, *, kept_messages: int = KEPT_MESSAGES) -> None:
+    def __init__(
+        self,
+        identify: Identify | None = None,
+        *,
+        kept_messages: int = KEPT_MESSAGES,
+        kept_bytes: int = KEPT_BYTES,
+    ) -> None:
         self._identify = identify
         self._kept_messages = kept_messages
+        self._kept_bytes = kept_bytes
+        self._weights: dict[int, int] = {}  # bytes of the calls that have some, oldest first
+        self._weight = 0  # of all of them
+        self._told: dict[int, Subject] = {}  # by the context, of calls that began before
         self.header: Header | None = None
         self.context: Context | None = None
         self.dropped = 0  # frames
@@ -151,7 +187,7 @@ class Assembler:
         if isinstance(frame, Begin):
             return self._begin(frame)
         if isinstance(frame, End):
-            flow = self.open.pop(frame.number, None)
+            flow = self._close(frame.number)
             if flow is None:
                 return Event(What.OTHER, None, frame)
             flow.end = frame
@@ -161,10 +197,15 @@ class Assembler:
             return Event(What.DROPPED, None, frame)
         if isinstance(frame, Header):
             if self.header is not None and self.header.facts.get(SESSION) != frame.facts.get(SESSION):
-                self.open.clear()  # numbers of another process mean other calls
+                # Numbers of another process mean other calls.
+                self.open.clear()
+                self._weights.clear()
+                self._told.clear()
+                self._weight = 0
             self.header = frame
         elif isinstance(frame, Context):
             self.context = frame
+            self._told = told_subjects(frame.facts)
         return Event(What.OTHER, None, frame)
 
     def feed_all(self, frames: Sequence[Frame]) -> list[Event]:
@@ -174,8 +215,8 @@ class Assembler:
     def _begin(self, frame: Begin) -> Event:
         if frame.flags & Flags.CONTINUED and frame.number in self.open:
             return Event(What.OTHER, self.open[frame.number], frame)  # files of one recording read one after the other
-        if len(self.open) >= KEPT_CALLS:
-            self.open.pop(next(iter(self.open)))
+        if self._close(frame.number) is None and len(self.open) >= KEPT_CALLS:
+            self._close(next(iter(self.open)))
         flow = self.open[frame.number] = Flow(
             number=frame.number,
             time=frame.time,
@@ -186,17 +227,61 @@ class Assembler:
             flags=frame.flags,
             metadata=frame.metadata,
         )
+        if frame.flags & Flags.CONTINUED:
+            flow.subject = self._told.get(frame.number, NOBODY)
         return Event(What.BEGIN, flow, frame)
+
+    def _close(self, number: int) -> Flow | None:
+        """A call is let go of, if there is one."""
+        flow = self.open.pop(number, None)
+        self._weight -= self._weights.pop(number, 0)
+        return flow
 
     def _message(self, frame: Message) -> Event:
         flow = self.open.get(frame.number)
         if flow is None:
             return Event(What.OTHER, None, frame)
         flow.messages.append(frame)
+        self._weigh(flow.number, _weight(frame))
         if len(flow.messages) > self._kept_messages:
             # The request stays: it says what the stream is.
-            del flow.messages[1]
+            self._weigh(flow.number, -_weight(flow.messages.pop(1)))
             flow.forgotten += 1
+        if self._weight > self._kept_bytes:
+            self._lighten(flow)
         if self._identify is not None:
             flow.subject = self._identify(flow, frame)
         return Event(What.MESSAGE, flow, frame)
+
+    def _weigh(self, number: int, weight: int) -> None:
+        self._weights[number] = self._weights.get(number, 0) + weight
+        self._weight += weight
+
+    def _lighten(self, newest: Flow) -> None:
+        """Let go of bodies until the rest fits, those of the call that has a new message last, and not of that one."""
+        last = newest.messages[-1]
+        own = self._weights.pop(newest.number)
+        while self._weights and self._weight > self._kept_bytes:
+            number = next(iter(self._weights))
+            self._weight -= self._weights.pop(number)
+            _strip(self.open[number])
+        if self._weight > self._kept_bytes:
+            _strip(newest)
+            newest.messages[-1] = last
+            self._weight -= own
+            own = _weight(last)
+            self._weight += own
+        self._weights[newest.number] = own
+
+
+def _weight(message: Message) -> int:
+    return 0 if message.body is LET_GO else len(message.body) + _MESSAGE_BYTES
+
+
+def _strip(flow: Flow) -> None:
+    """Take the bodies away; which messages there were stays known, of the first one and the newest."""
+    surplus = len(flow.messages) - _KEPT_WITHOUT_BODY
+    if surplus > 0:
+        del flow.messages[1 : 1 + surplus]
+        flow.forgotten += surplus
+    flow.messages[:] = [replace(one, packing=Packing.ABSENT, body=LET_GO) for one in flow.messages]

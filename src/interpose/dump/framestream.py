@@ -5,16 +5,25 @@ reported, never an exception.
 
 Invariant: what comes out depends on the bytes alone, not on the pieces they came in. So a frame that is unfinished is
 waited for until `finish`, which says that there will be no more; what is held is one frame and one piece at most.
+Second: the time it takes grows with the bytes, whatever they are. What looks like a large frame and is none costs, and
+what passes pays for it; whoever has spent too much is looked at for small frames only, until enough has passed.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.dump.frames import HEAD, MARK, DamagedFrame, Frame, decode, frame_size
+from interpose.dump.frames import HEAD, MARK, MAX_PAYLOAD, DamagedFrame, Frame, decode, frame_size
 
 # Places of damage that are told apart; a file of garbage must not fill the memory with reports about it.
 KEPT_DAMAGE: Final = 1000
 TRUNCATED: Final = "a frame is cut off: it is being written now, or its writer was stopped"
+DECEPTIVE: Final = "too much of it looks like frames and is none"
+# Bytes that may be looked at in vain: several of the largest frames. Noise of any length stays below.
+BUDGET: Final = 4 * MAX_PAYLOAD
+# How many of these each byte pays for that passes.
+PAID_PER_BYTE: Final = 8
+# To look at one that is smaller costs less than to find it.
+ALWAYS_LOOKED_AT: Final = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +62,7 @@ class FrameStream:
         self._needed = HEAD.size  # bytes in the buffer without which nothing can be said
         self._bad_from: int | None = None  # offset; what is known to be damaged is let go of
         self._why = ""
+        self._spent = 0  # bytes that were looked at in vain and are not paid for yet
 
     @property
     def offset(self) -> int:
@@ -88,7 +98,7 @@ class FrameStream:
         with memoryview(self._buffer) as view:
             while at < len(view):
                 try:
-                    frame, end = decode(view, at)
+                    frame, end = self._decoded(view, at)
                 except EOFError:
                     if not ended:
                         size = frame_size(view, at)
@@ -102,6 +112,7 @@ class FrameStream:
                         self.unknown += 1
                     else:
                         found.append(Placed(frame, self._at + at, self._at + end))
+                    self._pay(end - at)
                     at = end
         self._at += at
         del self._buffer[:at]
@@ -110,16 +121,32 @@ class FrameStream:
             self._report(self._at)
         return found
 
+    def _decoded(self, view: memoryview, at: int) -> tuple[Frame | None, int]:
+        """As `decode`, within the budget."""
+        size = frame_size(view, at) or 0
+        if size > ALWAYS_LOOKED_AT and self._spent and self._spent + size > BUDGET:
+            raise DamagedFrame(DECEPTIVE)
+        try:
+            return decode(view, at)
+        except DamagedFrame:
+            self._spent += size
+            raise
+
+    def _pay(self, passed: int) -> None:
+        if self._spent:
+            self._spent = max(0, self._spent - PAID_PER_BYTE * passed)
+
     def _skip(self, at: int, why: str) -> int:
         """Where the next frame may begin."""
         if self._bad_from is None:
             self._bad_from, self._why = self._at + at, why
         found = self._buffer.find(MARK, at + 1)
-        if found >= 0:
-            return found
-        # The last byte may be the first half of a mark.
-        last = len(self._buffer) - 1
-        return last if last > at and self._buffer[last] == MARK[0] else last + 1
+        if found < 0:
+            # The last byte may be the first half of a mark.
+            last = len(self._buffer) - 1
+            found = last if last > at and self._buffer[last] == MARK[0] else last + 1
+        self._pay(found - at)
+        return found
 
     def _report(self, end: int) -> None:
         """All is well from here on: if it was not before, say so."""

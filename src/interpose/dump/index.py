@@ -41,6 +41,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "origin": "I",
     "subject": "I",
 }
+_WORST_CODE: Final = 0xFF
 _SUBJECT: Final = tuple(one.name for one in fields(Subject))
 
 
@@ -118,7 +119,7 @@ class IndexBuilder:
         elif isinstance(frame, End):
             columns["end"][row] = end
             columns["elapsed"][row] = frame.elapsed
-            columns["code"][row] = frame.code
+            columns["code"][row] = min(frame.code, _WORST_CODE)
             columns["changed"][row] |= bool(frame.changed_by)
             del self._open[frame.number]
 
@@ -128,6 +129,7 @@ class IndexBuilder:
         if self._full or len(self) >= self._max_calls:
             self._full = True
             return
+        self._open.pop(frame.number, None)  # of one that never ended
         if len(self._open) >= KEPT_CALLS:
             self._open.pop(next(iter(self._open)))
         self._open[frame.number] = len(self)

@@ -22,6 +22,8 @@ from interpose.errors import ConfigError
 
 # How often files are looked for if they are rotated just then.
 _ATTEMPTS: Final = 5
+# Bodies of calls in flight. More than a relay keeps: whoever reads a file wants to see what is in it.
+_KEPT_BYTES: Final = 256 << 20
 
 __all__ = ["Entry", "Place", "Recording", "Summary", "follow", "open_recording", "rotated_set"]
 
@@ -137,7 +139,7 @@ class Recording:
 
     def flows(self, identify: Identify | None = None, learn: Learn | None = None) -> Iterator[Flow]:
         """Calls, each when it ended; then those that did not."""
-        assembler = Assembler(identify)
+        assembler = Assembler(identify, kept_bytes=_KEPT_BYTES)
         for frame in self.frames():
             if isinstance(frame, Context) and learn is not None:
                 learn(frame.facts)
@@ -182,7 +184,7 @@ class Recording:
         )
 
     def _flow(self, entry: Entry, identify: Identify | None) -> Flow | None:
-        assembler = Assembler(identify)
+        assembler = Assembler(identify, kept_bytes=_KEPT_BYTES)
         flow: Flow | None = None
         for place in entry.places:
             for one in self.files[place.file].placed(place.begin, place.end or None):
@@ -243,8 +245,9 @@ def _forgotten(assembler: Assembler, frame: Frame) -> list[Flow]:
     known = assembler.open.get(frame.number)
     if known is not None and frame.flags & Flags.CONTINUED:
         return []
-    oldest = [next(iter(assembler.open.values()))] if len(assembler.open) >= KEPT_CALLS else []
-    return oldest if known is None or known in oldest else [*oldest, known]
+    if known is not None:
+        return [known]
+    return [next(iter(assembler.open.values()))] if len(assembler.open) >= KEPT_CALLS else []
 
 
 def _join(files: Iterable[tuple[str, list[Row]]]) -> list[Entry]:
