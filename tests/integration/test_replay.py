@@ -18,6 +18,7 @@ from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.lab.processes import Child, accepts
 from interpose.testing.lab.relay import Relay, program
+from interpose.testing.pods import pod_config, run_request
 from interpose.testing.recordednode import RecordedNode
 from interpose.testing.recordings import write_recording
 from interpose.testing.serve import serve_runtime
@@ -263,3 +264,53 @@ async def test_events_are_told_again(scratch: Path, runtime_path: Path, spawn: C
         with pytest.raises(asyncio.CancelledError):
             await listening
     assert seen == ["a", "b"]
+
+
+async def test_a_runtime_that_does_not_tell_the_end_is_cleaned_up(scratch: Path, runtime_path: Path) -> None:
+    """The report says what is not known, and nothing stays behind."""
+    path = write_recording(scratch / "node.crirec", (await node()).script.frames)
+    runtime = FakeRuntime()
+    runtime.fail("ListPodSandbox", Code.UNAVAILABLE, "stalled")
+    async with serve_runtime(runtime_path, runtime):
+        words = command(path, "--to", runtime_path, "--cleanup", "--settle", 0, "--rename", "none", "-o", "json")
+        ended = await run(*words)
+    assert ended.code == 1
+    assert ended.err == ""
+    report = json.loads(ended.out)
+    assert report["notes"][0] == "states at the end are not all known: UNAVAILABLE: stalled"
+    assert {one["found"] for one in report["states"]} == {"unknown"}
+    assert [one["left"] for one in report["made"]] == [False] * 5
+    assert not runtime.sandboxes
+
+
+async def test_a_runtime_that_goes_away_leaves_a_report(scratch: Path, runtime_path: Path) -> None:
+    """Of what was made and could not be removed; without a traceback."""
+    path = write_recording(scratch / "node.crirec", (await node()).script.frames)
+    runtime = FakeRuntime()
+    stall = runtime.stall("StopContainer")
+    async with serve_runtime(runtime_path, runtime):
+        process = await begin(*command(path, "--to", runtime_path, "--cleanup", "--settle", 0, "--timeout", 30))
+        await runtime.wait_for_calls("StopContainer")
+    stall.release()
+    out, err = await process.communicate()
+    assert process.returncode == 1
+    assert "could not be removed: container " in " ".join(out.decode().split())
+    assert "warning: cleanup: " in err.decode()
+    assert "Traceback" not in err.decode()
+
+
+async def test_pods_that_were_not_recorded_do_not_share_an_id(
+    scratch: Path, runtime_path: Path, spawn: Callable[..., Child]
+) -> None:
+    """When there are no more, that is an error and a line."""
+    recorded = RecordedNode()
+    await recorded.start_pod("web")
+    child = await served(spawn, write_recording(scratch / "node.crirec", recorded.script.frames), runtime_path)
+    async with grpc_channel(runtime_path) as channel:
+        crictl = Served(channel)
+        first = await crictl.call("RunPodSandbox", run_request(pod_config("one")))
+        assert first == await crictl.call("RunPodSandbox", run_request(pod_config("one")))
+        with pytest.raises(Exception, match="RESOURCE_EXHAUSTED"):
+            await crictl.call("RunPodSandbox", run_request(pod_config("two")))
+    assert await asyncio.to_thread(child.stop) == 0
+    assert "miss: the only RunPodSandbox in the recording was answered to somebody else" in child.log.read_text()

@@ -12,7 +12,7 @@ from interpose.dump.decode import Decoder
 from interpose.dump.document import flow_document
 from interpose.dump.flow import Assembler, What
 from interpose.dump.frames import Begin, End, Frame, Header, Message, Packing, Side
-from interpose.dump.hiding import hide_credentials, hide_token
+from interpose.dump.hiding import hide_credentials, hide_option, hide_token
 from interpose.dump.jsonsecrets import JsonSecrets
 from interpose.dump.redaction import Redactor, parse_redaction
 from interpose.dump.subjects import Subjects
@@ -127,6 +127,10 @@ def _variables(value: Any) -> Any:
             {"annotations": {"my-token": value}},
             {"annotations": {"y.Annotations": json.dumps({"my-token": value})}},
             {"auth": {"password": value}},
+            {"auth": {"x": [value]}},
+            {"x": json.dumps({"env": [f"A={value}"]})},
+            {"history": [{"created_by": value}]},
+            {"endpoint": f"https://u:{value}@h/"},
         ]
     )
 
@@ -148,12 +152,27 @@ def test_hiding_in_texts_twice_is_hiding_once(text: str) -> None:
     assert hide_token(hide_token(text)) == hide_token(text)
 
 
-@given(st.text("abc:/?#@=&; \"'", max_size=40))
+@given(
+    st.text("abc:/?#@=&; \"'", max_size=40)
+    | st.lists(
+        st.sampled_from(
+            ["://", "@", ":", "a", "1", "/", " ", '"', "token=", "%26", "sha256:ab", "Bearer ", "Authorization:"]
+        )
+    ).map("".join)
+)
 def test_hiding_in_texts_that_look_like_urls_twice_is_hiding_once(text: str) -> None:
     """The marks of URLs in any order."""
     once = hide_credentials("a://" + text)
     assert hide_credentials(once) == once
     assert hide_token(hide_token("a://" + text)) == hide_token("a://" + text)
+    assert hide_option(hide_option(text)) == hide_option(text)
+
+
+@given(st.text("abc1:/?#'&;=%\\ ", max_size=40), st.text("ab1.", max_size=5))
+def test_no_password_of_a_url_is_shown(password: str, host: str) -> None:
+    """Whatever it is made of, but for what begins like a port."""
+    shown = hide_credentials(f"pull https://user:x{SECRET}{password}{SECRET}@{host}/: EOF")
+    assert SECRET not in shown
 
 
 def _with_secrets(message: Protobuf) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from interpose.dump.flow import Assembler, What
 from interpose.dump.frames import (
+    MAX_PAYLOAD,
     Begin,
     Context,
     DamagedFrame,
@@ -54,7 +55,7 @@ def frames(numbers: st.SearchStrategy[int] = NUMBERS) -> st.SearchStrategy[Frame
             at=NUMBERS,
             side=st.sampled_from(Side),
             packing=st.sampled_from(Packing),
-            size=st.integers(0, (1 << 32) - 1),
+            size=st.integers(0, MAX_PAYLOAD),
             body=st.binary(max_size=60),
         ),
         st.builds(

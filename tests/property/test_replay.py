@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interpose.api import cri_pb2 as cri
-from interpose.dump.flow import Flow
 from interpose.dump.replay.adapting import Surroundings, adapt, free_suffix
 from interpose.dump.replay.answers import Answer, Answers
 from interpose.dump.replay.caller import message_of
+from interpose.dump.replay.order import Called
 from interpose.dump.replay.plan import Plan, Progress, Step, make_plan
 from interpose.dump.replay.selection import Choices
 from interpose.testing.pods import pod_config, run_request
-from interpose.testing.recordednode import flows_of
+from interpose.testing.recordednode import calls_of
 from interpose.testing.recordings import Script
 
 # Milliseconds between beginnings, how long a call took (None: it never ended), and about which pod it is.
@@ -22,7 +22,7 @@ calls = st.lists(
 )
 
 
-def recorded(drawn: list[tuple[int, int | None, int, bool]]) -> list[Flow]:
+def recorded(drawn: list[tuple[int, int | None, int, bool]]) -> list[Called]:
     """Pods come and are stopped, side by side."""
     script = Script()
     for gap, elapsed, pod, makes in drawn:
@@ -38,7 +38,7 @@ def recorded(drawn: list[tuple[int, int | None, int, bool]]) -> list[Flow]:
             script.begin(name, request, gap=gap)
         else:
             script.call(name, request, reply, gap=gap, elapsed=elapsed)
-    return flows_of(script.frames)
+    return calls_of(script.frames)
 
 
 def carried_out(plan: Plan, choose: Any) -> list[tuple[Step, frozenset[int]]]:
@@ -87,8 +87,9 @@ def test_every_call_is_made_skipped_or_left_out(drawn: Any) -> None:
 @given(calls)
 def test_every_recorded_request_has_an_answer(drawn: Any) -> None:
     """As many times as it was asked, in the order of the recording, and the last one ever after."""
-    flows = [flow for flow in recorded(drawn) if flow.end is not None]
-    answers = Answers(flows, message_of)
+    ended = [one for one in recorded(drawn) if one.ended is not None]
+    answers = Answers(ended, message_of)
+    flows = [one.flow for one in ended]
     asked: dict[bytes, list[int]] = {}
     for flow in sorted(flows, key=lambda one: one.time):
         asked.setdefault(flow.messages[0].data, []).append(flow.number)

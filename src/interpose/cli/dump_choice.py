@@ -13,6 +13,7 @@ import click
 
 from interpose.dump.filters import Filter, all_of, one_of, parse_filter, question
 from interpose.dump.filterterms import reference
+from interpose.dump.shown import plain
 from interpose.errors import ConfigError
 
 SUFFIX: Final = ".crirec"
@@ -45,6 +46,12 @@ FILTER_HELP: Final = "\n".join(
 )
 
 
+class FilterMistake(click.ClickException):
+    """A filter that cannot be read. Wrong usage, but how the command is used is not what has to be said."""
+
+    exit_code = 2
+
+
 def choice_options(command: _F) -> _F:
     """Adds the options."""
     for flag, _letter, _sign, metavar, text in reversed(_OPTIONS):
@@ -52,8 +59,22 @@ def choice_options(command: _F) -> _F:
     return click.option("--changed", is_flag=True, help="Changed on the way, by anybody.")(command)
 
 
+def alone_option(command: _F) -> _F:
+    """Adds the option of all commands that read files."""
+    text = "Only the files that are named, not the older ones of a rotated recording."
+    return click.option("--alone", is_flag=True, help=text)(command)
+
+
+def numbered(numbers: str) -> Filter:
+    """What --number chooses."""
+    try:
+        return question("n", numbers, "--number")
+    except ConfigError as error:
+        raise FilterMistake("\n".join(error.problems)) from None
+
+
 def chosen(words: Sequence[str], values: Mapping[str, Any]) -> Filter:
-    """The filter that words and options make together. UsageError with the place of a mistake."""
+    """The filter that words and options make together. FilterMistake with its place."""
     now = time.time_ns()
     try:
         parts = [parse_filter(" ".join(words), now=now)]
@@ -63,20 +84,25 @@ def chosen(words: Sequence[str], values: Mapping[str, Any]) -> Filter:
         if values["changed"]:
             parts.append(question("h", "", "--changed"))
     except ConfigError as error:
-        raise click.UsageError("\n".join(error.problems)) from None
+        raise FilterMistake("\n".join(error.problems)) from None
     return all_of(parts)
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Files, and the words of a filter behind them. The first arguments that are files are files."""
+    """Files, and the words of a filter behind them. The first arguments that are files are files.
+
+    ConfigError if there is none.
+    """
     files: list[str] = []
     for argument in arguments:
         if not (argument == STDIN or argument.endswith(SUFFIX) or _is_file(argument)):
             break
         files.append(argument)
+    if not arguments:
+        raise click.UsageError("which recording?")
     if not files:
-        said = f": {arguments[0]!r} is no file and does not end in {SUFFIX}" if arguments else ""
-        raise click.UsageError(f"which recording?{said}")
+        directory = Path(arguments[0]).is_dir() if "\0" not in arguments[0] else False
+        raise ConfigError(f"{plain(arguments[0])}: {'a directory, not a recording' if directory else 'no such file'}")
     if STDIN in files and len(files) > 1:
         raise click.UsageError("standard input (-) is read alone, without other files")
     return files, list(arguments[len(files) :])

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import click
 
-from interpose.cli.dump_output import quiet_end
-from interpose.cli.main import EXIT_FAILED, report
+from interpose.cli.dump_choice import alone_option
+from interpose.cli.dump_output import opened, quiet_end
+from interpose.cli.main import EXIT_FAILED
 from interpose.cli.terminal import printable
 from interpose.dump.codes import code_name
 from interpose.dump.framestream import Damage
 from interpose.dump.reading import Recording, Summary, open_recording
-from interpose.errors import ConfigError
 from interpose.views.text import amount, flat, plain, size, table
 
 UNFINISHED: Final = "unfinished"
@@ -26,30 +26,25 @@ _NOT_SHOWN: Final = frozenset({"format", "version", "part"})
 
 @click.command("info")
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True)
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--alone", is_flag=True, help="Only the files that are named, not the older ones of a rotated recording.")
-def info(paths: Sequence[str], output: str, alone: bool) -> int:
+@click.option("-o", "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@alone_option
+def info(paths: Sequence[str], form: str, alone: bool) -> int:
     """Say what is in a recording: where it comes from, its files and calls, what is missing or damaged.
 
     FILE is the newest file of a recording; older ones (calls.000001.crirec, ...) are found beside it. Damage is
-    reported and does not fail the command; it ends with 1 if there is nothing that can be read.
+    reported and does not fail the command; it ends with 1 if there is nothing in it that can be read.
 
     \b
     Examples:
       interpose dump info calls.crirec
       interpose dump info -o json calls.crirec | jq .methods
     """
-    try:
-        recording = open_recording(paths, alone=alone)
-    except ConfigError as error:
-        report(error)
-        return EXIT_FAILED
     code: list[int] = []
-    with recording, quiet_end(code):
+    with open_recording(paths, alone=alone) as recording, quiet_end(code), opened("") as sink:
         summary = recording.summary()
         document = _document(recording, summary)
         code.append(0 if summary.frames else EXIT_FAILED)
-        click.echo(json.dumps(document, indent=2) if output == "json" else "\n".join(_text(document)))
+        sink.write((json.dumps(document, indent=2) if form == "json" else "\n".join(_text(document))) + "\n")
     return code[-1]
 
 
@@ -99,6 +94,8 @@ def _time(moment: int | None) -> str | None:
 
 
 def _text(document: Mapping[str, Any]) -> list[str]:
+    if all(one["size"] == 0 for one in document["files"]):
+        return [plain(str(Damage(**one))) for one in document["damage"]]
     sections = (_damage(document), _facts(document), _files(document), _calls(document))
     return [line for index, section in enumerate(filter(None, sections)) for line in ([""] * (index > 0) + section)]
 

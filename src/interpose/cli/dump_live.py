@@ -49,13 +49,15 @@ def live(
     \b
     Examples:
       interpose dump live
-      interpose dump live -f '~s error | ~d >1s'      only what failed or was slow
-      interpose dump live --only '*Container:full'    let the relay send nothing else
-      interpose dump live calls.crirec                a recording
+      interpose dump live -f '~s error | ~d >1s'             only what failed or was slow
+      interpose dump live --only 'reset,full:.*Container'    let the relay send nothing else
+      interpose dump live calls.crirec                       a recording
     """
-    if not all(stream.isatty() for stream in _streams()):
+    if strange := [stream.name for stream in _streams() if not stream.isatty()]:
+        verb = "is none" if len(strange) == 1 else "are none"
         raise click.UsageError(
-            "a full screen needs a terminal; use `interpose dump follow FILE`, or `interpose dump record -`"
+            f"a full screen needs a terminal, and {' and '.join(map(str, strange)).replace('<', '').replace('>', '')} "
+            f"{verb}; use `interpose dump follow FILE`, or `interpose dump record -`"
         )
     try:
         import interpose.dump.live.app  # noqa: F401 - whether it can be

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -56,14 +56,14 @@ class Sink:
         if not text.isascii():
             text = text.translate(_ASCII) if self.ascii_only else text
             text = text.encode(self._encoding, "backslashreplace").decode(self._encoding)
-        with _named(self._path) if self._path else nullcontext():
+        with _named(self._path):
             self._stream.write(text)
             if self._every_piece:
                 self._stream.flush()
 
     def flush(self) -> None:
         """What was written is on its way."""
-        with _named(self._path) if self._path else nullcontext():
+        with _named(self._path):
             self._stream.flush()
 
 
@@ -79,8 +79,9 @@ def _can_write(encoding: str, text: str) -> bool:
 def opened(path: str, reading: Sequence[str] = ()) -> Iterator[Sink]:
     """The sink for a path; empty or - is standard output. Files that are being read are refused."""
     if path in ("", "-"):
-        yield Sink(sys.stdout)
-        sys.stdout.flush()
+        sink = Sink(sys.stdout)
+        yield sink
+        sink.flush()
         return
     target = Path(path)
     for other in reading:
@@ -92,11 +93,16 @@ def opened(path: str, reading: Sequence[str] = ()) -> Iterator[Sink]:
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """The system's no becomes an error that names the file."""
+    """The system's no becomes an error that names the file; without one, standard output."""
     try:
         yield
     except OSError as error:
-        raise click.ClickException(f"--output {path}: cannot be written: {error.strerror}") from None
+        if not path:
+            _forget_stdout()
+            if isinstance(error, BrokenPipeError):
+                raise
+        name = f"--output {path}" if path else "standard output"
+        raise click.ClickException(f"{name}: cannot be written: {error.strerror}") from None
 
 
 @contextmanager

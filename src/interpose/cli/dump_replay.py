@@ -70,7 +70,8 @@ Examples:
   interpose dump replay node.crirec --to /run/containerd/containerd.sock --cleanup --drop-mounts
   interpose dump replay node.crirec pod=web --to /run/crio/crio.sock --speed 1
   interpose dump replay node.crirec --serve /tmp/runtime.sock
-  interpose dump replay node.crirec --policy static --topology "2 sockets x 8 cores"
+  interpose dump replay node.crirec --policy static --topology "2 sockets x 8 cores" \\
+      --reserved-resources cpu=1
 """
 
 
@@ -86,8 +87,15 @@ Examples:
     show_default=True,
     help="1: with the pauses of the recording; 10: ten times as fast; max: without pauses.",
 )
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("-v", "--verbose", is_flag=True, help="Show also what went as recorded.")
+@click.option("-o", "--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--alone", is_flag=True, help="Only the files that are named, not the older ones of a rotated recording.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="With --to: show also what went as recorded, and each call that is skipped. With --policy: why each decision "
+    "was made; of several policies, each decision.",
+)
 @click.option("--dry-run", is_flag=True, help="With --to: show which calls would be made, and make none.")
 @click.option("--cleanup", is_flag=True, help="With --to: remove what was made at the end, also after Ctrl-C.")
 @click.option("--pull", is_flag=True, help="With --to: pull images, too.")
@@ -180,11 +188,11 @@ def _replay(mode: str, files: Sequence[str], words: Sequence[str], socket: str, 
     if mode == _POLICY:
         chosen = {name: values[name] for name in POLICY_VALUES}
         return replay_policy(
-            files, filters=" ".join(words), output=values["output"], verbose=values["verbose"], **chosen
+            files, filters=" ".join(words), output=values["output"], verbose=values["verbose"], alone=values["alone"], **chosen
         )
     from interpose.cli.dump_replay_recording import Recorded
 
-    recorded = Recorded(files, words)
+    recorded = Recorded(files, words, alone=values["alone"])
     if mode == _SERVE:
         from interpose.cli.dump_replay_serve import replay_serve
 

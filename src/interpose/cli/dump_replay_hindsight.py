@@ -62,7 +62,7 @@ class Decided:
         return "\n\n".join(drawn)
 
 
-def decide_anew(paths: Sequence[str], wanted: Wanted) -> Decided:
+def decide_anew(paths: Sequence[str], wanted: Wanted, *, alone: bool = False) -> Decided:
     """Let policies decide about the calls of recordings. ConfigError as for the relay."""
     machine = machine_of(wanted.topology)
     memory = sum(node.memory_bytes for node in machine.nodes)
@@ -70,7 +70,7 @@ def decide_anew(paths: Sequence[str], wanted: Wanted) -> Decided:
     policies = [chosen_policy(machine, name, **wanted.details) for name in names]
     hindsights = [Hindsight(policy, capacity=memory) for policy in policies]
     reader = Reader()
-    with open_recording(paths) as recording:
+    with open_recording(paths, alone=alone) as recording:
         for happening in reader.happenings(recording.frames()):
             for hindsight in hindsights:
                 hindsight.feed(happening)

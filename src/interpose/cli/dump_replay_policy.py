@@ -54,6 +54,7 @@ def replay_policy(
     filters: str = "",
     output: str = "text",
     verbose: bool = False,
+    alone: bool = False,
     policies: Sequence[str] = (),
     topology: str | None = None,
     picture: bool = False,
@@ -72,7 +73,7 @@ def replay_policy(
     wanted = Wanted(policies=tuple(policies), topology=topology, details=details)
     code: list[int] = []
     with quiet_end(code):
-        outcome = decide_anew(paths, wanted)
+        outcome = decide_anew(paths, wanted, alone=alone)
         click.echo(outcome.json() if output == "json" else outcome.text(verbose=verbose, width=_width()))
         if picture:
             plain = ascii_only or "utf" not in (sys.stdout.encoding or "").lower()

@@ -2,32 +2,40 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import click
 
+from interpose.cli.dump_choice import FilterMistake
 from interpose.dump.decode import Decoder
 from interpose.dump.filters import Filter, parse_filter
 from interpose.dump.flow import Flow
 from interpose.dump.outputs import FlowTexts
 from interpose.dump.reading import open_recording
+from interpose.dump.replay.order import Called, called
 from interpose.dump.subjects import Subjects
 from interpose.errors import ConfigError
 
+_LARGE: Final = 32 << 20  # bytes that take more than a moment
+
 
 class Recorded:
-    """Files with what is to be replayed; the older files of a rotated recording belong to it."""
+    """Files with what is to be replayed; the older files of a rotated recording belong to it unless `alone`."""
 
-    def __init__(self, files: Sequence[str], words: Sequence[str]) -> None:
-        """`words` are a filter. ConfigError about files, UsageError about the filter."""
+    def __init__(self, files: Sequence[str], words: Sequence[str], *, alone: bool = False) -> None:
+        """`words` are a filter. ConfigError about files, FilterMistake about the filter."""
         self.name = ", ".join(files)
         self._filter = _filter(" ".join(words))
         self._texts = FlowTexts(Decoder())
-        self._recording = open_recording(files)
+        self._recording = open_recording(files, alone=alone)
 
-    def flows(self) -> Iterator[Flow]:
-        """All calls, with whom they are about."""
+    def calls(self) -> Iterator[Called]:
+        """All calls, with whom they are about and where they are. Says so if that will take a while."""
+        size = sum(one.size for one in self._recording.files)
+        if size >= _LARGE:
+            click.echo(f"Reading {self.name} ({size >> 20} MiB) ...", err=True)
         subjects = Subjects()
-        return self._recording.flows(subjects.identify, subjects.learn)
+        return called(self._recording.frames(), subjects.identify, subjects.learn)
 
     def wanted(self, flow: Flow) -> bool:
         """Whether the filter chooses a call."""
@@ -43,4 +51,4 @@ def _filter(text: str) -> Filter:
     try:
         return parse_filter(text, now=time.time_ns())
     except ConfigError as error:
-        raise click.UsageError("\n".join(error.problems)) from None
+        raise FilterMistake("\n".join(error.problems)) from None

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 import click
 import uvloop
@@ -69,11 +69,11 @@ def replay_to(recorded: Recorded, wishes: Wishes) -> int:
         pass_unknown=wishes.unknown_ids == "pass",
     )
     exits = Exits(message_of)
-    plan = make_plan(exits.watching(recorded.flows()), choices, message_of, recorded.wanted)
+    plan = make_plan(exits.watching(recorded.calls()), choices, message_of, recorded.wanted)
     recorded.tell_damage()
     if wishes.dry_run:
         document = plan_document(plan)
-        _show(document, plan_text(document), wishes)
+        _show(document, plan_text(document, verbose=wishes.verbose), wishes)
         return 0
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
@@ -124,15 +124,26 @@ async def _replay(plan: Plan, exits: Mapping[str, Exit], wishes: Wishes) -> dict
             pass_unknown=wishes.unknown_ids == "pass",
         )
         with _Interrupts(caller) as interrupts:
-            states = await interrupts.until_done(_work(caller, expected(plan, exits), wishes.settle)) or []
-            await caller.close()
-            if wishes.cleanup:
-                problems = await interrupts.until_done(caller.clean_up())
-                _warn(["it was cut off"] if problems is None else problems)
+            try:
+                states = await interrupts.until_done(_work(caller, expected(plan, exits), wishes.settle)) or []
+            finally:
+                # Whatever happened: what was made is known, and nobody else will remove it.
+                await caller.close()
+                if wishes.cleanup:
+                    problems = await interrupts.until_done(caller.clean_up())
+                    _warn(["it was cut off"] if problems is None else problems)
         if interrupts.count:
             states = [one for one in states if one.id]  # what it did not come to is not missing
         return report_document(
-            plan, caller.outcomes, states, suffix=suffix, stopped=interrupts.count > 0, removed=wishes.cleanup
+            plan,
+            caller.outcomes,
+            states,
+            suffix=suffix,
+            stopped=interrupts.count > 0,
+            removed=wishes.cleanup,
+            made=caller.made,
+            left=caller.left,
+            unseen=caller.unseen,
         )
 
 
@@ -155,6 +166,22 @@ def _exists(path: str) -> bool:
 async def _work(caller: Caller, wanted: Mapping[Reference, Condition], settle: float) -> list[Found]:
     await caller.run()
     return await caller.states(wanted, settle)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended(Generic[_T]):
+    """What came of some work."""
+
+    value: _T | None = None
+    error: Exception | None = None
+
+
+async def _caught(work: Coroutine[Any, Any, _T]) -> _Ended[_T]:
+    """An error is a value: it is raised where somebody waits, not told by the task as well."""
+    try:
+        return _Ended(value=await work)
+    except Exception as error:
+        return _Ended(error=error)
 
 
 class _Interrupts:
@@ -185,9 +212,15 @@ class _Interrupts:
 
     async def until_done(self, work: Coroutine[Any, Any, _T]) -> _T | None:
         """What comes of it; None if it was cut off."""
-        task = self._current = self._tasks.spawn(work, name="replay")
+        task: asyncio.Task[_Ended[_T]] = self._tasks.spawn(_caught(work), name="replay")
+        self._current = task
         await asyncio.wait([task])
-        return None if task.cancelled() else task.result()
+        if task.cancelled():
+            return None
+        ended = task.result()
+        if ended.error is not None:
+            raise ended.error
+        return ended.value
 
 
 async def _suffix(runtime: Runtime, plan: Plan, rename: str) -> str:

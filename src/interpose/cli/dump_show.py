@@ -1,37 +1,39 @@
 """`interpose dump show` and `follow`: the calls of a recording, chosen by filters, in the form somebody needs."""
 
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import click
 
-from interpose.cli.dump_choice import FILTER_HELP, STDIN, choice_options, chosen, split_arguments
-from interpose.cli.dump_output import Progress, Sink, opened, quiet_end, styled
-from interpose.cli.dump_source import FileSource, Source, StreamSource, open_source
-from interpose.config.dump_rules import parse_rules
-from interpose.dump.decode import Decoder
-from interpose.dump.filters import EVERYTHING, Filter
-from interpose.dump.flow import Event, Flow
+from interpose.cli.dump_choice import (
+    FILTER_HELP,
+    STDIN,
+    alone_option,
+    choice_options,
+    chosen,
+    numbered,
+    split_arguments,
+)
+from interpose.cli.dump_output import Progress, opened, quiet_end
+from interpose.cli.dump_showing import TEXT, Showing
+from interpose.cli.dump_source import FileSource, StreamSource, open_source
+from interpose.dump.filters import EVERYTHING, all_of
+from interpose.dump.filterterms import in_ranges, number_ranges
+from interpose.dump.finding import found
+from interpose.dump.flow import Flow
 from interpose.dump.frames import Frame
 from interpose.dump.framestream import Damage
-from interpose.dump.outputs import OUTPUTS, FlowTexts, View
+from interpose.dump.outputs import OUTPUTS
 from interpose.dump.page.render import LIMIT
 from interpose.dump.reading import follow as follow_file
 from interpose.dump.redaction import Redactor, parse_redaction
-from interpose.dump.subjects import Subjects
-from interpose.dump.text import TextDump
-from interpose.dump.viewing import Viewing, replayed
 
-TEXT: Final = "text"
 FORMS: Final = ("list", TEXT, *(name for name in OUTPUTS if name != "list"))
 # Those that can be written while a recording grows.
 GROWING: Final = ("list", TEXT, "detail", "yaml", "jsonl")
 _TO_FILE: Final = ("html", "svg")
 _SHOWN_DAMAGE: Final = 10
-_EVERYTHING_IN_FULL: Final = ("reset,full:*",)
 
 _FORM_HELP: Final = (
     "list: a line per call. text: the lines of a text dump. detail: calls whole. yaml, jsonl: a document per call. "
@@ -59,9 +61,16 @@ def _epilog(examples: str) -> str:
 @click.command("show", epilog=_epilog(_EXAMPLES))
 @click.argument("arguments", metavar="FILE... [FILTER]...", nargs=-1)
 @click.option("-o", "--format", "form", type=click.Choice(FORMS), help=f"{_FORM_HELP} [default: list, or detail]")
-@click.option("--output", metavar="FILE", default="", help="Write to this file. [default: standard output]")
-@click.option("--number", metavar="NUMBERS", help="Calls with these numbers, whole: 12, 5-9.")
+@click.option("-w", "--output", metavar="FILE", default="", help="Write to this file. [default: standard output]")
+@click.option("--number", metavar="NUMBERS", help="Calls with these numbers, whole: 12, 5-9, 1,4.")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the last N of the calls.")
+@click.option(
+    "--sort",
+    type=click.Choice(["end", "begin"]),
+    default="end",
+    show_default=True,
+    help="Calls in the order in which they ended, those that did not last; or in which they began.",
+)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -71,7 +80,7 @@ def _epilog(examples: str) -> str:
     help="Calls on a page of -o html.",
 )
 @choice_options
-@click.option("--all-files", is_flag=True, help="Read the older files of a rotated recording, too.")
+@alone_option
 @click.option(
     "--redact", metavar="RULES", default="none", help="Hide more before showing: default, strict, env:GLOB ..."
 )
@@ -82,38 +91,40 @@ def show(
     output: str,
     number: str | None,
     last: int | None,
+    sort: str,
     limit: int,
-    all_files: bool,
+    alone: bool,
     redact: str,
     strict: bool,
     **choice: Any,
 ) -> int:
     """Show the calls of a recording, or some of them.
 
-    FILE is a recording (.crirec), or - for a stream on standard input. Calls are listed in the order in which they
-    ended; those that never did come last.
+    FILE is a recording (.crirec); the older files of a rotated one (calls.000001.crirec, ...) are found beside it. Or -
+    for a stream on standard input.
     """
     files, words = split_arguments(arguments)
     form = form or ("detail" if number else "list")
-    wanted = chosen([*words, *([f"~n {number!r}"] if number else [])], choice)
+    choice_made = chosen(words, choice)
+    wanted = all_of([choice_made, *([numbered(number)] if number else [])])
     if form in _TO_FILE and not output and _on_terminal():
         raise click.UsageError(f"-o {form} is for a file: add --output FILE, or redirect")
     hide = _hiding(redact)
-    source = open_source(files, all_files=all_files)
+    source = open_source(files, alone=alone)
     code: list[int] = []
     with quiet_end(code), opened(output, files) as sink:
-        showing = _Showing(wanted, hide, form, sink, limit)
+        showing = Showing(wanted, hide, form, sink, limit=limit, last=last, by_begin=sort == "begin")
         progress = Progress(shown=sink.width == 0)
         flows = None
-        if number and number.isdecimal() and hide is None and not words and isinstance(source, FileSource):
-            flows = _found(source, int(number), showing)
-        pieces = showing.pieces(source, files, last=last, flows=flows)
-        for piece in pieces:
+        # What is damaged is found by reading everything, and what is hidden, too.
+        if hide is None and not strict and isinstance(source, FileSource):
+            flows = _found(source, number, last if choice_made == EVERYTHING else None)
+        for piece in showing.pieces(source, files, flows):
             sink.write(piece)
             progress.tick(showing.viewing.seen)
         progress.done()
         sink.flush()
-        showing.remarks()
+        showing.remarks(source, numbers=number is not None)
     _report(source.damage, source.damaged)
     return code[0] if code else int(strict and source.damaged > 0)
 
@@ -129,12 +140,13 @@ def show(
     show_default=True,
     help="list: a line per call. text: messages as they come. detail: calls whole. yaml, jsonl: a document per call.",
 )
-@click.option("--from-start", is_flag=True, help="Begin with what is in the file already.")
+@click.option("--from-start", is_flag=True, help="Begin with what is in the recording already.")
 @choice_options
+@alone_option
 @click.option(
     "--redact", metavar="RULES", default="none", help="Hide more before showing: default, strict, env:GLOB ..."
 )
-def follow(arguments: Sequence[str], form: str, from_start: bool, redact: str, **choice: Any) -> int:
+def follow(arguments: Sequence[str], form: str, from_start: bool, alone: bool, redact: str, **choice: Any) -> int:
     """Show calls as a recording grows, each when it ends. Goes on with the next file when the recording is rotated.
 
     FILE is a recording (.crirec), or - for a stream on standard input. Ctrl-C ends it.
@@ -146,11 +158,11 @@ def follow(arguments: Sequence[str], form: str, from_start: bool, redact: str, *
     hide = _hiding(redact)
     code: list[int] = []
     with quiet_end(code, interrupted=0), opened("") as sink:
-        showing = _Showing(wanted, hide, form, sink)
+        showing = Showing(wanted, hide, form, sink)
         if files == [STDIN]:
             frames = StreamSource(sys.stdin.buffer).frames()
         else:
-            frames = follow_file(files[0], beginning=from_start, damaged=_say_damage)
+            frames = follow_file(files[0], beginning=from_start, alone=alone, damaged=_say_damage)
         for piece in showing.growing(frames, files):
             sink.write(piece)
             sink.flush()
@@ -166,90 +178,12 @@ def _hiding(rules: str) -> Callable[[Frame], Frame] | None:
     return None if redaction.nothing else Redactor(redaction).frame
 
 
-def _found(source: FileSource, number: int, showing: "_Showing") -> Iterator[Flow]:
-    """One call, by the index: without reading the others if there is one."""
-    subjects = Subjects()
-    source.recording.entries(subjects.identify, subjects.learn)
-    flow = source.recording.flow(number, subjects.identify)
-    if flow is not None:
-        yield from showing.viewing.chosen(flow)
-
-
-class _Showing:
-    """Frames to text."""
-
-    def __init__(
-        self, wanted: Filter, hide: Callable[[Frame], Frame] | None, form: str, sink: Sink, limit: int = LIMIT
-    ) -> None:
-        self._wanted = wanted
-        self._form = form
-        self._sink = sink
-        self._limit = limit
-        self._decoder = Decoder()
-        self._texts = FlowTexts(self._decoder)
-        self.viewing = Viewing(wanted, self._texts, hide=hide)
-
-    def pieces(
-        self, source: Source, files: Sequence[str], *, last: int | None, flows: Iterator[Flow] | None
-    ) -> Iterator[str]:
-        """Everything, once."""
-        if self._form == TEXT:
-            if flows is None and last is None:
-                return self._text(self.viewing.events(source.frames()))
-            flows = self.viewing.flows(source.frames()) if flows is None else flows
-            return self._text(chain.from_iterable(map(replayed, _last(flows, last))))
-        facts = dict(source.facts)
-        if self._form == "html" and isinstance(source, FileSource):
-            facts = _with_damage(facts, source)
-        flows = self.viewing.flows(source.frames()) if flows is None else flows
-        return OUTPUTS[self._form](_last(flows, last), self._view(facts, files))
-
-    def growing(self, frames: Iterable[Frame], files: Sequence[str]) -> Iterator[str]:
-        """As frames come; calls that do not end are not shown."""
-        if self._form == TEXT:
-            return self._text(self.viewing.events(frames, unfinished=False))
-        return OUTPUTS[self._form](self.viewing.flows(frames, unfinished=False), self._view({}, files))
-
-    def remarks(self) -> None:
-        """What has to be said besides, on stderr."""
-        viewing = self.viewing
-        if viewing.shown == 0:
-            filtered = self._wanted != EVERYTHING
-            click.echo(f"no call matches {self._wanted}" if filtered else "there are no calls in it", err=True)
-        if self._texts.cut:
-            click.echo("texts longer than a MiB were searched to there only", err=True)
-        if viewing.dropped:
-            click.echo(f"{viewing.dropped} frames never got into the recording: it was too slow", err=True)
-
-    def _text(self, events: Iterable[Event]) -> Iterator[str]:
-        dump = TextDump(parse_rules(_EVERYTHING_IN_FULL), self._decoder)
-        for event in events:
-            lines = dump.lines(event)
-            if lines:
-                yield "".join(f"{line.in_file}\n" for line in lines)
-
-    def _view(self, facts: dict[str, Any], files: Sequence[str]) -> View:
-        return View(
-            decoder=self._decoder,
-            width=self._sink.width,
-            style=styled if self._sink.colour else None,
-            ascii_only=self._sink.ascii_only,
-            title=", ".join("standard input" if one == STDIN else one.rpartition("/")[2] for one in files),
-            filter_text=str(self._wanted),
-            limit=self._limit,
-            facts=facts,
-        )
-
-
-def _last(flows: Iterable[Flow], count: int | None) -> Iterable[Flow]:
-    return flows if count is None else deque(flows, maxlen=count)
-
-
-def _with_damage(facts: dict[str, Any], source: FileSource) -> dict[str, Any]:
-    """A page says at its top what is missing, so everything is read once before."""
-    for _frame in source.frames():
-        pass
-    return facts | {"damage": [str(one) for one in source.damage]} if source.damage else facts
+def _found(source: FileSource, number: str | None, last: int | None) -> Iterator[Flow] | None:
+    """Calls by the index, without reading the others; None if everything has to be read."""
+    if number is None:
+        return None if last is None else found(source.recording, lambda _: True, last)
+    ranges = number_ranges(number)
+    return found(source.recording, lambda one: in_ranges(one, ranges), last)
 
 
 def _say_damage(damage: Damage) -> None:

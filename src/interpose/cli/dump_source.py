@@ -101,8 +101,8 @@ class StreamSource:
         return self._parser.finish()
 
 
-def open_source(files: Sequence[str], *, all_files: bool) -> FileSource | StreamSource:
-    """The frames of files, with older files of rotated recordings or without; or of standard input."""
+def open_source(files: Sequence[str], *, alone: bool) -> FileSource | StreamSource:
+    """The frames of files, with the older files of rotated recordings unless `alone`; or of standard input."""
     if list(files) == [STDIN]:
         return StreamSource(sys.stdin.buffer)
-    return FileSource(open_recording(files, alone=not all_files))
+    return FileSource(open_recording(files, alone=alone))

@@ -1,9 +1,9 @@
 """What is hidden in dumps and recordings: the meaning of `--dump-redact`.
 
 A comma separated list, read from left to right: `default`, `strict`, `env:GLOB`, `annotation:GLOB`, `label:GLOB`,
-`command`, `output`, `unknown`. A `-` in front takes an item away again (`default,-env:PATH`); of items that match the
-same key the last one counts. A list that begins with `-` begins with the default. `none` stands alone. Globs match
-without regard to case.
+`command`, `options`, `output`, `unknown`. A `-` in front takes an item away again (`default,-env:PATH`); of items that
+match the same key the last one counts. A list that begins with `-` begins with the default. `none` stands alone. Globs
+match without regard to case.
 
 Pure. Credentials (registry passwords, tokens of streaming URLs, request metadata) have no item: they are hidden unless
 all is shown.
@@ -20,8 +20,12 @@ from typing import Final
 from interpose.errors import ConfigError
 
 NONE: Final = "none"
-# Words in keys whose values nobody should read in a log.
-SECRET_WORDS: Final = ("password", "passwd", "secret", "token", "credential", "apikey", "api-key", "private-key")
+# Words in names whose values nobody should read in a log, without what may stand between their parts.
+SECRET_WORDS: Final = (
+    *("password", "passwd", "passphrase", "secret", "token", "bearer", "credential"),
+    *("apikey", "accesskey", "privatekey", "dockerconfig", "kubeconfig"),
+)
+_WORDS: Final = (*SECRET_WORDS, "api?key", "access?key", "private?key")
 # Holds the whole manifest, environment included.
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -31,15 +35,15 @@ _ASKING: Final = ("STP_*", "CMK_*")
 _DEFAULT: Final = (
     "env:*",
     *(f"-env:{glob}" for glob in _ASKING),
-    *(f"{kind}:*{word}*" for kind in ("annotation", "label") for word in SECRET_WORDS),
+    *(f"{kind}:*{word}*" for kind in ("annotation", "label") for word in _WORDS),
     f"annotation:{LAST_APPLIED}",
     "output",
 )
 # Labels that say which pod it is stay.
-_STRICT: Final = ("annotation:*", "label:*", "-label:io.kubernetes.*", *_DEFAULT, "command", "unknown")
+_STRICT: Final = ("annotation:*", "label:*", "-label:io.kubernetes.*", *_DEFAULT, "command", "options", "unknown")
 _SETS: Final = {"default": _DEFAULT, "strict": _STRICT}
 _GLOBS: Final = ("env", "annotation", "label")
-_SWITCHES: Final = ("command", "output", "unknown")
+_SWITCHES: Final = ("command", "options", "output", "unknown")
 _ITEMS: Final = ", ".join((*_SETS, NONE, *(f"{kind}:GLOB" for kind in _GLOBS), *_SWITCHES))
 
 
@@ -71,8 +75,9 @@ class Redaction:
     annotation: Globs = field(default_factory=Globs)
     label: Globs = field(default_factory=Globs)
     command: bool = False  # command lines
+    options: bool = False  # of mounts and checkpoints, also those that do not sound secret
     output: bool = False  # what commands wrote
-    unknown: bool = False  # fields that this version does not know
+    unknown: bool = False  # fields that this version does not know, also where no secrets are expected
 
 
 SHOW_ALL: Final = Redaction(nothing=True)

@@ -3,7 +3,7 @@
 Pure. Invariant: on a terminal no line is wider than the terminal; elsewhere nothing is cut.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,8 +15,12 @@ from interpose.dump.shown import cut, cut_middle, day, duration, moment, passed,
 # Gives a text the look of a role: "dim", "good", "bad", "open", "mark".
 Style = Callable[[str, str], str]
 OPEN: Final = "open"
+# Of calls that are only partly in a recording.
+NO_BEGINNING: Final = "beginning not recorded"
+NO_END: Final = "end not recorded"
 _V1: Final = "runtime.v1."
 _NARROW: Final = 110  # below this, sizes are left out and statuses are short
+_SMALL: Final = 96  # below this, names come before remarks, and times have no milliseconds
 _GAP: Final = 2
 _MARKS: Final = 14  # columns that are left for them if names can be cut
 
@@ -39,6 +43,10 @@ def columns(width: int) -> Columns:
     """For a terminal of so many columns; 0 is none."""
     if width == 0:
         return Columns(time=27)
+    if width < _SMALL:
+        fixed = 8 + 5 + 16 + 9 + 7 + 5 * _GAP
+        subject = max(8, min(30, width - fixed - _GAP - 1))
+        return Columns(time=8, number=5, method=16, status=9, size=0, subject=subject, line=width)
     if width < _NARROW:
         fixed = 12 + 6 + 18 + 9 + 7 + 5 * _GAP
         return Columns(method=18, status=9, size=0, subject=max(10, min(30, width - fixed - _MARKS)), line=width)
@@ -58,7 +66,7 @@ class CallList:
         """The names of the columns."""
         wide = self._columns
         parts = [
-            "TIME (UTC)".ljust(wide.time),
+            ("TIME (UTC)" if wide.time >= len("TIME (UTC)") else "UTC").ljust(wide.time),
             "#".rjust(wide.number),
             "METHOD".ljust(wide.method),
             "SUBJECT".ljust(wide.subject),
@@ -81,8 +89,9 @@ class CallList:
         wide = self._columns
         status, role = status_of(flow)
         time = time_of_day(flow.time) if wide.line else moment(flow.time).isoformat(timespec="microseconds")
+        time = time.removesuffix("+00:00") + "Z" * (not wide.line)
         cells = [
-            (time.removesuffix("+00:00") + "Z" * (not wide.line), wide.time, str.ljust, "dim"),
+            (time[: wide.time], wide.time, str.ljust, "dim"),
             (str(flow.number), wide.number, str.rjust, "dim"),
             (self._name(plain(flow.name), wide.method), wide.method, str.ljust, ""),
             (self._name(plain(str(flow.subject)), wide.subject), wide.subject, str.ljust, ""),
@@ -92,11 +101,23 @@ class CallList:
         if wide.size:
             cells.append((size(passed(flow)), wide.size, str.rjust, "dim"))
         placed = [(place(text, width), role) for text, width, place, role in cells]
-        used = sum(len(text) + _GAP for text, _ in placed)
-        remark = plain(marks(flow))
-        if remark and (not wide.line or wide.line > used):
-            placed.append((cut(remark, wide.line - used) if wide.line else remark, "mark"))
-        return "  ".join(self._style(text, role) if role else text for text, role in placed).rstrip()
+        if remark := plain(marks(flow)):
+            placed.append((remark, "mark"))
+        return self._joined(placed)
+
+    def _joined(self, cells: Sequence[tuple[str, str]]) -> str:
+        """Cells beside each other, as many and as much of the last as there is room for."""
+        parts = []
+        room = self._columns.line or sum(len(text) + _GAP for text, _ in cells)
+        for place, (text, role) in enumerate(cells):
+            left = room - _GAP * (place > 0)
+            # One column is enough to say that something was changed.
+            shown = text if len(text) <= left else text[0] if left == 1 else cut(text, left)
+            if left <= 0:
+                break
+            parts.append(self._style(shown, role) if role else shown)
+            room = left - len(shown)
+        return (" " * _GAP).join(parts).rstrip()
 
     def _name(self, text: str, width: int) -> str:
         return cut_middle(text, width) if self._columns.line else text
@@ -120,9 +141,13 @@ def marks(flow: Flow) -> str:
         found.append(f"* {names}".rstrip())
     if flow.originated:
         found.append(f"by {flow.origin}")
+    if flow.continued:
+        found.append(NO_BEGINNING)
+    if flow.lost:
+        found.append(NO_END)
     if not flow.service.startswith(_V1):
         found.append(flow.service.split(".")[1] if flow.service.startswith("runtime.") else flow.service)
-    replies = len(flow.of(Side.REPLY)) + flow.forgotten
+    replies = len(flow.of(Side.REPLY)) + flow.forgotten_replies
     if replies > 1 or (flow.method is not None and flow.method.server_streaming):
         found.append("1 reply" if replies == 1 else f"{replies} replies")
     if flow.end is not None and flow.end.message:

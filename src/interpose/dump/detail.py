@@ -7,7 +7,7 @@ is written whole and the difference says the rest. Invariant: nothing is left ou
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from interpose.dump.calllist import Style
+from interpose.dump.calllist import NO_BEGINNING, NO_END, Style
 from interpose.dump.diff import yaml_diff
 from interpose.dump.shown import plain, size
 from interpose.dump.yamltext import yaml_lines
@@ -36,8 +36,8 @@ def _head(document: Mapping[str, Any], style: Style) -> Iterator[str]:
 
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     took = document["duration_ms"]
-    status = document["status"] or "not over"
-    yield "time", str(document["time"])
+    status = document["status"] or (NO_END if document["lost"] else "not over")
+    yield "time", f"{document['time']}, {NO_BEGINNING}" if document["continued"] else str(document["time"])
     yield "subject", str(document["subject"])
     for name in ("pod_uid", "pod_id", "container_id", "image"):
         yield name.replace("_", " "), str(document[name])

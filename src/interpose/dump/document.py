@@ -43,6 +43,8 @@ def flow_document(flow: Flow, decoder: Decodes) -> dict[str, Any]:
         "code": None if end is None else end.code,
         "message": "" if end is None else clean(end.message),
         "duration_ms": None if end is None else milliseconds(end.elapsed),
+        "continued": flow.continued,
+        "lost": flow.lost,
         "changed": flow.changed,
         "changed_by": [] if end is None else [clean(one) for one in end.changed_by],
         "messages": [_message(message, decoded) for message, decoded in messages],

@@ -8,6 +8,9 @@ Two processes may use the same FILE: a relay and the one that takes over from it
 somebody who holds the lock of the very file that has this name, in one step, and it is made only where there is none.
 So whoever has lost the name to another process finds out, and never touches what is that one's; and there is no moment
 without a FILE in which somebody else could take the name.
+
+Which ones are kept: the newest, but small ones go before large ones that are older. A process that ends soon after its
+start and is started again and again leaves small ones; they must not push out what was recorded before.
 """
 
 import errno
@@ -29,6 +32,9 @@ _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 _LOCK_ATTEMPTS: Final = 50
 _LOCK_PAUSE: Final = 0.01
 _SHOWN: Final = 16
+# Fewer bytes than this are of a process that ended soon.
+SMALL: Final = 64 << 10
+_LAST_NUMBER: Final = 999_999_999
 # What file systems without a second name for a file say.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 # How often the name may be taken by somebody else before we give up.
@@ -43,7 +49,7 @@ def rotated_path(path: Path, number: int) -> Path:
 def rotated_set(path: str | Path) -> list[Path]:
     """All files of a recording that exist, oldest first, found by the name of the newest."""
     newest = Path(path)
-    files = list(_numbered(newest).values())
+    files = [one for one in _numbered(newest).values() if _can_be_read(one)]
     # Somebody who was killed just then has left a file with a number that is FILE as well.
     if newest.exists() and not (files and files[-1].exists() and newest.samefile(files[-1])):
         files.append(newest)
@@ -105,12 +111,14 @@ def is_at(path: Path, fd: int) -> bool:
 
 
 def prune(path: Path, keep: int) -> None:
-    """Remove the oldest until so many with a number are left. Empty ones first, and never what is no recording."""
-    files = [
-        (len(beginning) > 0, one) for one in _numbered(path).values() if (beginning := _beginning(one)) is not None
-    ]
-    files.sort(key=lambda one: one[0])  # stable: by age otherwise
-    for _, one in files[: max(0, len(files) - keep)]:
+    """Remove files until so many with a number are left: first empty ones, then small ones, then others, the oldest of
+    them first, and the newest of all in the end. Never what is no recording.
+    """
+    sizes = {one: size for one in _numbered(path).values() if (size := _recording_size(one)) is not None}
+    newest = next(reversed(sizes), None)
+    # Stable: by age otherwise.
+    files = sorted(sizes, key=lambda one: (one == newest, sizes[one] > 0, sizes[one] >= SMALL))
+    for one in files[: max(0, len(files) - keep)]:
         one.unlink(missing_ok=True)
 
 
@@ -126,12 +134,17 @@ def _give_number(path: Path, fd: int) -> None:
     taken = _numbered(path)
     if taken and is_at(list(taken.values())[-1], fd):
         return
-    numbered = rotated_path(path, max(taken, default=0) + 1)
+    number = max(taken, default=0) + 1
+    if number > _LAST_NUMBER:
+        raise OSError(errno.EOVERFLOW, "no number is left for a file, rename the ones that have the highest", str(path))
+    numbered = rotated_path(path, number)
     try:
         numbered.hardlink_to(path)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
+        if os.path.lexists(numbered):  # made just now: a rename would replace it
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(numbered)) from None
         path.rename(numbered)
 
 
@@ -155,19 +168,30 @@ def _open_old(path: Path) -> int:
     return fd
 
 
-def _beginning(path: Path) -> bytes | None:
-    """The first bytes of a recording; None if it is none or cannot be read."""
+def _recording_size(path: Path) -> int | None:
+    """Bytes of a recording; None if it is none or cannot be read."""
     try:
-        with path.open("rb") as file:
-            data = file.read(_SHOWN)
-    except OSError:
+        fd = _open_old(path)
+    except (OSError, ConfigError):
         return None
-    return None if strange_beginning(data) else data
+    try:
+        return os.fstat(fd).st_size
+    finally:
+        os.close(fd)
+
+
+def _can_be_read(path: Path) -> bool:
+    """Whether nobody waits for ever who opens it; what is wrong with it otherwise is for the reader to say."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return True
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
 def _numbered(path: Path) -> dict[int, Path]:
-    """Files with a number, by it, in order."""
-    form = re.compile(re.escape(path.stem) + r"\.([0-9]{6,12})" + re.escape(path.suffix))
+    """Files with a number, by it, in order. One of more digits is not ours."""
+    form = re.compile(re.escape(path.stem) + r"\.([0-9]{6,9})" + re.escape(path.suffix))
     try:
         names = os.listdir(path.parent)  # noqa: PTH208 - only names are needed
     except (FileNotFoundError, NotADirectoryError):

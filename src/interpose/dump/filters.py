@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from interpose.dump.filterterms import BY_LETTER, BY_WORD, LATE, Question, Read, Test, Texts, bare, possible
+from interpose.dump.filterterms import BY_LETTER, BY_WORD, LATE, SUBJECT, Question, Read, Test, Texts, bare, possible
 from interpose.dump.flow import Flow
 from interpose.errors import ConfigError
 from interpose.model.text import quoted
@@ -57,6 +57,10 @@ class Filter:
     def wants_end(self) -> bool:
         """Whether only the end of a call, or its reply, tells if it is wanted."""
         return bool(self.letters() & LATE)
+
+    def asks_subject(self) -> bool:
+        """Whether it asks whom a call is about."""
+        return bool(self.letters() & SUBJECT)
 
 
 @dataclass(frozen=True, slots=True)

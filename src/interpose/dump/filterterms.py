@@ -6,7 +6,7 @@ parser in `filters`, the help of commands and the tests go through the same tabl
 
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from types import MappingProxyType
@@ -169,7 +169,11 @@ def _kind(text: str, _now: int | None) -> Read:
     return Read(found[0], lambda flow, _texts: holds(flow))
 
 
-def _number(text: str, _now: int | None) -> Read:
+Ranges: TypeAlias = Sequence[tuple[int, int | None]]
+
+
+def number_ranges(text: str) -> Ranges:
+    """`1,4-6,100-`: the first and the last number of each; None has no end."""
     ranges: list[tuple[int, int | None]] = []
     for part in text.replace(" ", "").split(","):
         match = _RANGE.fullmatch(part)
@@ -180,9 +184,19 @@ def _number(text: str, _now: int | None) -> Read:
         if last is not None and last < first:
             raise ValueError(f"{quoted(part)} ends before it begins")
         ranges.append((first, last))
+    return ranges
+
+
+def in_ranges(number: int, ranges: Ranges) -> bool:
+    """Whether a number is one of them."""
+    return any(first <= number and (last is None or number <= last) for first, last in ranges)
+
+
+def _number(text: str, _now: int | None) -> Read:
+    ranges = number_ranges(text)
 
     def test(flow: Flow, _texts: Texts) -> bool:
-        return any(first <= flow.number and (last is None or flow.number <= last) for first, last in ranges)
+        return in_ranges(flow.number, ranges)
 
     return Read(",".join(_show_range(*one) for one in ranges), test)
 
@@ -347,6 +361,8 @@ QUESTIONS: Final[tuple[Question, ...]] = (
 )
 # Questions that the request cannot answer, or not wholly.
 LATE: Final = frozenset({"s", "d", "h", "t", "q", "r"})
+# Those about whom a call is about; the empty one is a word on its own.
+SUBJECT: Final = frozenset({"", "ns", "p", "c", "i"})
 BY_LETTER: Final[Mapping[str, Question]] = MappingProxyType({one.letter: one for one in QUESTIONS})
 BY_WORD: Final[Mapping[str, Question]] = MappingProxyType({word: one for one in QUESTIONS for word in one.words})
 

@@ -26,6 +26,8 @@ _MESSAGE_BYTES: Final = 256  # that one takes besides its body
 CALLS: Final = "calls"
 # In the facts of a header: the same in all files of one relay process, and in no other's.
 SESSION: Final = "session"
+# The same: which of the files of one writer, from 1.
+PART: Final = "part"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ class Subject:
 
 NOBODY: Final = Subject()
 _SUBJECT_TEXTS: Final = len(fields(Subject))
+_LONGEST_NUMBER: Final = 20  # digits
 
 
 def tell_subjects(subjects: Mapping[int, Subject]) -> dict[str, list[str]]:
@@ -66,9 +69,18 @@ def told_subjects(facts: Mapping[str, Any]) -> dict[int, Subject]:
     return {
         int(number): Subject(**dict(zip((one.name for one in fields(Subject)), row, strict=True)))
         for number, row in rows
-        if number.isdecimal() and isinstance(row, list) and len(row) == _SUBJECT_TEXTS
+        if number.isdecimal()
+        and len(number) <= _LONGEST_NUMBER
+        and isinstance(row, list)
+        and len(row) == _SUBJECT_TEXTS
         if all(isinstance(one, str) for one in row)
     }
+
+
+def part_of(header: Header) -> int:
+    """Which file of its writer a header is of; 0 if it does not say."""
+    part = header.facts.get(PART)
+    return part if isinstance(part, int) else 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,7 +97,10 @@ class Flow:
     metadata: tuple[tuple[str, str], ...]
     messages: list[Message] = field(default_factory=list)
     forgotten: int = 0  # messages that were let go of
+    forgotten_replies: int = 0  # of them, those that the caller got
+    forgotten_size: int = 0  # and their bytes
     end: End | None = None
+    lost: bool = False  # its end is not in the recording and will not come
     subject: Subject = NOBODY
 
     @property
@@ -108,6 +123,11 @@ class Flow:
     def intercepted(self) -> bool:
         """Whether somebody could change it."""
         return bool(self.flags & Flags.INTERCEPTED)
+
+    @property
+    def continued(self) -> bool:
+        """Whether it began before what was seen."""
+        return bool(self.flags & Flags.CONTINUED)
 
     @property
     def originated(self) -> bool:
@@ -134,6 +154,20 @@ class Flow:
     def of(self, *sides: Side) -> list[Message]:
         """Its messages of these sides."""
         return [one for one in self.messages if one.side in sides]
+
+
+def begun(flow: Flow) -> Begin:
+    """The frame that a call began with."""
+    return Begin(
+        number=flow.number,
+        time=flow.time,
+        path=flow.path,
+        origin=flow.origin,
+        pid=flow.pid,
+        uid=flow.uid,
+        flags=flow.flags,
+        metadata=flow.metadata,
+    )
 
 
 class What(StrEnum):
@@ -231,6 +265,13 @@ class Assembler:
             flow.subject = self._told.get(frame.number, NOBODY)
         return Event(What.BEGIN, flow, frame)
 
+    def lose(self, number: int) -> Flow | None:
+        """Let go of a call whose end will not come."""
+        flow = self._close(number)
+        if flow is not None:
+            flow.lost = True
+        return flow
+
     def _close(self, number: int) -> Flow | None:
         """A call is let go of, if there is one."""
         flow = self.open.pop(number, None)
@@ -245,8 +286,7 @@ class Assembler:
         self._weigh(flow.number, _weight(frame))
         if len(flow.messages) > self._kept_messages:
             # The request stays: it says what the stream is.
-            self._weigh(flow.number, -_weight(flow.messages.pop(1)))
-            flow.forgotten += 1
+            self._weigh(flow.number, -sum(map(_weight, _forget(flow, 1))))
         if self._weight > self._kept_bytes:
             self._lighten(flow)
         if self._identify is not None:
@@ -274,6 +314,17 @@ class Assembler:
         self._weights[newest.number] = own
 
 
+def _forget(flow: Flow, count: int) -> list[Message]:
+    """The oldest messages behind the first, which are let go of."""
+    oldest = flow.messages[1 : 1 + count]
+    del flow.messages[1 : 1 + count]
+    replies = [one.size for one in oldest if one.side is Side.REPLY]
+    flow.forgotten += len(oldest)
+    flow.forgotten_replies += len(replies)
+    flow.forgotten_size += sum(replies)
+    return oldest
+
+
 def _weight(message: Message) -> int:
     return 0 if message.body is LET_GO else len(message.body) + _MESSAGE_BYTES
 
@@ -282,6 +333,5 @@ def _strip(flow: Flow) -> None:
     """Take the bodies away; which messages there were stays known, of the first one and the newest."""
     surplus = len(flow.messages) - _KEPT_WITHOUT_BODY
     if surplus > 0:
-        del flow.messages[1 : 1 + surplus]
-        flow.forgotten += surplus
+        _forget(flow, surplus)
     flow.messages[:] = [replace(one, packing=Packing.ABSENT, body=LET_GO) for one in flow.messages]

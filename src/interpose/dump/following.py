@@ -8,14 +8,17 @@ the predecessor of a take-over writes later than that are not seen; they are in 
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from interpose.dump.fileset import is_at, rotated_set, strange_beginning
-from interpose.dump.frames import Begin, Context, End, Flags, Frame, Header, Trailer
+from interpose.dump.flow import CALLS, Assembler, begun, tell_subjects
+from interpose.dump.frames import Context, Flags, Frame, Header, Trailer
 from interpose.dump.framestream import Damage, FrameStream
 from interpose.dump.recordingfile import check_version
+from interpose.dump.subjects import Subjects
 from interpose.errors import ConfigError
 
 # Seconds between looks.
@@ -23,6 +26,8 @@ PAUSE: Final = 0.25
 _PIECE: Final = 1 << 20
 # How often files may be renamed just when we want to open one.
 _ATTEMPTS: Final = 20
+# Messages of calls that are passed over: what they are about has been understood by then.
+_KEPT: Final = 2
 
 
 def never() -> bool:
@@ -35,16 +40,18 @@ def follow(
     stop: Callable[[], bool] = never,
     *,
     beginning: bool = False,
+    alone: bool = False,
     wait: Callable[[float], object] = time.sleep,
     damaged: Callable[[Damage], object] = bool,
 ) -> Iterator[Frame]:
     """Frames until `stop` says so; it is asked at every pause. `damaged` is told of damage.
 
-    Begins with what is written from now on, after the HEADER, the CONTEXT and a BEGIN for each call in flight; or at
-    the beginning of FILE. ConfigError if there is no such file, or it is no recording.
+    Begins with what is written from now on, after the HEADER, the CONTEXT (what can be known by then) and a BEGIN for
+    each call in flight; or at the beginning of the oldest of its files, or of FILE if it is to be read `alone`.
+    ConfigError if there is no such file, or it is no recording.
     """
     newest = Path(path)
-    tail = _Tail(newest, damaged)
+    tail = _first(newest, damaged) if beginning and not alone else _Tail(newest, damaged)
     try:
         if not beginning:
             yield from tail.skip()
@@ -56,6 +63,14 @@ def follow(
                 tail = successor
     finally:
         tail.close()
+
+
+def _first(path: Path, damaged: Callable[[Damage], object]) -> "_Tail":
+    """The oldest file there is; it may be removed just then."""
+    for oldest in rotated_set(path):
+        with suppress(ConfigError):
+            return _Tail(oldest, damaged)
+    return _Tail(path, damaged)
 
 
 def _to_its_end(
@@ -152,20 +167,18 @@ class _Tail:
         self._told = len(self.stream.damage)
 
     def skip(self) -> Iterator[Frame]:
-        """Pass over what is there, but for what one has to know to go on."""
-        calls: dict[int, Begin] = {}
-        context: Context | None = None
+        """Pass over what is there, but for what one has to know to go on: also the names of what began meanwhile."""
+        subjects = Subjects()
+        assembler = Assembler(subjects.identify, kept_messages=_KEPT)
         while piece := self.read():
             for frame in self.feed(piece):
                 if isinstance(frame, Header):
-                    calls.clear()
                     yield frame
                 elif isinstance(frame, Context):
-                    context = frame
-                elif isinstance(frame, Begin):
-                    calls[frame.number] = frame
-                elif isinstance(frame, End):
-                    calls.pop(frame.number, None)
-        if context is not None:
-            yield context
-        yield from (replace(one, flags=one.flags | Flags.CONTINUED) for one in calls.values())
+                    subjects.learn(frame.facts)
+                assembler.feed(frame)
+        calls = assembler.open
+        if assembler.header is not None:
+            told = tell_subjects({number: call.subject for number, call in calls.items()})
+            yield Context(facts={**subjects.context(), CALLS: told})
+        yield from (replace(begun(call), flags=call.flags | Flags.CONTINUED) for call in calls.values())

@@ -28,7 +28,7 @@ ALWAYS_LOOKED_AT: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """Bytes that are no frames. `file` is empty where there is none, or only one."""
+    """Bytes that are no frames; or, without size, what is wrong with all of it. `file` is empty where there is none."""
 
     offset: int
     size: int
@@ -37,7 +37,8 @@ class Damage:
 
     def __str__(self) -> str:
         where = f"{self.file}: " if self.file else ""
-        return f"{where}{self.size} bytes at offset {self.offset}: {self.why}"
+        place = f"{self.size} bytes at offset {self.offset}: " if self.size else ""
+        return f"{where}{place}{self.why}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,8 @@ _HTTP: Final[Mapping[int, int]] = MappingProxyType(
 )
 _OWN: Final = (
     *("number", "method", "kind", "origin", "pid", "uid", "subject", "namespace", "pod", "pod_uid", "pod_id"),
-    *("container", "container_id", "image", "changed", "changed_by", "forgotten", "request_diff", "reply_diff"),
+    *("container", "container_id", "image", "continued", "lost", "changed", "changed_by"),
+    *("forgotten", "request_diff", "reply_diff"),
 )
 
 

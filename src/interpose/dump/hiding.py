@@ -1,36 +1,163 @@
-"""How single texts are hidden: marks, URLs, metadata. Pure; hiding twice is hiding once."""
+"""How single texts are hidden: marks, URLs, logins, names that sound secret. Pure; hiding twice is hiding once.
+
+Texts may be long, and made to be slow: whatever is searched here is passed over once, so none of it is bounded in
+length, and what looks like a secret is hidden in doubt.
+"""
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from interpose.config.dump_redaction import SECRET_WORDS
 
 REDACTED: Final = "<redacted>"
 _MEMO: Final = 4096  # keys; a node has a few dozen
+_LONGEST_KEY: Final = 1024
 
-# `https://user:password@host`; also with a slash in the password, which breaks the URL but shows it in error texts. Not
-# `https://host:5000/image@sha256:...`. All repetitions are bounded: texts may be long, and made to be slow.
-_USER: Final = re.compile(
-    r"(://)(?!<redacted>@)(?:[^\s/?#\"'\\]{1,512}@|[^\s/?#\"':]{1,256}:[^\s\"'@]{1,256}@(?!sha\d))"
+# -- names
+
+_NO_LETTERS: Final = str.maketrans("", "", "-_. ")
+_SECRET: Final = re.compile(
+    "|".join((*SECRET_WORDS, "authorization", "authconfig", "cookie", "(auths?|pwd|jwt)$", "^pass$"))
 )
-# `?token=...`, `&X-Amz-Signature=...`
-_PARAMETER: Final = re.compile(
-    r"([?&;][\w.-]{0,40}(?:token|sig|password|passwd|secret|credential|key|auth)[\w.-]{0,40}=)[^\s&;#\"'\\]+",
+# Only where names are few and known to be about requests: much else is called a key.
+_LETS_IN: Final = re.compile(r"(key|session|sessionid|sig|signature)$")
+
+
+def squeezed(name: str) -> str:
+    """A name as names are compared: `X-Registry_Auth` is `xregistryauth`."""
+    return name.lower().translate(_NO_LETTERS)
+
+
+def names_secret(name: str) -> bool:
+    """Whether something of this name is a secret."""
+    return _SECRET.search(squeezed(name)) is not None
+
+
+def names_access(name: str) -> bool:
+    """The same for parameters, options and metadata, where a `key` is one that opens something."""
+    return names_secret(name) or _LETS_IN.search(squeezed(name)) is not None
+
+
+def hides_metadata(key: str) -> bool:
+    """Whether this piece of metadata is a secret. Binary ones have a suffix."""
+    return names_access(key.lower().removesuffix("-bin"))
+
+
+# -- texts
+
+# `?token=...`, `&X-Amz-Signature=...`, the same inside of another parameter, `--password=...`, `user=me,password=...`.
+# A name ends where the next one may begin, so all of them together are read once.
+_NAME: Final = re.compile(
+    r"(?P<before>\A|[?&;\s,\"'(\[{]|%(?:26|3[BF]))(?P<name>(?:[^?&;\s,\"'(\[{=%]|%(?!26|3[BDF]))*)(?:=|%3D)",
     re.IGNORECASE,
 )
+_VALUE: Final = re.compile(r"\"[^\"]*\"?|'[^']*'?|(?:[^\s&;\"\\]|\\(?!\"))+")
+_FREE: Final = frozenset(" \t\r\n,\"'([{")  # in front of a name that is no parameter of a URL
+# `Authorization: Bearer ...`, but neither `Bearer realm="..."`, which asks for one, nor `no basic auth credentials`.
+_LOGIN: Final = re.compile(
+    r"(?P<header>\bauthorization[\"']?[ \t]*[:=][ \t]*[\"']?)(?!<redacted>(?![^\s\"']))[^\s\"']+(?:[ \t]+[^\s\"']+)?"
+    r"|(?P<scheme>\b(?:bearer|(?-i:Basic|BASIC))[ \t]+)"
+    r"(?!(?:realm=|(?:auth|authentication|authorization|tokens?|credentials?|scheme)(?![\w.=/+-])))[^\s\"']+",
+    re.IGNORECASE,
+)
+# An image's digest, not a host with a port.
+_DIGEST: Final = re.compile(r"@sha\d+:(?!\d{1,5}(?!\w))[0-9a-f]")
+_ENDS_WORD: Final = ' \t\r\n"'
+_NO_USER: Final = re.compile(rf"[/?#{_ENDS_WORD}]")  # ends the part of a URL that has user and host
+_PORT: Final = re.compile(r"\d{0,5}")
 # Runtimes answer with /exec/TOKEN; whoever has it is in the container.
 _STREAMING: Final = re.compile(
-    r"(?P<host>[a-z][a-z0-9+.-]*://[^/?#]*)(?P<kind>/(?:exec|attach|portforward|port-forward)/)?", re.IGNORECASE
+    r"(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^/?#]*@)?(?P<host>(?:[\w.-]*|\[[0-9a-f:.]*\])(?::\d{1,5})?)(?![^/?#])"
+    r"(?P<kind>/(?:exec|attach|portforward|port-forward)/)?",
+    re.IGNORECASE,
 )
-_METADATA: Final = re.compile("|".join(("authorization", "cookie", *SECRET_WORDS)), re.IGNORECASE)
 
 
 def hide_credentials(text: str) -> str:
-    """A text with what is secret in the URLs in it taken out."""
-    if "://" not in text:
-        return text
-    return _PARAMETER.sub(rf"\g<1>{REDACTED}", _USER.sub(rf"\g<1>{REDACTED}@", text))
+    """A text with what lets somebody in taken out: of URLs, of parameters, of headers."""
+    if "=" in text or "%3" in text:
+        text = _without_parameters(text)
+    if ":" in text or " " in text or "=" in text:
+        text = _LOGIN.sub(_hidden_login, text)
+    return _without_users(text) if "@" in text else text
+
+
+def _hidden_login(match: re.Match[str]) -> str:
+    return f"{match['header'] or match['scheme']}{REDACTED}"
+
+
+def _without_parameters(text: str) -> str:
+    shown: list[str] = []
+    at = 0
+    for found in _NAME.finditer(text):
+        if found.start() < at:
+            continue  # inside of what is hidden
+        secret = names_secret if not found["before"] or found["before"] in _FREE else names_access
+        value = _VALUE.match(text, found.end()) if secret(found["name"]) else None
+        if value is not None:
+            quote = value[0][0] if value[0][0] in "\"'" else ""
+            shown += (text[at : found.end()], quote, REDACTED, quote)
+            at = value.end()
+    return "".join((*shown, text[at:]))
+
+
+def _without_users(text: str) -> str:
+    """Looks at what is in front of each `@`."""
+    shown: list[str] = []
+    at = 0
+    while (end := text.find("@", at)) >= 0:
+        start = None if _DIGEST.match(text, end) else _user(text[at:end])
+        if start is None:
+            shown.append(text[at : end + 1])
+            at = end + 1
+            continue
+        host = _NO_USER.search(text, end)
+        last = text.rfind("@", end, host.start() if host else len(text))
+        shown += (text[at : at + start], REDACTED, "@")
+        at = last + 1
+    return "".join((*shown, text[at:]))
+
+
+def _user(text: str) -> int | None:
+    """Where a login begins that ends with this text, if there is one."""
+    if text.endswith(f"://{REDACTED}"):
+        return None
+    blank = max(map(text.rfind, _ENDS_WORD))
+    at = text.find("://")
+    while at >= 0:
+        at += 3
+        if _is_login(text, at, blank):
+            return at
+        at = text.find("://", at)
+    word = text[blank + 1 :]
+    return blank + 1 if ":" in word and "://" not in word else None
+
+
+def _is_login(text: str, at: int, blank: int) -> bool:
+    """`user@`, `user:password@`; also with characters in the password that break the URL but not an error text.
+
+    Not `host:5000/...`, unless it is all one word.
+    """
+    end = _NO_USER.search(text, at)
+    if end is None:
+        return True
+    colon = text.find(":", max(at, text.find("]", at, end.start())), end.start())
+    if colon < 0:
+        return False
+    is_port = _PORT.fullmatch(text, colon + 1, end.start()) is not None
+    return not is_port or blank < end.start()
+
+
+def hide_option(option: str, *, every: bool = False) -> str:
+    """The options of a mount: `ro`, `password=...`, or several with commas. `every`: all values."""
+    parts = re.split(r",(?=[^=,]*=)", hide_credentials(option))
+    return ",".join(_hidden_option(part, every) for part in parts)
+
+
+def _hidden_option(option: str, every: bool) -> str:
+    name, equals, value = option.partition("=")
+    return f"{name}={hide_value(value)}" if equals and (every or names_access(name)) else option
 
 
 def hide_token(url: str) -> str:
@@ -38,14 +165,10 @@ def hide_token(url: str) -> str:
     if not url:
         return url
     match = _STREAMING.match(url)
-    if match is None:
+    if match is None or "@" in url[match.end() :]:
         return REDACTED
-    return f"{hide_credentials(match['host'])}{match['kind'] or '/'}{REDACTED}"
-
-
-def hides_metadata(key: str) -> bool:
-    """Whether this piece of metadata is a secret."""
-    return _METADATA.search(key) is not None
+    user = match["user"] and f"{REDACTED}@"
+    return f"{match['scheme']}{user or ''}{match['host']}{match['kind'] or '/'}{REDACTED}"
 
 
 def hide_value(value: str) -> str:
@@ -53,18 +176,23 @@ def hide_value(value: str) -> str:
     return value and REDACTED
 
 
-class Memo(dict[str, bool]):
-    """Answers about keys, asked for once: the same few come again and again. Bounded.
+_Answer = TypeVar("_Answer")
+
+
+class Memo(dict[str, _Answer], Generic[_Answer]):
+    """Answers about texts, asked for once: the same few come again and again. Bounded.
 
     A dict, so that a known answer costs no call: lists of a full node have thousands of keys, every second.
     """
 
-    def __init__(self, ask: Callable[[str], bool]) -> None:
+    def __init__(self, ask: Callable[[str], _Answer]) -> None:
         super().__init__()
         self._ask = ask
 
-    def __missing__(self, key: str) -> bool:
-        if len(self) >= _MEMO:
-            self.clear()
-        answer = self[key] = self._ask(key)
+    def __missing__(self, key: str) -> _Answer:
+        answer = self._ask(key)
+        if len(key) <= _LONGEST_KEY:
+            if len(self) >= _MEMO:
+                self.clear()
+            self[key] = answer
         return answer

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from interpose.dump.fileset import rotated_set
-from interpose.dump.flow import KEPT_CALLS, NOBODY, SESSION, Assembler, Flow, Identify, Subject, What
+from interpose.dump.flow import KEPT_CALLS, SESSION, Assembler, Flow, Identify, Subject, What, part_of
 from interpose.dump.following import follow
 from interpose.dump.frames import Begin, Context, End, Flags, Frame, Header, Message
 from interpose.dump.framestream import Damage
@@ -103,6 +103,7 @@ class Recording:
         if problems or not self.files:
             self.close()
             raise ConfigError(problems or [one.why for one in self._missing] or "no recording is named")
+        self._missing += _gaps(self.files)
         self._entries: list[Entry] | None = None
 
     def __enter__(self) -> Self:
@@ -193,8 +194,9 @@ class Recording:
                 flow = assembler.feed(one.frame).flow or flow
                 if isinstance(one.frame, End):
                     break
-        if flow is not None and flow.subject == NOBODY:
-            flow.subject = entry.subject
+        if flow is not None:
+            # The writer had seen what was before.
+            flow.subject = _fuller(flow.subject, entry.subject)
         return flow
 
     def _search(self, entry: Entry, identify: Identify | None) -> Flow | None:
@@ -232,6 +234,26 @@ def _files(named: Sequence[Path], *, alone: bool) -> list[Path]:
         files = [] if alone or str(path) == STDIN else rotated_set(path)
         wanted.update(dict.fromkeys(files or [path]))
     return list(wanted)
+
+
+def _gaps(files: Sequence[RecordingFile]) -> Iterator[Damage]:
+    """Files of one relay process that are missing between others."""
+    last: dict[str, int] = {}
+    for file in files:
+        if not (part := part_of(file.header)):
+            continue
+        before = last.get(file.session, part)
+        last[file.session] = part
+        if part > before + 1:  # a writer that is started again begins with 1
+            missing = f"{before + 1} is" if part == before + 2 else f"{before + 1} to {part - 1} are"
+            why = f"this is part {part} of a recording and the file before it part {before}: {missing} missing"
+            yield Damage(offset=0, size=0, why=why, file=str(file.path))
+
+
+def _fuller(subject: Subject, other: Subject) -> Subject:
+    """A subject, with what another knows where it says nothing."""
+    empty = {name: getattr(other, name) for name in Subject.__slots__ if not getattr(subject, name)}
+    return replace(subject, **empty)
 
 
 def _forgotten(assembler: Assembler, frame: Frame) -> list[Flow]:
@@ -291,7 +313,7 @@ def _continued(entry: Entry, row: Row, place: Place) -> Entry:
         elapsed=row.elapsed if row.end else None,
         code=row.code if row.end else None,
         changed=entry.changed or row.changed,
-        subject=row.subject if row.subject != NOBODY else entry.subject,
+        subject=_fuller(row.subject, entry.subject),
         places=(*entry.places, place),
     )
 

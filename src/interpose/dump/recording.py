@@ -2,7 +2,9 @@
 
 A file begins with HEADER, CONTEXT and a BEGIN for each call that is in flight, so it can be read without those before
 it, and ends with INDEX and TRAILER if it is closed in order. What files are called and who may rename them is in
-`fileset`.
+`fileset`. At most about half of a file is such a beginning, so that there is room for what comes: the calls and names
+that were not heard of for longest are left out. Whether a call is over whose END was lost cannot be known; those that
+were in flight when frames were dropped, and have not been heard of since, are left out first.
 
 Invariant: nothing here raises once the first file is open. A disk that is full or gone is an `error` until it works
 again; meanwhile frames are counted as lost, and the recording says so when it goes on. The owner calls `flush` at least
@@ -22,8 +24,9 @@ from typing import Any, Final
 
 from interpose.dump.fileset import create, open_new, prune
 from interpose.dump.fileset import replace as replace_file
-from interpose.dump.flow import KEPT_CALLS, NOBODY, SESSION, Subject
+from interpose.dump.flow import CALLS, KEPT_CALLS, NOBODY, SESSION, Subject, tell_subjects
 from interpose.dump.frames import (
+    MAX_PAYLOAD,
     VERSION,
     Begin,
     Context,
@@ -38,7 +41,7 @@ from interpose.dump.frames import (
     Trailer,
     encode,
 )
-from interpose.dump.index import IndexBuilder
+from interpose.dump.index import ROW_BYTES, IndexBuilder
 from interpose.dump.outfile import OutFile
 
 FORMAT: Final = "crirec"
@@ -48,6 +51,8 @@ FILES: Final = 8
 RETRY: Final = 5.0
 # Smaller bodies gain too little to be worth the time.
 LEAST_PACKED: Final = 512
+# Of a file may be names that are known, and as much may be calls in flight.
+_QUARTER: Final = 4
 # With these a new file would not do any better, and old ones must not be pushed out by empty ones.
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -85,6 +90,8 @@ class RecordingWriter:
         self._again = 0.0  # when writing may be tried again
         self._untold = (0, 0)  # frames and bytes that are lost and not in a DROPPED frame yet
         self._calls: dict[int, tuple[Begin, Subject]] = {}  # in flight
+        self._doubtful: dict[int, None] = {}  # those that may be over
+        self._limit = max_bytes  # of this file
         self._fresh = True  # the file has nothing but its beginning
         self._closed = False
         self._out: OutFile | None = OutFile(open_new(self.path))
@@ -136,23 +143,47 @@ class RecordingWriter:
                 self._index.note(frame, begin, begin + len(data), subject)
         else:
             self._lose(1, len(data))
-        self._keep_track(frame, subject)
+        if data:
+            self._keep_track(frame, subject)
 
     def _keep_track(self, frame: Frame, subject: Subject) -> None:
+        if isinstance(frame, Dropped):
+            self._doubtful = dict.fromkeys(self._calls)
+        elif isinstance(frame, Begin | Message | End):
+            self._doubtful.pop(frame.number, None)
         if isinstance(frame, Begin):
+            self._calls.pop(frame.number, None)
             if len(self._calls) >= KEPT_CALLS:
-                self._calls.pop(next(iter(self._calls)))
+                self._forget(next(iter(self._doubtful or self._calls)))
             self._calls[frame.number] = frame, subject
         elif isinstance(frame, End):
             self._calls.pop(frame.number, None)
         elif isinstance(frame, Message) and subject and frame.number in self._calls:
             self._calls[frame.number] = self._calls[frame.number][0], subject
 
+    def _forget(self, number: int) -> None:
+        """A call is not continued any more."""
+        self._calls.pop(number, None)
+        self._doubtful.pop(number, None)
+
+    def _forget_surplus(self) -> None:
+        """Calls in flight may have a part of the next file only."""
+        if not self._max_bytes:
+            return
+        sizes = {number: len(encode(begin)) + ROW_BYTES for number, (begin, _) in self._calls.items()}
+        surplus = sum(sizes.values()) - self._max_bytes // _QUARTER
+        for number in [*self._doubtful, *(one for one in self._calls if one not in self._doubtful)]:
+            if surplus <= 0:
+                return
+            surplus -= sizes[number]
+            self._forget(number)
+
     def _new_session(self, header: Header) -> None:
         if header.facts.get(SESSION) == self._facts.get(SESSION):
             return
         self._facts = dict(header.facts)
         self._calls.clear()
+        self._doubtful.clear()
         if not self._closed:
             self._attempt(self._rotate)
 
@@ -170,7 +201,7 @@ class RecordingWriter:
 
     def _is_full(self, out: OutFile, size: int) -> bool:
         index = 0 if self._index is None else self._index.size
-        return 0 < self._max_bytes < out.size + size + index and not self._fresh
+        return self._max_bytes > 0 and self._limit < out.size + size + index and not self._fresh
 
     def _resume(self) -> None:
         """Go on after a failure: in the same file if possible."""
@@ -201,9 +232,11 @@ class RecordingWriter:
         out = self._out
         if out is None:
             return
+        new = out.size == 0
         lost = out.lost, out.lost_bytes
+        self._forget_surplus()
         try:
-            for frame, subject in self._beginning(new=out.size == 0):
+            for frame, subject in self._beginning(new=new):
                 begin = out.size
                 out.add(encode(frame))
                 if self._index is not None:
@@ -215,15 +248,30 @@ class RecordingWriter:
         self._fresh = True
         self._untold = 0, 0
         self.error = None
+        if new:
+            # However long its beginning is, half of what a file may have comes behind it: or each frame had its own.
+            beginning = out.size + (0 if self._index is None else self._index.size)
+            self._limit = max(self._max_bytes, beginning + self._max_bytes // 2)
 
     def _beginning(self, *, new: bool) -> Iterable[tuple[Frame, Subject]]:
         if new:
             yield Header(facts=self._header_facts()), NOBODY
-            yield Context(facts=self._context()), NOBODY
+            yield Context(facts=self._context_facts()), NOBODY
         if any(self._untold):
             yield Dropped(frames=self._untold[0], size=self._untold[1], time=self._now()), NOBODY
         for begin, subject in self._calls.values():
             yield replace(begin, flags=begin.flags | Flags.CONTINUED), subject
+
+    def _context_facts(self) -> Mapping[str, Any]:
+        """What is known, as much of it as fits. The newest is last in each of its parts."""
+        limit = min(self._max_bytes // _QUARTER or MAX_PAYLOAD, MAX_PAYLOAD // 2)
+        subjects = tell_subjects({number: subject for number, (_, subject) in self._calls.items()})
+        facts: Mapping[str, Any] = {**self._context(), **({CALLS: subjects} if subjects else {})}
+        while not _fits(Context(facts=facts), limit):
+            if not any(isinstance(one, Mapping) and one for one in facts.values()):
+                return {}
+            facts = {name: _newer_half(one) if isinstance(one, Mapping) else one for name, one in facts.items()}
+        return facts
 
     def _header_facts(self) -> dict[str, Any]:
         created = datetime.fromtimestamp(self._now() / 1e9, UTC).isoformat(timespec="milliseconds")
@@ -286,6 +334,17 @@ class RecordingWriter:
     def _lose(self, frames: int, size: int) -> None:
         self.lost += frames
         self._untold = self._untold[0] + frames, self._untold[1] + size
+
+
+def _fits(frame: Frame, limit: int) -> bool:
+    try:
+        return len(encode(frame)) <= limit
+    except ValueError:  # larger than a frame can be
+        return False
+
+
+def _newer_half(part: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(list(part.items())[(len(part) + 1) // 2 :])
 
 
 def _packed(frame: Frame) -> Frame:

@@ -1,8 +1,9 @@
 """Secrets are taken out of frames as soon as they arrive, so that nobody behind this ever sees one.
 
 Bytes in, bytes out. Whatever the bytes are, `Redactor` never fails: a message that it cannot look through is withheld,
-which leaves its size and a summary without contents. A message in which nothing is hidden keeps its bytes. Frames that
-were redacted before stay as they are.
+which leaves its size and a summary without contents. A message that can hold no secret keeps its bytes; one that can
+is written anew from what was understood of it, so that nothing stays in it that was not looked at. Frames that were
+redacted before stay as they are.
 """
 
 from dataclasses import replace
@@ -27,9 +28,9 @@ class _Type:
 
     __slots__ = ("parser", "plan")
 
-    def __init__(self, name: str, plans: Plans) -> None:
+    def __init__(self, name: str, plans: Plans, *, secrets: bool) -> None:
         self.parser = CriParser(name)
-        self.plan: Plan | None = plans.of(self.parser.parse(b"").DESCRIPTOR)
+        self.plan: Plan | None = plans.of(self.parser.parse(b"").DESCRIPTOR, secrets=secrets)
 
 
 class Redactor:
@@ -65,7 +66,9 @@ class Redactor:
         if len(self._methods) >= KEPT_CALLS:
             self._methods.pop(next(iter(self._methods)))
         self._methods[frame.number] = method_of_path(frame.path.encode(errors="surrogateescape"))
-        metadata = tuple((key, REDACTED if hides_metadata(key) else value) for key, value in frame.metadata)
+        metadata = tuple(
+            (key, REDACTED if hides_metadata(key) else hide_credentials(value)) for key, value in frame.metadata
+        )
         return frame if metadata == frame.metadata else replace(frame, metadata=metadata)
 
     def _message(self, frame: Message) -> Message:
@@ -75,22 +78,24 @@ class Redactor:
         if method is None:
             return _withheld(frame)
         try:
-            return self._redacted(frame, method.response if frame.side.is_reply else method.request)
+            return self._redacted(frame, method)
         except Exception:  # what it was is of no use: it must not be shown
             return _withheld(frame)
 
-    def _redacted(self, frame: Message, name: str) -> Message:
+    def _redacted(self, frame: Message, method: Method) -> Message:
+        name = method.response if frame.side.is_reply else method.request
         kind = self._types.get(name)
         if kind is None:
-            kind = self._types[name] = _Type(name, self._plans)
+            kind = self._types[name] = _Type(name, self._plans, secrets=method.secrets)
         if kind.plan is None:
             return frame
-        data = frame.data
-        message = kind.parser.parse(data)
-        # A field that is there twice is read once: then the bytes hold more than was looked at.
-        if not kind.plan(message) and message.ByteSize() == len(data):
-            return frame
+        original = frame.data
+        message = kind.parser.parse(original)
+        kind.plan(message)
+        # Also if there was nothing to hide: a field that is there twice is read once, so the bytes may hold more.
         data = kind.parser.serialize(message)
+        if data == original:
+            return frame
         if len(data) > self._largest:
             return _withheld(frame)
         return replace(frame, packing=Packing.PLAIN, size=len(data), body=data)

@@ -6,16 +6,17 @@ later version adds is covered as far as it is made of the same parts.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from google.protobuf.descriptor import FieldDescriptor
 
 from interpose.config.dump_redaction import Redaction
-from interpose.dump.hiding import REDACTED, Memo, hide_credentials, hide_token, hide_value
+from interpose.dump.hiding import REDACTED, Memo, hide_credentials, hide_option, hide_token, hide_value, names_access
 from interpose.dump.jsonsecrets import JsonSecrets
 
-# Changes a message, or a part of it, and says whether there was something to change.
-Plan: TypeAlias = Callable[[Any], bool]
+# Changes a message, or a part of it, if there is something to change.
+Plan: TypeAlias = Callable[[Any], None]
 
 # All others of its fields are secrets, those of later versions too.
 _SHOWN_OF_LOGIN: Final = frozenset({"username", "server_address"})
@@ -30,6 +31,7 @@ _TEXTS: Final[dict[str, Callable[[str], str]]] = {
     "reason": hide_credentials,
 }
 _COMMANDS: Final = frozenset({"command", "args", "cmd"})
+_MOUNT_OPTIONS: Final = "mount_options"
 _OUTPUTS: Final = frozenset({"stdout", "stderr"})
 _MARK: Final = REDACTED.encode()
 
@@ -41,19 +43,27 @@ class Plans:
         self._redaction = redaction
         self._json = JsonSecrets(redaction)
         self._env = Memo(redaction.env.hides)
-        # By how the name of a map ends.
-        self._maps: Final = {
-            "annotations": Memo(redaction.annotation.hides),
-            "labels": Memo(redaction.label.hides),
-            "label_selector": Memo(redaction.label.hides),
-            "envs": self._env,
+        # By how the name of a map ends: which values are hidden, and how the others are shown. Values of labels are
+        # too short and plain to hold anything.
+        text = Memo(self._json.any_text)
+        label = Memo(redaction.label.hides)
+        option = Memo(lambda name: redaction.options or names_access(name))
+        self._maps: Final[dict[str, tuple[Memo[bool], Memo[str] | None]]] = {
+            "annotations": (Memo(redaction.annotation.hides), text),
+            "labels": (label, None),
+            "label_selector": (label, None),
+            "envs": (self._env, None),
+            "options": (option, text),
         }
         self._known: dict[str, Plan | None] = {}
 
-    def of(self, descriptor: Any) -> Plan | None:
-        """The plan of a whole message; None: nothing can be in it."""
+    def of(self, descriptor: Any, *, secrets: bool = False) -> Plan | None:
+        """The plan of a whole message; None: nothing can be in it.
+
+        Where `secrets` are, fields that this version does not know may be some, too.
+        """
         plan = self._of(descriptor)
-        if not self._redaction.unknown:
+        if not self._redaction.unknown and not secrets:
             return plan
         return _all([*([plan] if plan else ()), _drop_unknown])
 
@@ -84,114 +94,100 @@ class Plans:
         if field.type != FieldDescriptor.TYPE_STRING:
             return None
         if field.is_repeated:
-            return _command(field.name) if self._redaction.command and field.name in _COMMANDS else None
+            return self._words(field.name)
         hide = hide_value if field.GetOptions().debug_redact else _TEXTS.get(field.name)
         return None if hide is None else _text(field.name, hide)
+
+    def _words(self, name: str) -> Plan | None:
+        if name == _MOUNT_OPTIONS:
+            return _each(name, Memo(partial(hide_option, every=self._redaction.options)).__getitem__)
+        return _each(name, hide_value) if self._redaction.command and name in _COMMANDS else None
 
     def _map(self, field: Any) -> Plan | None:
         if field.name == "info":
             return _info(field.name, self._json.info)
-        hides = next((hides for ending, hides in self._maps.items() if field.name.endswith(ending)), None)
-        return None if hides is None else _values(field.name, hides)
+        found = next((rules for ending, rules in self._maps.items() if field.name.endswith(ending)), None)
+        return None if found is None else _values(field.name, *found)
 
-    def _variable(self, variable: Any) -> bool:
-        if variable.value and variable.value != _MARK and self._env[variable.key]:
+    def _variable(self, variable: Any) -> None:
+        if variable.value and self._env[variable.key]:
             variable.value = _MARK
-            return True
-        return False
 
 
 def _all(steps: list[Plan]) -> Plan:
     if len(steps) == 1:
         return steps[0]
 
-    def run(message: Any) -> bool:
-        changed = False
+    def run(message: Any) -> None:
         for step in steps:
-            if step(message):
-                changed = True
-        return changed
+            step(message)
 
     return run
 
 
 def _one(name: str, inner: Plan) -> Plan:
-    def step(message: Any) -> bool:
-        return message.HasField(name) and inner(getattr(message, name))
+    def step(message: Any) -> None:
+        if message.HasField(name):
+            inner(getattr(message, name))
 
     return step
 
 
 def _many(name: str, inner: Plan) -> Plan:
-    def step(message: Any) -> bool:
-        changed = False
+    def step(message: Any) -> None:
         for part in getattr(message, name):
-            if inner(part):
-                changed = True
-        return changed
+            inner(part)
 
     return step
 
 
 def _text(name: str, hide: Callable[[str], str]) -> Plan:
-    def step(message: Any) -> bool:
+    def step(message: Any) -> None:
         text = getattr(message, name)
         hidden = hide(text)
-        if hidden == text:
-            return False
-        setattr(message, name, hidden)
-        return True
+        if hidden != text:
+            setattr(message, name, hidden)
 
     return step
 
 
 def _bytes(name: str) -> Plan:
-    def step(message: Any) -> bool:
-        if getattr(message, name) in (b"", _MARK):
-            return False
-        setattr(message, name, _MARK)
-        return True
+    def step(message: Any) -> None:
+        if getattr(message, name):
+            setattr(message, name, _MARK)
 
     return step
 
 
-def _command(name: str) -> Plan:
+def _each(name: str, hide: Callable[[str], str]) -> Plan:
     """Each word: how many there were stays to be seen."""
 
-    def step(message: Any) -> bool:
+    def step(message: Any) -> None:
         words = getattr(message, name)
-        hidden = [hide_value(word) for word in words]
-        if list(words) == hidden:
-            return False
-        words[:] = hidden
-        return True
+        if words:
+            words[:] = [hide(word) for word in words]
 
     return step
 
 
-def _values(name: str, hides: Memo) -> Plan:
-    def step(message: Any) -> bool:
+def _values(name: str, hides: Memo[bool], text: Memo[str] | None) -> Plan:
+    def step(message: Any) -> None:
         values = getattr(message, name)
-        hidden = [key for key in values if hides[key] and values[key] not in ("", REDACTED)]
-        for key in hidden:
-            values[key] = REDACTED
-        return bool(hidden)
+        for key, value in list(values.items()):
+            shown = hide_value(value) if hides[key] else value if text is None else text[value]
+            if shown != value:
+                values[key] = shown
 
     return step
 
 
 def _info(name: str, hide: Callable[[str, str], str]) -> Plan:
-    def step(message: Any) -> bool:
+    def step(message: Any) -> None:
         values = getattr(message, name)
-        hidden = {key: hide(key, text) for key, text in values.items()}
-        changed = {key: text for key, text in hidden.items() if text != values[key]}
-        values.update(changed)
-        return bool(changed)
+        values.update({key: hide(key, text) for key, text in values.items()})
 
     return step
 
 
-def _drop_unknown(message: Any) -> bool:
-    size = message.ByteSize()
+def _drop_unknown(message: Any) -> None:
     message.DiscardUnknownFields()
-    return bool(message.ByteSize() != size)

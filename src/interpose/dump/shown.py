@@ -72,5 +72,5 @@ def size(count: int) -> str:
 
 
 def passed(flow: Flow) -> int:
-    """Bytes of the messages between caller and us, as far as they were kept."""
-    return sum(one.size for one in flow.of(Side.REQUEST, Side.REPLY))
+    """Bytes of the messages between caller and us, also of those that were let go of."""
+    return sum(one.size for one in flow.of(Side.REQUEST, Side.REPLY)) + flow.forgotten_size

@@ -100,7 +100,8 @@ CONTAINERS_TOLD: Final[Mapping[str, str]] = MappingProxyType(
         "StreamContainerStats": "container_stats.attributes",
     }
 )
-_TELLING: Final = {*REPLIES, *PODS_TOLD, *CONTAINERS_TOLD}
+# Methods whose replies tell something.
+TELLING: Final = frozenset({*REPLIES, *PODS_TOLD, *CONTAINERS_TOLD})
 _LABELS: Final = {
     "namespace": "io.kubernetes.pod.namespace",
     "name": "io.kubernetes.pod.name",
@@ -123,7 +124,7 @@ class Subjects:
         if message.side is Side.REQUEST and method.name in REQUESTS:
             request = self._parsed(method.request, message)
             return flow.subject if request is None else self._asked(method.name, request, flow.subject)
-        if message.side is Side.REPLY and method.name in _TELLING:
+        if message.side is Side.REPLY and method.name in TELLING:
             reply = self._parsed(method.response, message)
             return flow.subject if reply is None else self._answered(method.name, reply, flow.subject)
         return flow.subject

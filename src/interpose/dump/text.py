@@ -87,11 +87,13 @@ class TextDump:
     def lines(self, event: Event) -> list[Line]:
         """What there is to write about an event."""
         frame, flow = event.frame, event.flow
-        if isinstance(frame, Dropped):
+        if isinstance(frame, Dropped) and flow is None:
             return [Line(level="warning", stamp=self._wall(frame.time), text=_dropped(frame.frames))]
         if flow is None:
             return []
         target = self._rules.target(flow.name)
+        if isinstance(frame, Dropped):
+            return self._qualified(flow, self._left_out(flow, frame.frames)) if target is Target.FULL else []
         if event.what is What.BEGIN:
             self._replies.pop(flow.number, None)  # of another process
             return self._counted(flow) if target is Target.COUNT else []
@@ -180,8 +182,14 @@ class TextDump:
         lines = [] if decoded.tree is None else yaml_lines(decoded.tree)
         return [*lines, *(f"# {_shown(line)}" for line in decoded.note.splitlines())] or ["# not decoded"]
 
-    def _replied(self, flow: Flow) -> int:
-        count = self._replies.pop(flow.number, 0) + 1
+    def _left_out(self, flow: Flow, count: int) -> list[Line]:
+        """So many messages of a stream come no more: it was too long to keep them."""
+        self._replied(flow, count)
+        text = f"({_kind(flow)}) REPLY {_name(flow)} <= # {_messages(count)} left out, too many to keep"
+        return [Line(stamp=self._wall(flow.time), text=text)]
+
+    def _replied(self, flow: Flow, more: int = 1) -> int:
+        count = self._replies.pop(flow.number, 0) + more
         if len(self._replies) >= KEPT_CALLS:
             self._replies.pop(next(iter(self._replies)))
         self._replies[flow.number] = count
@@ -236,7 +244,7 @@ def _latency(elapsed: int) -> str:
 
 def _kind(flow: Flow) -> str:
     if flow.originated:
-        return f"originated by {flow.origin}"
+        return f"originated by {_shown(flow.origin)}"
     return "intercepted" if flow.intercepted else "passthrough"
 
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from interpose.dump.filters import Filter
 from interpose.dump.filterterms import Texts
-from interpose.dump.flow import Assembler, Event, Flow, What
-from interpose.dump.frames import Begin, Context, Frame, Header
-from interpose.dump.subjects import Subjects
+from interpose.dump.flow import SESSION, Assembler, Event, Flow, What, begun, part_of
+from interpose.dump.frames import Begin, Context, Dropped, Flags, Frame, Header, Side
+from interpose.dump.subjects import TELLING, Subjects
 
 # Calls in flight about which it is known whether they are wanted; the oldest are asked about again.
 _HELD: Final = 10_000
@@ -26,6 +26,9 @@ class Viewing:
         self._hide = hide
         self._subjects = Subjects()
         self._assembler = Assembler(self._subjects.identify)
+        # Methods whose answer may say whom a call is about, if somebody asks for that.
+        self._told_late = TELLING if wanted.asks_subject() else frozenset()
+        self._doubtful: set[int] = set()  # calls in flight before a file that is missing
         self.seen = 0  # calls
         self.shown = 0
 
@@ -50,19 +53,29 @@ class Viewing:
 
     def events(self, frames: Iterable[Frame], *, unfinished: bool = True) -> Iterator[Event]:
         """The same frame by frame. If the end of a call decides whether it is wanted, all of it comes at its end."""
-        late = self._wanted.wants_end()
         wanted: dict[int, bool] = {}
         for event, lost in self._events(frames):
+            for one in filter(self._decided_late, lost):
+                yield from self._whole(one)
+            flow = event.flow
             if event.what is What.DROPPED:
                 yield event
-            elif late:
-                for one in lost if event.what is not What.END or event.flow is None else [event.flow]:
-                    yield from self._whole(one)
-            elif event.flow is not None and event.what is not What.OTHER:
-                yield from self._early(event, event.flow, wanted)
-        if unfinished and late:
-            for one in list(self._assembler.open.values()):
+            elif flow is None or event.what is What.OTHER:
+                continue
+            elif not self._decided_late(flow):
+                yield from self._early(event, flow, wanted)
+            elif event.what is What.END:
+                yield from self._whole(flow)
+        if unfinished:
+            for one in filter(self._decided_late, list(self._assembler.open.values())):
                 yield from self._whole(one)
+
+    def _decided_late(self, flow: Flow) -> bool:
+        """Whether the request does not tell: its answer says whom it is about, and a filter asks for that."""
+        if self._wanted.wants_end():
+            return True
+        method = flow.method
+        return method is not None and method.name in self._told_late and not method.server_streaming
 
     def _early(self, event: Event, flow: Flow, wanted: dict[int, bool]) -> Iterator[Event]:
         """Decided by the request, or by the end if there was none."""
@@ -72,7 +85,7 @@ class Viewing:
         if flow.number not in wanted:
             wanted[flow.number] = self._is_wanted(flow)
             if wanted[flow.number]:
-                yield _begun(flow)
+                yield Event(What.BEGIN, flow, begun(flow))
             if len(wanted) > _HELD:
                 del wanted[next(iter(wanted))]
         if wanted[flow.number]:
@@ -86,13 +99,36 @@ class Viewing:
         for frame in frames:
             if isinstance(frame, Context):
                 self._subjects.learn(frame.facts)
+            lost = self._missed(frame)
             # Another process begins, or a call with the number of one whose end was lost.
             known = list(open_calls.values()) if isinstance(frame, Header) else []
             if isinstance(frame, Begin) and frame.number in open_calls:
                 known = [open_calls[frame.number]]
             event = self._assembler.feed(frame if hide is None else hide(frame))
             self.seen += event.what is What.BEGIN
-            yield event, [one for one in known if open_calls.get(one.number) is not one]
+            for one in known:
+                if open_calls.get(one.number) is not one:
+                    one.lost = True
+                    lost.append(one)
+            yield event, lost
+        for number in self._doubtful & open_calls.keys():
+            open_calls[number].lost = True
+
+    def _missed(self, frame: Frame) -> list[Flow]:
+        """Calls that ended in a file that is missing: they do not go on in the one behind it."""
+        last = self._assembler.header
+        if isinstance(frame, Header):
+            same = last is not None and last.facts.get(SESSION) == frame.facts.get(SESSION)
+            if last is not None and same and part_of(frame) > part_of(last) + 1 > 1:
+                self._doubtful = set(self._assembler.open)
+            return []
+        if not self._doubtful or isinstance(frame, Context | Dropped):
+            return []
+        if isinstance(frame, Begin) and frame.flags & Flags.CONTINUED:
+            self._doubtful.discard(frame.number)
+            return []
+        missed, self._doubtful = self._doubtful, set()
+        return [one for number in sorted(missed) if (one := self._assembler.lose(number)) is not None]
 
     def chosen(self, flow: Flow) -> Iterator[Flow]:
         """A call that was found elsewhere, if it is wanted."""
@@ -111,24 +147,15 @@ class Viewing:
         yield from replayed(flow)
 
 
-def _begun(flow: Flow) -> Event:
-    begin = Begin(
-        number=flow.number,
-        time=flow.time,
-        path=flow.path,
-        origin=flow.origin,
-        pid=flow.pid,
-        uid=flow.uid,
-        flags=flow.flags,
-        metadata=flow.metadata,
-    )
-    return Event(What.BEGIN, flow, begin)
-
-
 def replayed(flow: Flow) -> Iterator[Event]:
-    """The events of a call that is known already."""
-    yield _begun(flow)
+    """The events of a call that is known already; messages that were let go of are counted in one."""
+    yield Event(What.BEGIN, flow, begun(flow))
+    missing = flow.forgotten_replies
     for message in flow.messages:
+        if missing and message.side is not Side.REQUEST:
+            # Behind the request: it says what the stream is.
+            yield Event(What.DROPPED, flow, Dropped(frames=missing, size=flow.forgotten_size, time=flow.time))
+            missing = 0
         yield Event(What.MESSAGE, flow, message)
     if flow.end is not None:
         yield Event(What.END, flow, flow.end)

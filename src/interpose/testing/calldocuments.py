@@ -59,6 +59,8 @@ def document(number: int, method: str, **facts: Any) -> dict[str, Any]:
         "code": _CODES[status] if status else None,
         "message": "",
         "duration_ms": 1.25 if status else None,
+        "continued": False,
+        "lost": False,
         "changed": False,
         "changed_by": [],
         "messages": [message("request", {}), message("reply", {}, at_ms=1.2)],

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from interpose.api import cri_pb2 as cri
 from interpose.dump.flow import Assembler, Flow, What
-from interpose.dump.frames import Frame
+from interpose.dump.frames import Begin, End, Frame, Message
+from interpose.dump.replay.order import Called, called
 from interpose.dump.subjects import Subjects
 from interpose.rpc.status import RpcError
 from interpose.testing.fakeruntime import FakeRuntime
@@ -62,3 +63,22 @@ def flows_of(frames: Iterable[Frame]) -> list[Flow]:
     assembler = Assembler(subjects.identify)
     events = assembler.feed_all(list(frames))
     return [event.flow for event in events if event.what is What.END and event.flow] + [*assembler.open.values()]
+
+
+def calls_of(frames: Iterable[Frame]) -> list[Called]:
+    """The same with their places, in the order in which a relay would have written the frames."""
+    return list(called(as_happened(frames), Subjects().identify))
+
+
+def as_happened(frames: Iterable[Frame]) -> list[Frame]:
+    """Frames by their times; a Script writes each call as a whole."""
+    begun: dict[int, int] = {}
+    timed: list[tuple[int, Frame]] = []
+    last = 0
+    for frame in frames:
+        if isinstance(frame, Begin):
+            last = begun[frame.number] = frame.time
+        elif isinstance(frame, Message | End) and frame.number in begun:
+            last = begun[frame.number] + (frame.at if isinstance(frame, Message) else frame.elapsed)
+        timed.append((last, frame))
+    return [frame for _time, frame in sorted(timed, key=lambda one: one[0])]

@@ -6,8 +6,8 @@ from typing import Any
 from interpose.views.text import WIDTH, amount, flat, plain, sentence, table
 
 
-def plan_text(plan: Mapping[str, Any], *, width: int = WIDTH) -> str:
-    """The calls that would be made, and what is left out."""
+def plan_text(plan: Mapping[str, Any], *, verbose: bool = False, width: int = WIDTH) -> str:
+    """The calls that would be made, and what is left out; each call of that only if asked for."""
     calls = plan["calls"]
     rows = [["CALL", "AT", "METHOD", "SUBJECT", "RECORDED", "AFTER"]]
     rows += [
@@ -22,7 +22,7 @@ def plan_text(plan: Mapping[str, Any], *, width: int = WIDTH) -> str:
         for one in calls
     ]
     lines = flat(table(rows, width=width, name=3)) if calls else []
-    lines += [*_left_out(plan, width), f"{amount(len(calls), 'call')} would be made."]
+    lines += [*_left_out(plan, verbose, width), f"{amount(len(calls), 'call')} would be made."]
     return "\n".join(lines)
 
 
@@ -36,7 +36,7 @@ def report_text(report: Mapping[str, Any], *, verbose: bool = False, width: int 
     states = [one for one in report["states"] if verbose or not one["same"]]
     if states:
         lines += [*_states(states, width), ""]
-    lines += _left_out(report, width)
+    lines += _left_out(report, verbose, width)
     if report["latency"]:
         lines += [*_latency(report["latency"], width), ""]
     for note in report["notes"]:
@@ -90,11 +90,18 @@ def _latency(latency: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     return flat(table(rows, width=width))
 
 
-def _left_out(document: Mapping[str, Any], width: int) -> list[str]:
-    lines = []
+def _left_out(document: Mapping[str, Any], verbose: bool, width: int) -> list[str]:
+    groups: dict[str, list[Mapping[str, Any]]] = {}
     for one in document["skipped"]:
-        subject = f" ({plain(one['subject'])})" if one["subject"] else ""
-        lines += sentence(f"Skipped #{one['number']} {one['method']}{subject}: {plain(one['reason'])}.", "", width)
+        groups.setdefault(one["group"], []).append(one)
+    lines = []
+    for group, members in groups.items():
+        if len(members) > 1 and not verbose:
+            lines += sentence(f"Skipped {amount(len(members), 'call')}: {plain(group)}; -v names them.", "", width)
+            continue
+        for one in members:
+            subject = f" ({plain(one['subject'])})" if one["subject"] else ""
+            lines += sentence(f"Skipped #{one['number']} {one['method']}{subject}: {plain(one['reason'])}.", "", width)
     for reason, count in sorted(document["omitted"].items(), key=lambda item: -item[1]):
         lines += sentence(f"Left out {amount(count, 'call')}: {reason}.", "", width)
     return [*lines, ""] if lines else []

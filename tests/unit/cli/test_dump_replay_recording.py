@@ -19,14 +19,14 @@ def recording(tmp_path: Path) -> str:
 def test_calls_know_whom_they_are_about(recording: str) -> None:
     """Also those that name an id only."""
     recorded = Recorded([recording], [])
-    found = {str(flow.subject) for flow in recorded.flows() if flow.name == "StartContainer"}
+    found = {str(one.flow.subject) for one in recorded.calls() if one.flow.name == "StartContainer"}
     assert found == {"shop/web-0:app", "jobs/batch-7f9c:worker"}
 
 
 def test_a_filter_of_several_words(recording: str) -> None:
     """All have to hold; it may look into messages."""
     recorded = Recorded([recording], ["~m", "Create", "~t", "web:3"])
-    assert [str(flow.subject) for flow in recorded.flows() if recorded.wanted(flow)] == ["shop/web-0:app"]
+    assert [str(one.flow.subject) for one in recorded.calls() if recorded.wanted(one.flow)] == ["shop/web-0:app"]
 
 
 def test_a_filter_that_is_none(recording: str) -> None:
@@ -47,6 +47,17 @@ def test_damage_is_told(recording: str, capsys: pytest.CaptureFixture[str]) -> N
     data[3000] ^= 0xFF
     Path(recording).write_bytes(data)
     recorded = Recorded([recording], [])
-    assert list(recorded.flows())
+    assert list(recorded.calls())
     recorded.tell_damage()
     assert "warning: " in capsys.readouterr().err
+
+
+def test_a_large_recording_is_announced(
+    recording: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading it takes a while; a small one is read without a word."""
+    list(Recorded([recording], []).calls())
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("interpose.cli.dump_replay_recording._LARGE", 1)
+    list(Recorded([recording], []).calls())
+    assert capsys.readouterr().err == f"Reading {recording} (0 MiB) ...\n"

@@ -60,23 +60,23 @@ def test_a_stream_of_a_newer_version_is_refused() -> None:
 
 def test_files_can_be_read_again(tmp_path: Path) -> None:
     """From the beginning each time."""
-    source = open_source([str(sample_recording(tmp_path / "a.crirec"))], all_files=False)
+    source = open_source([str(sample_recording(tmp_path / "a.crirec"))], alone=False)
     assert isinstance(source, FileSource)
     assert list(source.frames()) == list(source.frames()) == story_frames()
     assert source.facts == HEADER.facts
     assert (list(source.damage), source.damaged) == ([], 0)
 
 
-@pytest.mark.parametrize(("all_files", "times"), [(False, 1), (True, 2)])
-def test_older_files_are_read_if_wanted(tmp_path: Path, all_files: bool, times: int) -> None:
+@pytest.mark.parametrize(("alone", "times"), [(True, 1), (False, 2)])
+def test_older_files_are_read_too(tmp_path: Path, alone: bool, times: int) -> None:
     """They have numbers."""
     for name in ("a.crirec", "a.000001.crirec"):
         sample_recording(tmp_path / name)
-    source = open_source([str(tmp_path / "a.crirec")], all_files=all_files)
+    source = open_source([str(tmp_path / "a.crirec")], alone=alone)
     assert list(source.frames()) == story_frames() * times
 
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read as it comes."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(STORY)))
-    assert isinstance(open_source(["-"], all_files=False), StreamSource)
+    assert isinstance(open_source(["-"], alone=False), StreamSource)

@@ -12,7 +12,19 @@ def test_the_default_hides_all_variables(name: str) -> None:
     assert parse_redaction("default").env.hides(name)
 
 
-@pytest.mark.parametrize("key", ["my-token", "example.com/DB-Password", "apiKey", "x.private-key.y", LAST_APPLIED])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "my-token",
+        "example.com/DB-Password",
+        "apiKey",
+        "x.private-key.y",
+        "access_key",
+        ".dockerconfigjson",
+        "my-kubeconfig",
+        LAST_APPLIED,
+    ],
+)
 def test_the_default_hides_annotations_that_sound_secret(key: str) -> None:
     """By a word in their key, without regard to case."""
     assert parse_redaction("default").annotation.hides(key)
@@ -29,7 +41,7 @@ def test_the_default_shows_other_annotations_and_labels(key: str) -> None:
 def test_the_default_hides_output_and_shows_commands() -> None:
     """What a command wrote may be anything; what was run is what one looks for."""
     redaction = parse_redaction("default")
-    assert (redaction.output, redaction.command, redaction.unknown) == (True, False, False)
+    assert (redaction.output, redaction.command, redaction.options, redaction.unknown) == (True, False, False, False)
 
 
 def test_strict_hides_all_annotations_labels_commands_and_unknown_fields() -> None:
@@ -37,7 +49,7 @@ def test_strict_hides_all_annotations_labels_commands_and_unknown_fields() -> No
     redaction = parse_redaction("strict")
     assert redaction.annotation.hides("app")
     assert redaction.label.hides("app")
-    assert (redaction.output, redaction.command, redaction.unknown) == (True, True, True)
+    assert (redaction.output, redaction.command, redaction.options, redaction.unknown) == (True, True, True, True)
 
 
 def test_strict_shows_which_pod_it_is() -> None:

@@ -1,10 +1,12 @@
 """Calls as a list."""
 
+from dataclasses import replace
+
 import pytest
 
 from interpose.dump.calllist import CallList, marks, status_of
 from interpose.dump.flow import Assembler, Flow, What
-from interpose.dump.frames import Side
+from interpose.dump.frames import Begin, Flags, Side
 from interpose.dump.subjects import Subjects
 from interpose.testing.recordings import START, Script, story_frames
 
@@ -41,9 +43,9 @@ def test_a_line_says_what_a_call_was() -> None:
     ]
 
 
-@pytest.mark.parametrize("width", [0, 60, 80, 100, 130, 200])
+@pytest.mark.parametrize("width", [0, 60, 70, 80, 96, 100, 130, 200])
 def test_columns_stand_below_each_other(width: int) -> None:
-    """And no line is wider than the terminal, if it has room for the columns at all."""
+    """And no line is wider than the terminal."""
     calls = CallList(width)
     head = calls.head()
     at = head.index("METHOD")
@@ -51,15 +53,53 @@ def test_columns_stand_below_each_other(width: int) -> None:
         line = calls.lines(flow)[-1]
         assert line[at - 1] == " "
         assert line[at:].startswith(flow.name[:5])
-        assert not width or len(line) <= max(width, 74)
+        assert not width or len(line) <= width
     assert not width or len(head) <= width
 
 
 def test_a_long_name_keeps_its_ends_on_a_terminal() -> None:
     """Elsewhere it is whole."""
     flow = story()[9]
-    assert "Update…erResources" in CallList(80).lines(flow)[-1]
+    assert "Update…erResources" in CallList(100).lines(flow)[-1]
+    assert "Updat…rResources" in CallList(80).lines(flow)[-1]
     assert "UpdateContainerResources" in CallList().lines(flow)[-1]
+
+
+def test_names_have_most_of_the_room_of_a_small_terminal() -> None:
+    """That a call was changed takes one column then."""
+    lines = {number: CallList(80).lines(flow)[-1] for number, flow in story().items()}
+    assert "jobs/batch-7f9c:worker" in lines[14]
+    assert len(lines[7]) == 80
+    assert lines[7].endswith("  *")
+
+
+@pytest.mark.parametrize("width", [1, 5, 20, 40])
+def test_no_terminal_is_too_small(width: int) -> None:
+    """What does not fit is left out."""
+    calls = CallList(width)
+    assert len(calls.head()) <= width
+    assert all(len(calls.lines(flow)[-1]) <= width for flow in story().values())
+
+
+def test_numbers_that_are_too_long_move_the_rest() -> None:
+    """And still no line is wider than the terminal."""
+    script = Script()
+    script.frames.append(Begin(number=(1 << 64) - 1, time=START, path="/runtime.v1.RuntimeService/Version"))
+    assert all(len(CallList(width).lines(one(script))[-1]) <= width for width in (70, 80, 100, 130))
+
+
+def test_what_is_not_in_the_recording_is_marked() -> None:
+    """The beginning of a call, its end, and messages that were too many to keep."""
+    script = Script()
+    number = script.begin("GetContainerEvents", b"")
+    script.frames[-2] = replace(script.frames[-2], flags=Flags.CONTINUED)
+    for _ in range(4):
+        script.message(number, Side.REPLY, b"1234567890")
+    flow = [event.flow for event in Assembler(kept_messages=2).feed_all(script.frames)][-1]
+    assert flow is not None
+    flow.lost = True
+    assert marks(flow) == "beginning not recorded; end not recorded; 4 replies"
+    assert "  40B  " in CallList().lines(flow)[-1]
 
 
 def test_each_day_has_a_line_on_a_terminal() -> None:

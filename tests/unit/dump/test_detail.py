@@ -36,6 +36,13 @@ def test_a_call_is_shown_with_its_circumstances() -> None:
     assert "changed:" not in text
 
 
+def test_what_is_not_in_the_recording_is_said() -> None:
+    """The beginning of a call, or its end."""
+    text = "\n".join(detail_lines(document(20) | {"continued": True, "lost": True}))
+    assert "Z, beginning not recorded\n" in text
+    assert "status:       end not recorded\n" in text
+
+
 def test_a_changed_message_is_shown_as_a_difference() -> None:
     """The first form is whole, so that nothing is missing."""
     lines = detail_lines(document(7))

@@ -14,8 +14,8 @@ from interpose.dump.frames import End, Flags, Message, Side
 KEYS = [
     *("number", "time", "time_ns", "method", "service", "path", "kind", "origin", "pid", "uid", "metadata"),
     *("subject", "namespace", "pod", "pod_uid", "pod_id", "container", "container_id", "image"),
-    *("status", "code", "message", "duration_ms", "changed", "changed_by", "messages", "forgotten"),
-    *("request_diff", "reply_diff"),
+    *("status", "code", "message", "duration_ms", "continued", "lost", "changed", "changed_by"),
+    *("messages", "forgotten", "request_diff", "reply_diff"),
 ]
 
 

@@ -220,3 +220,66 @@ def test_the_oldest_go(tmp_path: Path) -> None:
     rotated_path(path, 9).mkdir()
     prune(path, 2)
     assert [one.name[-1] for one in rotated_set(path)] == ["2", "3", "5", "9"]
+
+
+def test_small_ones_go_before_large_ones(tmp_path: Path) -> None:
+    """But the newest of all stays longest."""
+    path = tmp_path / "calls"
+    large = MAGIC + bytes(module.SMALL)
+    for number, content in enumerate([large, large, MAGIC, large, MAGIC], 1):
+        rotated_path(path, number).write_bytes(content)
+    left = []
+    for keep in (4, 3, 2, 1, 0):
+        prune(path, keep)
+        left.append("".join(one.name[-1] for one in rotated_set(path)))
+    assert left == ["1245", "245", "45", "5", ""]
+
+
+def test_what_is_no_file_stops_nobody(tmp_path: Path, opened: list[int]) -> None:
+    """A pipe with the name of an older file, a link to one: they are not waited for, and stay."""
+    path = tmp_path / "calls"
+    os.mkfifo(rotated_path(path, 1))
+    rotated_path(path, 2).symlink_to(rotated_path(path, 1))
+    rotated_path(path, 3).symlink_to(tmp_path / "nowhere")
+    opened += [create(path)]
+    prune(path, 0)
+    assert len(list(tmp_path.iterdir())) == 4
+    assert rotated_set(path) == [rotated_path(path, 3), path]
+
+
+def test_a_number_that_is_too_long_is_not_ours(tmp_path: Path, opened: list[int]) -> None:
+    """Somebody's file with such a name does not lead ours there."""
+    path = tmp_path / "calls"
+    (tmp_path / "calls.9999999999").write_bytes(MAGIC)
+    opened += [ours := create(path)]
+    opened += [replace(path, ours)]
+    assert rotated_set(path) == [rotated_path(path, 1), path]
+
+
+def test_the_last_number_is_an_error(tmp_path: Path, opened: list[int]) -> None:
+    """FILE stays what it is."""
+    path = tmp_path / "calls"
+    rotated_path(path, 999_999_999).write_bytes(MAGIC)
+    opened += [ours := create(path)]
+    with pytest.raises(OSError, match="no number is left") as caught:
+        replace(path, ours)
+    assert caught.value.errno == errno.EOVERFLOW
+    assert is_at(path, ours)
+
+
+def test_a_file_is_never_renamed_onto_another(
+    tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody made one of that name just then."""
+    path = tmp_path / "calls"
+
+    def no_links(link: Path, target: Path) -> None:
+        link.write_bytes(b"theirs")
+        raise OSError(errno.EPERM, "no links")
+
+    monkeypatch.setattr(Path, "hardlink_to", no_links)
+    opened += [ours := create(path)]
+    with pytest.raises(FileExistsError):
+        replace(path, ours)
+    assert is_at(path, ours)
+    assert rotated_path(path, 1).read_bytes() == b"theirs"

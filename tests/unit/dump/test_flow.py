@@ -5,8 +5,19 @@ from dataclasses import replace
 import pytest
 
 from interpose.dump import flow as module
-from interpose.dump.flow import NOBODY, SESSION, Assembler, Event, Flow, Subject, What
-from interpose.dump.frames import Begin, Context, Dropped, End, Flags, Header, Message, Side, Trailer
+from interpose.dump.flow import (
+    CALLS,
+    NOBODY,
+    SESSION,
+    Assembler,
+    Event,
+    Flow,
+    Subject,
+    What,
+    tell_subjects,
+    told_subjects,
+)
+from interpose.dump.frames import Begin, Context, Dropped, End, Flags, Header, Message, Packing, Side, Trailer
 
 BEGIN = Begin(number=1, time=10, path="/runtime.v1.RuntimeService/CreateContainer", metadata=(("a", "b"),))
 END = End(number=1, elapsed=500, code=0)
@@ -113,6 +124,81 @@ def test_calls_that_never_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyP
     assembler = Assembler()
     assembler.feed_all([replace(BEGIN, number=number) for number in (1, 2, 3)])
     assert list(assembler.open) == [2, 3]
+
+
+def test_a_call_that_takes_the_number_of_another_pushes_out_no_third(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that it replaces made room."""
+    monkeypatch.setattr(module, "KEPT_CALLS", 2)
+    assembler = Assembler()
+    assembler.feed_all([replace(BEGIN, number=number) for number in (1, 2, 2)])
+    assert list(assembler.open) == [1, 2]
+
+
+def bodies(flow: Flow) -> list[int | str]:
+    """How long each is, or why there is none."""
+    return [one.absent or len(one.body) for one in flow.messages]
+
+
+GONE = module.LET_GO.decode()
+
+
+def test_bodies_of_the_oldest_calls_make_room() -> None:
+    """Calls whose end was lost must not fill the memory. Which messages there were stays known."""
+    assembler = Assembler(kept_bytes=5000)
+    flows = [flow_of(assembler.feed(replace(BEGIN, number=number))) for number in (1, 2, 3)]
+    for number in (1, 2, 3):
+        assembler.feed(message(Side.FORWARDED, bytes(2000), number))
+    assert [bodies(flow) for flow in flows] == [[GONE], [2000], [2000]]
+    assert flows[0].changed
+    assert (flows[0].messages[0].packing, flows[0].messages[0].size) == (Packing.ABSENT, 2000)
+    assembler.feed(message(Side.REPLY, b"small", 1))
+    assert bodies(flows[0]) == [GONE, 5]
+
+
+def test_calls_that_are_over_do_not_count() -> None:
+    """Nor do those of another process, or messages that a stream has let go of."""
+    assembler = Assembler(kept_bytes=5000, kept_messages=2)
+    for number in (1, 2, 3):
+        assembler.feed_all([replace(BEGIN, number=number), message(body=bytes(4000), number=number)])
+        assembler.feed(replace(END, number=number))
+    assembler.feed_all([header("a"), BEGIN, message(body=bytes(4000)), header("b"), BEGIN])
+    flow = assembler.open[1]
+    for _ in range(5):
+        assembler.feed(message(body=bytes(2000)))
+    assert (bodies(flow), flow.forgotten) == ([2000, 2000], 3)
+
+
+def test_a_single_call_keeps_its_newest_message_in_any_case() -> None:
+    """Of a long stream most other messages go as a whole: they take memory without a body, too."""
+    assembler = Assembler(kept_bytes=20_000)
+    flow = flow_of(assembler.feed(BEGIN))
+    for _ in range(30):
+        assembler.feed(message(body=bytes(300)))
+    assembler.feed(message(body=bytes(30_000)))
+    assert bodies(flow) == [GONE] * 15 + [30_000]
+    assert flow.forgotten == 15
+
+
+WEB = Subject(namespace="shop", pod="web", pod_id="1f")
+
+
+def test_a_context_tells_whom_calls_are_about_that_began_before() -> None:
+    """By number, of the same process; the messages that would tell are in another file."""
+    context = Context(facts={CALLS: tell_subjects({1: WEB, 2: NOBODY})})
+    assembler = Assembler()
+    assembler.feed_all([header("a"), context])
+    again = replace(BEGIN, flags=Flags.CONTINUED)
+    assert flow_of(assembler.feed(again)).subject == WEB
+    assert flow_of(assembler.feed(replace(again, number=2))).subject == NOBODY
+    assert flow_of(assembler.feed(BEGIN)).subject == NOBODY
+    assembler.feed(header("b"))
+    assert flow_of(assembler.feed(again)).subject == NOBODY
+
+
+@pytest.mark.parametrize("told", [None, [], {"x": [""] * 7}, {"1": ["a"]}, {"1": [1] * 7}, {"1": {}}, {"1" * 5000: []}])
+def test_subjects_that_make_no_sense_are_passed_over(told: object) -> None:
+    """A file may be of anybody."""
+    assert told_subjects({CALLS: told}) == {}
 
 
 def test_each_message_may_tell_whom_a_call_is_about() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from interpose.dump import frames as module
 from interpose.dump.frames import (
     HEAD,
     MAGIC,
@@ -199,3 +200,50 @@ def test_a_body_that_cannot_be_unpacked_is_damage(size: int, body: bytes) -> Non
 def test_sides_know_their_direction() -> None:
     """Two each."""
     assert [side.is_reply for side in Side] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("code", [-1, 255, 256, 999_999])
+def test_a_code_that_does_not_exist_is_kept_as_the_highest(code: int) -> None:
+    """It is no success, whatever it was."""
+    value, _ = decode(encode(End(number=1, elapsed=1, code=code)))
+    assert isinstance(value, End)
+    assert value.code == 255
+
+
+def test_half_a_pair_in_a_text_is_shown_as_that() -> None:
+    """No bytes could be read as it, so it cannot come back."""
+    value, _ = decode(encode(replace(BEGIN, path="/a/\ud800")))
+    assert isinstance(value, Begin)
+    assert value.path == "/a/\\ud800"
+
+
+@pytest.mark.parametrize("packing", [Packing.PLAIN, Packing.ZLIB])
+def test_a_message_that_would_fill_the_memory_is_damage(packing: Packing) -> None:
+    """Nobody writes one; one that was not kept may have been of any size."""
+    large = replace(MESSAGE, packing=packing, size=MAX_PAYLOAD + 1)
+    with pytest.raises(DamagedFrame, match="over the limit"):
+        decode(encode(large))
+    absent = replace(large, packing=Packing.ABSENT)
+    assert decode(encode(absent))[0] == absent
+
+
+def test_an_index_that_would_fill_the_memory_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is unpacked up to the limit only, and none that is larger is written."""
+    monkeypatch.setattr(module, "MAX_PAYLOAD", 1000)
+    facts = {"a": " " * 989}
+    assert decode(encode(Index(facts=facts)))[0] != Index(facts={})
+    with pytest.raises(ValueError, match="over the limit"):
+        encode(Index(facts={"a": " " * 1000}))
+    with pytest.raises(DamagedFrame, match="an index of more than 1000 bytes"):
+        decode(frame(Kind.INDEX, zlib.compress(b" " * 1_000_000)))
+
+
+def test_json_and_texts_of_too_many_parts_are_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part takes many times as much memory as room in a file."""
+    monkeypatch.setattr(module, "_MAX_PARTS", 3)
+    monkeypatch.setattr(module, "_MAX_TEXTS", 4)
+    assert decode(encode(Context(facts={"a": [[]]})))[0] == Context(facts={"a": [[]]})
+    with pytest.raises(DamagedFrame, match="too many parts"):
+        decode(encode(Context(facts={"a": [[], []]})))
+    with pytest.raises(DamagedFrame, match="too many texts"):
+        decode(encode(replace(BEGIN, metadata=(("a", "b"), ("c", "d")))))

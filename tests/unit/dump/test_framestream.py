@@ -1,5 +1,7 @@
 """Frames from bytes in pieces, also from damaged ones."""
 
+import zlib
+
 import pytest
 
 from interpose.dump import framestream as module
@@ -128,3 +130,42 @@ def test_damage_is_a_sentence() -> None:
     damage = Damage(offset=5, size=3, why="why")
     assert str(damage) == "3 bytes at offset 5: why"
     assert str(Damage(offset=5, size=3, why="why", file="a.crirec")) == "a.crirec: 3 bytes at offset 5: why"
+
+
+def test_what_only_looks_like_frames_is_not_looked_at_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many heads of large frames, each in the others: the time for them is limited. Small frames are still found."""
+    looked_at = 0
+    crc32 = zlib.crc32
+
+    def counted(data: bytes | memoryview, value: int = 0) -> int:
+        nonlocal looked_at
+        looked_at += len(data)
+        return crc32(data, value)
+
+    monkeypatch.setattr(module, "BUDGET", 100_000)
+    monkeypatch.setattr("zlib.crc32", counted)
+    hostile = HEAD.pack(MARK, Kind.MESSAGE, 10_000, 0) * 5000
+    frames, stream = read(hostile + DATA)
+    assert frames == FRAMES
+    assert stream.damaged == 1
+    assert looked_at < 100_000 + 10 * len(hostile)
+
+
+@pytest.mark.parametrize("piece", [1000, 1 << 20])
+def test_a_large_frame_behind_damage_is_found(piece: int) -> None:
+    """Small damage costs nothing but itself."""
+    large = encode(Message(number=1, at=1, side=Side.REPLY, size=1 << 20, body=bytes(1 << 20)))
+    frames, stream = read(DATA[:20] + large + DATA, piece)
+    assert frames[1:] == FRAMES
+    assert (stream.damaged, stream.damaged_bytes) == (1, 20)
+
+
+@pytest.mark.parametrize("piece", [100, 1 << 20])
+def test_what_passes_pays_for_the_search(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    """Large frames are found again behind what was too much, whatever pieces it came in."""
+    monkeypatch.setattr(module, "BUDGET", 20_000)
+    large = encode(Message(number=1, at=1, side=Side.REPLY, size=9000, body=bytes(9000)))
+    hostile = HEAD.pack(MARK, Kind.MESSAGE, 9000, 0) * 100
+    frames, stream = read(hostile + large * 4, piece)
+    assert len(frames) == 3
+    assert stream.damaged_bytes == len(hostile) + len(large)

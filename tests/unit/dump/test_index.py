@@ -144,3 +144,21 @@ def test_a_column_that_makes_no_sense_is_refused(text: object) -> None:
     facts = built().facts() or {}
     with pytest.raises(ValueError, match="the index cannot be used"):
         read_index({**facts, "columns": {**facts["columns"], "time": text}})
+
+
+def test_a_code_that_does_not_exist_is_kept_as_the_highest() -> None:
+    """As in its frame."""
+    builder = IndexBuilder()
+    builder.note(BEGIN, 0, 10)
+    builder.note(replace(END, code=999), 10, 20)
+    assert [row.code for row in builder.rows()] == [255]
+
+
+def test_a_call_that_takes_the_number_of_another_pushes_out_no_third(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that it replaces made room."""
+    monkeypatch.setattr(module, "KEPT_CALLS", 2)
+    builder = IndexBuilder()
+    for number in (1, 2, 2):
+        builder.note(replace(BEGIN, number=number), 0, 10)
+    builder.note(replace(END, number=1), 10, 20)
+    assert [row.end for row in builder.rows()] == [20, 0, 0]

@@ -24,12 +24,14 @@ def hidden(document: Any, redaction: str = "default") -> Any:
     [
         ({"config": {"envs": [{"key": "A", "value": "x"}]}}, {"config": {"envs": [{"key": "A", "value": R}]}}),
         ({"config": {"envs": [{"Name": "A", "value": "x"}]}}, {"config": {"envs": [{"Name": "A", "value": R}]}}),
-        ({"envs": [{"value": "x", "more": {"a": ["y", 1]}}]}, {"envs": [{"value": R, "more": {"a": [R, 1]}}]}),
+        ({"envs": [{"value": "x", "more": {"a": ["y", 1]}}]}, {"envs": [{"value": R, "more": {"a": [R, R]}}]}),
         ({"process": {"env": ["A=x=y", "B=", "C"]}}, {"process": {"env": [f"A={R}", "B=", "C"]}}),
         ({"imageSpec": {"config": {"Env": ["A=x"]}}}, {"imageSpec": {"config": {"Env": [f"A={R}"]}}}),
-        ({"env": {"A": "x", "B": 1}}, {"env": {"A": R, "B": 1}}),
-        ({"env": [["A", "x"], 1]}, {"env": [[R, R], 1]}),
+        ({"env": {"A": "x", "B": 1}}, {"env": {"A": R, "B": R}}),
+        ({"env": [["A", "x"], 1]}, {"env": [[R, R], R]}),
         ({"env": "A=x"}, {"env": R}),
+        ({"default_env": ["A=x"]}, {"default_env": [f"A={R}"]}),
+        ({"Environment": ["A=x"]}, {"Environment": [f"A={R}"]}),
     ],
 )
 def test_variables_are_hidden_in_every_form(document: Any, shown: Any) -> None:
@@ -71,7 +73,7 @@ def test_annotations_that_should_be_the_json_of_a_map_and_are_not_show_nothing(t
 
 def test_annotations_that_are_no_map_show_nothing() -> None:
     """In whatever shape they come."""
-    assert hidden({"annotations": ["x", 1, None]}) == {"annotations": [R, 1, None]}
+    assert hidden({"annotations": ["x", 1, None]}) == {"annotations": [R, R, None]}
 
 
 @pytest.mark.parametrize(
@@ -79,9 +81,12 @@ def test_annotations_that_are_no_map_show_nothing() -> None:
     [
         (
             {"registry": {"configs": {"h": {"auth": {"username": "u", "password": "x", "identity_token": "y"}}}}},
-            {"registry": {"configs": {"h": {"auth": {"username": "u", "password": R, "identity_token": R}}}}},
+            {"registry": {"configs": {"h": {"auth": {"username": R, "password": R, "identity_token": R}}}}},
         ),
         ({"headers": {"Authorization": ["x"]}}, {"headers": {"Authorization": [R]}}),
+        ({"headers": {"X-Registry-Auth": ["x"]}}, {"headers": {"X-Registry-Auth": [R]}}),
+        ({"credentials": {"a": {"b": 1}}}, {"credentials": {"a": {"b": R}}}),
+        ({"auths": {"host": {"x": "y"}}}, {"auths": {"host": {"x": R}}}),
         ({"auth": "x"}, {"auth": R}),
         ({"client-secret": "x", "apiKey": "y"}, {"client-secret": R, "apiKey": R}),
         ({"endpoint": "https://u:p@h/"}, {"endpoint": f"https://{R}@h/"}),
@@ -92,10 +97,110 @@ def test_logins_in_the_settings_of_a_runtime_are_hidden(document: Any, shown: An
     assert hidden(document) == shown
 
 
-def test_numbers_and_switches_are_no_secrets() -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "secretKey",
+        "aws_secret_access_key",
+        "passwordHash",
+        "accessKey",
+        "passphrase",
+        "bearer",
+        "identitytoken",
+        "pwd",
+        "idJWT",
+        ".dockerconfigjson",
+        "api_key",
+    ],
+)
+@pytest.mark.parametrize("value", ["x", 123456, 1.5, ["x"], {"a": "x"}])
+def test_what_has_a_secret_name_is_hidden_whatever_it_is(name: str, value: Any) -> None:
+    """A password may be a number."""
+    shown = json.dumps(hidden({"a": {name: value}}))
+    assert R in shown
+    assert json.dumps(value).strip('[]{}"') not in shown
+
+
+@pytest.mark.parametrize("name", ["author", "snapshotKey", "passedBy", "session", "environmentId"])
+def test_other_names_are_no_secrets(name: str) -> None:
+    """Verbose answers are there to be read."""
+    assert hidden({name: "x"}) == {name: "x"}
+
+
+def test_switches_are_no_secrets() -> None:
     """Even if they sound so."""
-    document = {"useToken": True, "tokenCount": 3, "token": None, "labels": None}
+    document = {"useToken": True, "noPassword": False, "token": None, "labels": None, "secret": ""}
     assert hidden(document) == document
+
+
+def test_how_an_image_was_built_is_hidden() -> None:
+    """It has the variables of the image and of the build in it; when it was built stays."""
+    step = {
+        "created": "2025",
+        "created_by": "RUN |1 TOKEN=x /bin/sh -c make",
+        "comment": "ENV A=x",
+        "empty_layer": True,
+    }
+    assert hidden({"imageSpec": {"history": [step]}}) == {
+        "imageSpec": {"history": [{**step, "created_by": R, "comment": R}]}
+    }
+
+
+@pytest.mark.parametrize("key", ["runtimeSpec", "x"])
+def test_json_held_as_a_text_is_looked_through(key: str) -> None:
+    """Under any name, and again inside of it."""
+    inner = {"process": {"env": ["A=SECRET"]}, "x": json.dumps({"y": json.dumps([{"token": "SECRET"}])})}
+    shown = hidden({key: f" {json.dumps(inner)}"})
+    assert "SECRET" not in json.dumps(shown)
+    assert json.loads(shown[key])["process"] == {"env": [f"A={R}"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[default] see https://u:p@h/", f"[default] see https://{R}@h/"),
+        ("{{ name }}", "{{ name }}"),
+        ('{"a":1,"a":2}', R),
+        ("[" * 100_000, R),
+        ("[1" + "0" * 10_000 + "]", R),
+        ('{"a": [1, "b"]}', '{"a": [1, "b"]}'),
+        ("plain", "plain"),
+    ],
+)
+def test_a_text_that_need_not_be_json_is_hidden_only_if_it_cannot_be_looked_through(text: str, shown: str) -> None:
+    """Many texts begin with a bracket."""
+    secrets = JsonSecrets(parse_redaction("default"))
+    assert secrets.any_text(text) == shown
+    assert secrets.any_text(shown) == shown
+
+
+def test_values_of_annotations_are_looked_through() -> None:
+    """Also those with unsuspicious names."""
+    shown = hidden({"annotations": {"x": json.dumps({"env": [{"name": "A", "value": "SECRET"}]}), "y": "u:SECRET@h"}})
+    assert "SECRET" not in json.dumps(shown)
+
+
+def test_the_key_of_a_value_counts() -> None:
+    """The map of a verbose answer is like the objects in it."""
+    secrets = JsonSecrets(parse_redaction("default"))
+    assert secrets.info("env", '["A=x"]') == f'["A={R}"]'
+    assert secrets.info("token", '"x"') == f'"{R}"'
+
+
+def test_options_of_mounts_are_hidden_by_their_names_or_all() -> None:
+    """As a list, and as a map; other options are what they are."""
+    document = {"options": ["ro", "uid=0", "password=x"], "mount_options": {"secret": "x", "size": "1"}}
+    other = {"options": [1, {"a": "b"}]}
+    assert hidden({**document, "a": other}) == {
+        "options": ["ro", "uid=0", f"password={R}"],
+        "mount_options": {"secret": R, "size": "1"},
+        "a": other,
+    }
+    assert hidden({**document, "a": other}, "options") == {
+        "options": ["ro", f"uid={R}", f"password={R}"],
+        "mount_options": {"secret": R, "size": R},
+        "a": other,
+    }
 
 
 def test_commands_are_shown_unless_they_shall_not() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from interpose.dump import recordingfile
 from interpose.dump.flow import SESSION, Flow, Subject
 from interpose.dump.frames import Begin, Dropped, End, Flags, Frame, Header, Message, Side, encode
 from interpose.dump.reading import Recording, open_recording, rotated_set
@@ -230,7 +231,31 @@ def test_calls_that_are_let_go_of_are_not_lost(path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("interpose.dump.reading.KEPT_CALLS", 2)
     frames = [begin(1), begin(2), begin(2, flags=Flags.CONTINUED), begin(3), begin(3), begin(3)]
     flows = Recording(raw(path, Header(facts={}), *frames)).flows()
-    assert [flow.number for flow in flows] == [1, 2, 3, 3, 3]
+    assert [flow.number for flow in flows] == [1, 3, 3, 2, 3]
+
+
+def test_standard_input_is_read_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing left the second time."""
+    write(path, MIXED)
+    with path.open("rb") as file:
+        copies: list[int] = []
+        copied = recordingfile._copied
+
+        def counted(source: int) -> int:
+            copies.append(source)
+            return copied(file.fileno())
+
+        monkeypatch.setattr(recordingfile, "_copied", counted)
+        with open_recording(["-"]) as recording:
+            assert len(recording.entries()) == 3
+    assert copies == [0]
+
+
+def test_calls_in_flight_have_a_subject_in_a_file_that_is_read_alone(path: Path) -> None:
+    """Also if nothing but frames is read."""
+    *_, last = cut_in_three(path)
+    with open_recording([last], alone=True) as recording:
+        assert {flow.number: flow.subject for flow in recording.flows()}[1] == WEB
 
 
 def test_the_summary_counts(path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interpose.dump.fileset import rotated_set
-from interpose.dump.flow import SESSION, Subject
+from interpose.dump.flow import SESSION, Assembler, Subject
 from interpose.dump.frames import (
     VERSION,
     Begin,
@@ -183,7 +183,7 @@ def test_a_full_file_is_followed_by_another(path: Path) -> None:
 
 def test_calls_in_flight_go_on_in_the_next_file(path: Path) -> None:
     """It can be read alone; both files have them in their index."""
-    recording = writer(path, max_bytes=3000)
+    recording = writer(path, max_bytes=3200)
     begin, request, end = call(1)
     recording.write(begin)
     recording.write(request, WEB)
@@ -209,6 +209,97 @@ def test_a_frame_larger_than_a_file_is_kept(path: Path) -> None:
     assert [kinds(read(one)) for one in rotated_set(path)] == ["HCMIT", "HCMIT"]
 
 
+def names(count: int) -> dict[str, Any]:
+    """A context, the newest last in each part."""
+    return {"pods": {f"{number:064}": ["shop", f"web-{number}"] for number in range(count)}, "version": 1}
+
+
+def test_a_long_context_leaves_room_for_frames(path: Path) -> None:
+    """The oldest names are left out; files are not larger for it, and not more."""
+    recording = writer(path, max_bytes=16_384, files=100, context=lambda: names(1000))
+    for number in range(1, 101):
+        for frame in call(number):
+            recording.write(frame)
+    recording.close()
+    assert recording.rotations <= 4
+    for file in rotated_set(path):
+        assert file.stat().st_size <= 16_384
+        context = read(file)[1]
+        assert isinstance(context, Context)
+        pods = context.facts["pods"]
+        assert list(pods)[-1] == f"{999:064}"
+        assert 10 < len(pods) < 100
+
+
+@pytest.mark.parametrize("facts", [{"text": "x" * 5000}, {"text": "x" * 5000, "pods": {"a": 1, "b": 2}}])
+def test_a_context_that_cannot_be_cut_is_left_out(path: Path, facts: dict[str, Any]) -> None:
+    """It would fill the file."""
+    writer(path, max_bytes=16_384, context=lambda: facts)
+    assert read(path)[1] == Context(facts={})
+
+
+def test_a_context_larger_than_a_frame_is_cut(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if files may be of any size."""
+    monkeypatch.setattr("interpose.dump.frames.MAX_PAYLOAD", 5000)
+    monkeypatch.setattr("interpose.dump.recording.MAX_PAYLOAD", 5000)
+    writer(path, max_bytes=0, context=lambda: names(1000))
+    context = read(path)[1]
+    assert isinstance(context, Context)
+    assert 0 < len(context.facts["pods"]) < 40
+
+
+def test_many_calls_in_flight_leave_room_for_frames(path: Path) -> None:
+    """The oldest are not continued then."""
+    recording = writer(path, max_bytes=16_384, files=100)
+    for number in range(1, 1001):
+        recording.write(call(number)[0])
+    recording.close()
+    assert recording.rotations < 20
+    numbers = [one.number for one in read(path) if isinstance(one, Begin)]
+    assert numbers == list(range(numbers[0], 1001))
+    assert path.stat().st_size <= 16_384
+
+
+def test_a_beginning_that_fills_a_file_does_not_stop_it(path: Path) -> None:
+    """A header cannot be cut; half of a file comes behind it all the same."""
+    recording = writer(path, header_facts={SESSION: "x" * 5000}, max_bytes=4096, files=100)
+    for number in range(1, 31):
+        for frame in call(number):
+            recording.write(frame)
+    recording.close()
+    assert recording.rotations <= 4
+
+
+def test_calls_that_may_be_over_are_let_go_of_first(path: Path) -> None:
+    """Those in flight when frames were dropped that were not heard of since. The stream is older than all others."""
+    recording = writer(path, max_bytes=4096, files=100)
+    for number in range(1, 7):
+        recording.write(call(number)[0])
+    recording.write(Dropped(frames=5, size=500, time=1))
+    recording.write(call(1)[1])
+    for number in range(7, 13):
+        recording.write(call(number)[0])
+    while not recording.rotations:
+        recording.write(call(1, size=400)[1])
+    recording.close()
+    numbers = [one.number for one in read(path) if isinstance(one, Begin)]
+    assert numbers == [1, *range(7, 13)]
+
+
+def test_the_context_tells_whom_calls_in_flight_are_about(path: Path) -> None:
+    """The messages that tell are in the file before."""
+    recording = writer(path, max_bytes=4096)
+    recording.write(call(1)[0])
+    recording.write(call(1)[1], WEB)
+    recording.write(call(2)[0])
+    while not recording.rotations:
+        recording.write(call(1, size=400)[1])
+    recording.close()
+    assembler = Assembler()
+    assembler.feed_all(read(path))
+    assert [flow.subject for flow in assembler.open.values()] == [WEB, Subject()]
+
+
 def test_without_a_limit_there_is_one_file(path: Path) -> None:
     """As large as it gets."""
     recording = writer(path, max_bytes=0)
@@ -224,6 +315,19 @@ def test_a_recording_that_is_there_is_kept(path: Path) -> None:
         recording = writer(path, header_facts={SESSION: session}, files=1)
         recording.close()
     assert [one.facts[SESSION] for file in rotated_set(path) if isinstance(one := read(file)[0], Header)] == ["b", "c"]
+
+
+def test_many_short_starts_do_not_push_out_what_was_recorded(path: Path) -> None:
+    """A process that ends at once and is started again leaves small files; they replace each other."""
+    recording = writer(path, max_bytes=200_000, files=3)
+    for number in range(1, 5):
+        recording.write(call(number, size=150_000)[1])
+    recording.close()
+    large = rotated_set(path)[1:]
+    for _ in range(5):
+        writer(path, files=4).close()
+    sizes = [one.stat().st_size > 150_000 for one in rotated_set(path)]
+    assert (len(large), sizes) == (2, [True, True, False, False])
 
 
 def test_what_is_no_recording_is_not_overwritten(path: Path) -> None:
@@ -263,10 +367,11 @@ def test_the_index_of_another_file_is_left_out(path: Path) -> None:
 def test_a_value_that_no_frame_holds_is_lost(path: Path) -> None:
     """And nothing else."""
     recording = writer(path)
+    recording.write(End(number=-1, elapsed=1, code=9))
+    recording.write(Begin(number=-1, time=1, path="/a/B"))
     recording.write(End(number=1, elapsed=1, code=999))
-    recording.write(End(number=1, elapsed=1, code=9))
     recording.close()
-    assert (recording.lost, recording.error) == (1, None)
+    assert (recording.lost, recording.error) == (2, None)
     assert kinds(read(path)) == "HCEIT"
 
 

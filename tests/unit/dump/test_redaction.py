@@ -111,6 +111,48 @@ def test_strict_drops_what_it_does_not_know() -> None:
     assert b"SECRET" in redacted("StopContainer", request).data
 
 
+def test_unknown_fields_are_dropped_where_secrets_are() -> None:
+    """A field that a later version adds to a container may be one."""
+    request = cri.CreateContainerRequest(config=cri.ContainerConfig(mounts=[cri.Mount(container_path="/m")]))
+    known = request.SerializeToString()
+    request.config.mounts[0].MergeFromString(b"\xa2\x06\x06SECRET")
+    assert redacted("CreateContainer", request).data == known
+
+
+def test_options_of_mounts_are_hidden_by_their_names() -> None:
+    """All of them if the redaction says so."""
+    mount = cri.Mount(container_path="/m", mount_options=["ro", "vers=3,password=x,y", "credentials=/z"])
+    request = cri.CreateContainerRequest(config=cri.ContainerConfig(mounts=[mount]))
+
+    def shown(redaction: str) -> list[str]:
+        message = redacted("CreateContainer", request, redaction=redaction)
+        return list(cri.CreateContainerRequest.FromString(message.data).config.mounts[0].mount_options)
+
+    assert shown("default") == ["ro", f"vers=3,password={R}", f"credentials={R}"]
+    assert shown("strict") == ["ro", f"vers={R},password={R}", f"credentials={R}"]
+
+
+@pytest.mark.parametrize("name", ["CheckpointPod", "RestorePod"])
+def test_options_of_checkpoints_are_hidden_by_their_names(name: str) -> None:
+    """They are for the runtime, and may be anything."""
+    kind = getattr(cri, f"{name}Request")
+    request = kind(options={"passphrase": "x", "level": "3", "to": "https://u:p@h/"})
+    shown = kind.FromString(redacted(name, request).data)
+    assert dict(shown.options) == {"passphrase": R, "level": "3", "to": f"https://{R}@h/"}
+    shown = kind.FromString(redacted(name, request, redaction="strict").data)
+    assert dict(shown.options) == {"passphrase": R, "level": R, "to": R}
+
+
+def test_values_of_annotations_are_looked_through() -> None:
+    """Also those with unsuspicious names."""
+    container = cri.Container(
+        annotations={"x": '{"env":["A=SECRET"]}', "y": "https://u:SECRET@h/", "z": "[plain]"}, labels={"a": "b"}
+    )
+    message = redacted("ListContainers", cri.ListContainersResponse(containers=[container]), Side.REPLY)
+    (shown,) = cri.ListContainersResponse.FromString(message.data).containers
+    assert dict(shown.annotations) == {"x": f'{{"env":["A={R}"]}}', "y": f"https://{R}@h/", "z": "[plain]"}
+
+
 def test_a_variable_that_is_taken_away_from_the_list_is_shown() -> None:
     """And only that."""
     message = redacted("CreateContainer", create(), redaction="default,-env:path")
@@ -170,7 +212,7 @@ def test_lists_and_events_are_looked_through() -> None:
 
 
 def test_a_message_with_nothing_to_hide_is_the_very_same() -> None:
-    """Not read and written again."""
+    """If it says so in the same bytes."""
     redactor = Redactor(parse_redaction("default"))
     redactor.frame(begin("ListContainers"))
     listed = frame(cri.ListContainersResponse(containers=[cri.Container(id="c", labels={"a": "b"})]), Side.REPLY)
@@ -193,6 +235,23 @@ def test_a_secret_that_a_later_field_replaces_is_not_left_in_the_bytes() -> None
     """A parser reads the last one only."""
     twice = cri.ExecResponse(url="http://h/exec/SECRET").SerializeToString() + b"\n\x00"
     assert redacted("Exec", twice, Side.REPLY).data == b""
+
+
+def _field(number: int, value: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def test_a_secret_in_an_entry_that_another_replaces_is_not_left_in_the_bytes() -> None:
+    """Even if the message is as long as it would be when written anew: entries without a value get one."""
+    annotations, labels = (cri.Container.DESCRIPTOR.fields_by_name[name].number for name in ("annotations", "labels"))
+    twice = b"".join(_field(annotations, _field(1, b"token") + _field(2, value)) for value in (b"SECRET", b""))
+    for key in b"abcdefgh":
+        twice += _field(labels, _field(1, bytes([key])))
+    container = cri.Container.FromString(twice + _field(labels, _field(1, b"i") + b"\x12\x00"))
+    body = _field(1, twice)
+    short = len(body) - cri.ListContainersResponse.FromString(body).ByteSize()
+    assert (short, len(container.labels)) == (1, 9)
+    assert b"SECRET" not in redacted("ListContainers", body, Side.REPLY).data
 
 
 @pytest.mark.parametrize(
@@ -240,12 +299,12 @@ def test_a_message_that_was_not_kept_stays_so() -> None:
 
 
 def test_secret_metadata_is_hidden() -> None:
-    """By its key."""
+    """By its key; URLs in others lose their credentials."""
     shown = Redactor(parse_redaction("default")).frame(
-        begin("Version", metadata=(("user-agent", "kubelet"), ("authorization", "Bearer x")))
+        begin("Version", metadata=(("user-agent", "kubelet"), ("authorization", "Bearer x"), ("via", "http://u:p@h")))
     )
     assert isinstance(shown, Begin)
-    assert shown.metadata == (("user-agent", "kubelet"), ("authorization", R))
+    assert shown.metadata == (("user-agent", "kubelet"), ("authorization", R), ("via", f"http://{R}@h"))
 
 
 def test_a_failure_keeps_its_text_without_credentials() -> None:

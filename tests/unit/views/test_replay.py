@@ -73,8 +73,8 @@ def test_what_differs_is_shown_with_its_reason() -> None:
 def test_the_rest_is_told() -> None:
     """What was left out and why, how long it took, and notes."""
     skipped = [
-        {"number": 9, "method": "StopContainer", "subject": "a/b", "reason": "it is old"},
-        {"number": 10, "method": "StopContainer", "subject": "", "reason": "it is older"},
+        {"number": 9, "method": "StopContainer", "subject": "a/b", "reason": "it is old", "group": "old"},
+        {"number": 10, "method": "StopContainer", "subject": "", "reason": "it is older", "group": "older"},
     ]
     latency = [{"method": "CreateContainer", "count": 3, "recorded_p50_ms": 40.04, "p50_ms": 50.0}]
     summary = {**report()["summary"], "unknown": 2, "skipped": 2, "states_same": 0}
@@ -119,3 +119,39 @@ def test_a_plan_is_a_table() -> None:
 def test_an_empty_plan_says_so() -> None:
     """Without a table."""
     assert plan_text({"calls": [], "skipped": [], "omitted": {}}) == "0 calls would be made."
+
+
+def test_many_skipped_calls_are_one_line() -> None:
+    """For each reason; all of them if asked for, in a plan as well."""
+    skipped = [
+        {
+            "number": 9,
+            "method": "Status",
+            "subject": "",
+            "reason": "pod a is old",
+            "group": "what they are about is old",
+        },
+        {"number": 10, "method": "Start", "subject": "", "reason": "b is away", "group": "away"},
+        {
+            "number": 11,
+            "method": "Stop",
+            "subject": "",
+            "reason": "pod c is old",
+            "group": "what they are about is old",
+        },
+    ]
+    plan = {"calls": [], "skipped": skipped, "omitted": {}}
+    for text in (report_text(report(skipped=skipped)), plan_text(plan)):
+        assert text.splitlines()[:2] == [
+            "Skipped 2 calls: what they are about is old; -v names them.",
+            "Skipped #10 Start: b is away.",
+        ]
+    for text in (
+        report_text(report(skipped=skipped, calls=[], states=[]), verbose=True),
+        plan_text(plan, verbose=True),
+    ):
+        assert text.splitlines()[:3] == [
+            "Skipped #9 Status: pod a is old.",
+            "Skipped #11 Stop: pod c is old.",
+            "Skipped #10 Start: b is away.",
+        ]

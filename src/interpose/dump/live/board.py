@@ -1,7 +1,7 @@
 """What is seen: list, call, prompt and status line, and how they learn of what comes. `screen` has the keys.
 
 Everything that comes goes through one tick, ten times a second, and stops when its share of time is used up: however
-many calls there are, keys are answered.
+many calls there are, keys are answered. A filter that takes too long for a single call is taken back.
 """
 
 import time
@@ -17,12 +17,15 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from interpose.dump.decoded import Decodes
-from interpose.dump.filters import parse_filter
+from interpose.dump.filters import Filter, parse_filter
+from interpose.dump.flow import Flow
+from interpose.dump.frames import Side
 from interpose.dump.live.call_list import CallList, ListHead
 from interpose.dump.live.call_pane import CallPane
 from interpose.dump.live.feed import Feed
 from interpose.dump.live.model import LiveModel
 from interpose.dump.live.news import Connected, Frames, Lost
+from interpose.dump.live.patience import Patience, TooSlow
 from interpose.dump.live.pipeline import Pipeline
 from interpose.dump.live.prompt import Prompt
 from interpose.dump.live.status_line import Part, banner, status
@@ -32,6 +35,7 @@ from interpose.errors import ConfigError
 TICK: Final = 0.1  # seconds
 REDACTION: Final = "redaction"  # in the facts of a header
 SHARE: Final = 0.05  # seconds of a tick for what came; the rest is for keys and drawing
+SLOWEST: Final = 0.5  # seconds that a filter may think about one call
 _SPLIT: Final = 30  # lines of a terminal from which on list and call are seen together
 
 
@@ -74,6 +78,8 @@ class Board(Screen[None]):
         self._pipeline = Pipeline()
         self._texts = FlowTexts(view.decoder)
         self._filter_text = ""
+        self._patience = Patience(SLOWEST)
+        self._slow = ""  # the last filter that took too long
         self._lost: Lost | None = None
         self._heard = False
         self._said = ""
@@ -129,7 +135,7 @@ class Board(Screen[None]):
             if enough():
                 break
         self._show_banner()
-        changed = self._model.refresh(enough)
+        changed = self._refresh(enough)
         if changed:
             self._show_list(follow_cursor=self._model.follow)
         elif self.query_one(CallList).running():
@@ -137,6 +143,13 @@ class Board(Screen[None]):
         self._show_status()
         if self._reading:
             self._show_call()
+
+    def _refresh(self, enough: Callable[[], bool]) -> bool:
+        changed = self._model.refresh(enough)
+        if self._slow and self._slow == self._filter_text:
+            self._take_back_filter()
+            changed = self._model.refresh(enough)
+        return changed
 
     def _connected(self) -> None:
         if self._heard:
@@ -160,7 +173,8 @@ class Board(Screen[None]):
         self.query_one(CallList).show(follow_cursor=follow_cursor)
 
     def _moved(self) -> None:
-        self._model.refresh()
+        until = time.monotonic() + SHARE
+        self._refresh(lambda: time.monotonic() >= until)
         self._show_list(follow_cursor=True)
         self._show_status()
         if self._reading:
@@ -218,13 +232,33 @@ class Board(Screen[None]):
             parse_filter(text, now=self._view.now())
         except ConfigError as error:
             return "\n".join(error.problems)
-        return ""
+        return f"this filter takes too long: all calls are shown without {text}" if text.strip() == self._slow else ""
 
     def _set_filter(self, text: str) -> None:
         text = text.strip()
         self._filter_text = text
         if text:
-            wanted, texts = parse_filter(text, now=self._view.now()), self._texts
-            self._model.set_wanted(lambda flow: wanted.matches(flow, texts))
+            wanted = parse_filter(text, now=self._view.now())
+            self._model.set_wanted(lambda flow: self._matches(wanted, text, flow))
         else:
             self._model.set_wanted(None)
+
+    def _matches(self, wanted: Filter, text: str, flow: Flow) -> bool:
+        if text == self._slow:
+            return True
+        try:
+            with self._patience.limited():
+                return wanted.matches(flow, self._text_of)
+        except TooSlow:
+            self._slow = text
+            return True
+
+    def _text_of(self, flow: Flow, sides: tuple[Side, ...]) -> str:
+        # A large message takes its time to be read, which is no fault of the filter.
+        with self._patience.aside():
+            return self._texts(flow, sides)
+
+    def _take_back_filter(self) -> None:
+        self.notify(self._wrong_filter(self._slow), severity="warning", markup=False)
+        self._set_filter("")
+        self.query_one(Prompt).check_again()

@@ -99,6 +99,7 @@ class LiveModel:
         self.errors = 0
         self.dropped = 0  # frames that the relay could not send us
         self.forgotten = 0  # calls that had to make room
+        self.missed = 0  # calls that came while paused and found no room
         self.cut = 0  # calls whose end we cannot see any more
 
     # -- what comes in
@@ -155,7 +156,10 @@ class LiveModel:
             room = self._waiting or self._rows
             old = list(islice(room.values(), _LOOKED_AT))
             self._forget(next((row for row in old if not row.marked and not row.open), old[0]))
-            self.forgotten += 1
+            if room is self._waiting:
+                self.missed += 1
+            else:
+                self.forgotten += 1
 
     def _forget(self, row: Row) -> None:
         self._rows.pop(row.serial, None)

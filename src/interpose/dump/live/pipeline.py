@@ -20,6 +20,10 @@ class Pipeline:
         """The frames that come are those of another connection."""
         self._assembler = Assembler(self._subjects.identify)
 
+    def context(self) -> dict[str, Any]:
+        """What is known about pods and containers, for a recording that begins now."""
+        return self._subjects.context()
+
     def feed(self, frames: Sequence[Frame]) -> list[Event]:
         """What these frames did."""
         events = []

@@ -66,6 +66,11 @@ class Prompt(Vertical):
         self.add_class("asking")
         field.focus()
 
+    def check_again(self) -> None:
+        """Something was found out about the answer while it is typed."""
+        if self._question is not None:
+            self._say(self._question.check(self.query_one(Input).value))
+
     def give_up(self) -> None:
         """Nobody wants to know any more."""
         question = self._question

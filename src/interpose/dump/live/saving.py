@@ -5,16 +5,17 @@ A file that exists is never touched; one that could not be finished is taken awa
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from interpose.dump.decoded import Decodes
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Begin, Frame
+from interpose.dump.flow import Flow, Subject
+from interpose.dump.frames import Begin, End, Frame, Message
 from interpose.dump.outputs import OUTPUTS, View
 from interpose.dump.recording import RecordingWriter
+from interpose.dump.replay.order import Clock
 
 RECORDING: Final = ".crirec"
 _ONE_FILE: Final = 1 << 62  # bytes: what is saved is not rotated
@@ -28,6 +29,7 @@ class Saved:
     facts: Mapping[str, Any]  # of the header
     title: str
     decoder: Decodes
+    context: Mapping[str, Any] = field(default_factory=dict)  # of a recording: what is known about pods
 
 
 def still(flow: Flow) -> Flow:
@@ -50,6 +52,11 @@ def frames_of(flow: Flow, number: int) -> Iterator[Frame]:
     yield from (replace(message, number=number) for message in flow.messages)
     if flow.end is not None:
         yield replace(flow.end, number=number)
+
+
+def _since(frame: Frame) -> int:
+    """Nanoseconds since its call began."""
+    return frame.elapsed if isinstance(frame, End) else frame.at if isinstance(frame, Message) else 0
 
 
 def problem(name: str, allowed: Iterable[str] = ()) -> str:
@@ -80,12 +87,20 @@ def save(path: Path, saved: Saved) -> None:
 def _recording(path: Path, saved: Saved) -> None:
     if path.exists():
         raise FileExistsError(f"{path} exists")
-    writer = RecordingWriter(path, header_facts=dict(saved.facts), max_bytes=_ONE_FILE, files=1)
+    writer = RecordingWriter(
+        path, header_facts=dict(saved.facts), max_bytes=_ONE_FILE, files=1, context=lambda: saved.context
+    )
     # Numbers are those of the relay, which may have been started anew meanwhile: then they are not unique.
     unique = len({flow.number for flow in saved.flows}) == len(saved.flows)
+    clock = Clock()
+    timed: list[tuple[int, Frame, Subject]] = []
     for place, flow in enumerate(saved.flows, start=1):
+        begun = clock.passed(flow.time)
         for frame in frames_of(flow, flow.number if unique else place):
-            writer.write(frame, flow.subject)
+            timed.append((begun + _since(frame), frame, flow.subject))
+    # As they came: the places of frames in a recording say what was over when something else began.
+    for _time, frame, subject in sorted(timed, key=lambda one: one[0]):
+        writer.write(frame, subject)
     writer.close()
     if writer.error is not None:
         path.unlink(missing_ok=True)

@@ -254,7 +254,13 @@ class LiveScreen(Board):
 
     async def _written(self, path: Path, flows: list[Flow]) -> None:
         source = self._view.feed.source.name
-        saved = Saved(flows=flows, facts=self._facts(), title=source, decoder=self._view.decoder)
+        saved = Saved(
+            flows=flows,
+            facts=self._facts(),
+            title=source,
+            decoder=self._view.decoder,
+            context=self._pipeline.context(),
+        )
         try:
             await asyncio.to_thread(save, path, saved)
         except OSError as error:

@@ -38,7 +38,8 @@ def status(model: LiveModel, *, source: str, filter_text: str, now: float, live:
         rest = f" (looking at {model.unjudged} more)" if model.unjudged else ""
         parts.append(Part(f"filter: {plain(filter_text)}{rest}", Role.WARNING))
     if model.paused:
-        parts.append(Part(f"paused, {model.waiting} waiting", Role.WARNING))
+        missed = f", {model.missed} missed" if model.missed else ""
+        parts.append(Part(f"paused, {model.waiting} waiting{missed}", Role.WARNING))
     elif model.follow:
         parts.append(Part("following", Role.GOOD))
     if model.order is not Order.TIME or model.descending:
@@ -51,6 +52,7 @@ def status(model: LiveModel, *, source: str, filter_text: str, now: float, live:
             (model.errors, f"{model.errors} failed", Role.BAD),
             (model.dropped, f"{model.dropped} frames dropped", Role.BAD),
             (model.forgotten, f"{model.forgotten} older calls forgotten", Role.QUIET),
+            (model.missed and not model.paused, f"{model.missed} missed while paused", Role.QUIET),
         )
         if count
     ]

@@ -2,7 +2,8 @@
 
 Best first: a call with the same bytes, one that means the same, one about the same pod or container, and, for calls
 that are about no particular one, the next that nobody asked for yet; a list is narrowed to what was asked. Requests
-that come again walk through the recorded answers in their order and then get the last one again.
+that come again walk through the recorded answers in their order and then get the last one again. What made a pod or
+container is given to one subject only: two pods must not have the same id.
 
 A recording stands for the runtime, so requests are known by what the runtime got as well as by what the caller sent,
 and answers are those of the runtime, before anybody changed them.
@@ -18,9 +19,10 @@ from typing import Final
 
 from interpose.dump.flow import Flow
 from interpose.dump.frames import Side
-from interpose.dump.replay.ids import Ids, references
+from interpose.dump.replay.ids import MAKERS, Ids, references
 from interpose.dump.replay.likeness import about, alike
 from interpose.dump.replay.narrowing import NARROWED, narrow
+from interpose.dump.replay.order import Called
 from interpose.dump.replay.walking import Parse, body_of
 from interpose.relay.methods import METHODS, Carries, Method
 
@@ -56,10 +58,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """There is no answer, and why. `unknown`: the method was never recorded."""
+    """There is no answer, and why. `unknown`: the method was never recorded. `used_up`: others got what there is."""
 
     unknown: bool
     text: str
+    used_up: bool = False
 
 
 # The keys of a request, nearest first, and which of them count.
@@ -73,13 +76,19 @@ _KEYS: Final = {
 
 
 class _Given:
-    """An answer and whether somebody got it."""
+    """An answer and who got it. `single`: nobody else may get it then."""
 
-    __slots__ = ("answer", "used")
+    __slots__ = ("answer", "holder", "single", "used")
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, *, single: bool) -> None:
         self.answer = answer
+        self.single = single
         self.used = False
+        self.holder: Hashable = None
+
+    def free_for(self, subject: Hashable) -> bool:
+        """Whether somebody may get it who is not the first."""
+        return not self.used or not self.single or self.holder == subject
 
 
 class _Line:
@@ -91,19 +100,25 @@ class _Line:
         self.answers: list[_Given] = []
         self.next = 0
 
-    def take(self) -> Answer:
-        """The next that was not given yet, by whichever key; else the last."""
+    def take(self, subject: Hashable) -> Answer | None:
+        """The next that was not given yet, by whichever key; else the last that this one may have again."""
         while self.next < len(self.answers) and self.answers[self.next].used:
             self.next += 1
-        given = self.answers[min(self.next, len(self.answers) - 1)]
-        given.used = True
+        if self.next < len(self.answers):
+            given = self.answers[self.next]
+        else:
+            again = next((one for one in reversed(self.answers) if one.free_for(subject)), None)
+            if again is None:
+                return None
+            given = again
+        given.used, given.holder = True, subject
         return given.answer
 
 
 class Answers:
     """All answers of a recording. `unreadable` counts calls that could not be used."""
 
-    def __init__(self, flows: Iterable[Flow], parse: Parse, match: Match = Match.BEST) -> None:
+    def __init__(self, calls: Iterable[Called], parse: Parse, match: Match = Match.BEST) -> None:
         self._parse = parse
         self._keys = _KEYS[match]
         self._everything = match is Match.ORDER
@@ -111,8 +126,8 @@ class Answers:
         self._ids = Ids()  # whole ids for those that people abbreviate
         self.methods: dict[str, int] = {}  # how many answers there are
         self.unreadable = 0
-        for flow in sorted(flows, key=lambda one: one.time):
-            self._add(flow)
+        for call in sorted(calls, key=lambda one: one.begun):
+            self._add(call.flow)
 
     def _add(self, flow: Flow) -> None:
         method = flow.method
@@ -130,7 +145,7 @@ class Answers:
         for request in requests:
             self._remember(method, request)
             keys |= dict.fromkeys((method.name, level, key) for level, key in self._keys_of(method, request))
-        given = _Given(answer)
+        given = _Given(answer, single=answer.code == 0 and method.name in MAKERS)
         for key in keys:
             self._lines[key].answers.append(given)
         self.methods[method.name] = self.methods.get(method.name, 0) + 1
@@ -165,12 +180,18 @@ class Answers:
         if self._everything or Carries.ID not in method.carries or Carries.CFG in method.carries:
             # Whoever asks about one container must not be told about another.
             keys.append((_ANY, None))
+        subject = self._subject(method, request)
+        used_up = False
         for place, (level, key) in enumerate(keys):
             line = self._lines.get((name, level, key)) if level in self._keys else None
-            if line is not None:
-                answer = line.take()
+            if line is None:
+                continue
+            answer = line.take(subject or request)
+            if answer is not None:
                 return answer if place <= _MEANING else self._narrowed(method, request, answer)
-        return Missing(unknown=False, text=_missing(name, self.methods[name], self._subject(method, request)))
+            used_up = True
+        text = (_used_up if used_up else _missing)(name, self.methods[name], subject)
+        return Missing(unknown=False, text=text, used_up=used_up)
 
     def _narrowed(self, method: Method, request: bytes, answer: Answer) -> Answer:
         """A list without what was not asked for."""
@@ -192,6 +213,13 @@ class Answers:
             return ", ".join(str(one) for one in about(self._parse(method.request, request)))
         except ValueError:
             return ""
+
+
+def _used_up(name: str, count: int, subject: str) -> str:
+    whom = f"; none is left for {subject}" if subject else ""
+    if count == 1:
+        return f"the only {name} in the recording was answered to somebody else{whom}"
+    return f"all {count} calls of {name} in the recording were answered to others{whom}"
 
 
 def _missing(name: str, count: int, subject: str) -> str:

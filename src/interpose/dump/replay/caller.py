@@ -1,7 +1,8 @@
 """Making recorded calls again at a runtime: the part that acts.
 
 What is made is in the books before anybody can stop us, so that it can be removed. Stopping waits for calls in flight:
-one that is cut off may have made something nobody knows of.
+one that is cut off may have made something nobody knows of. A runtime that does not answer any more is a fact of the
+report, never an error that loses it.
 """
 
 import asyncio
@@ -26,6 +27,9 @@ _LOOK_AGAIN: Final = 0.2
 _ASK_TIMEOUT: Final = 10.0
 _REMOVE_TIMEOUT: Final = 60.0
 _SERVICE: Final = "RuntimeService"
+_AWAY: Final = (Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED)  # the next question would wait as long
+_GONE: Final = Condition(state=State.GONE)
+_UNKNOWN: Final = Condition(state=State.UNKNOWN)
 
 
 def message_of(name: str, data: bytes) -> Any:
@@ -108,6 +112,8 @@ class Caller:
         self.ids = Ids()
         self.made: list[Reference] = []  # new ids, in the order in which they came
         self.outcomes: list[Outcome] = []
+        self.unseen = ""  # why the state at the end is not known
+        self.left: list[Reference] = []  # what could not be removed
 
     def stop(self) -> None:
         """Start no further call."""
@@ -157,13 +163,15 @@ class Caller:
         request = self._parse(step.request_type, step.request)
         unknown = self.ids.translate(request)
         if unknown and not self._pass_unknown:
-            return Outcome(step=step, skipped=f"{unknown[0]} was not made this time")
+            why = "was not made this time"
+            return Outcome(step=step, skipped=f"{unknown[0]} {why}", group=f"what they are about {why}")
         adapted = adapt(request, self._place)
         try:
             for directory in adapted.directories:
                 Path(directory).mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one per container
         except OSError as error:
-            return Outcome(step=step, skipped=f"its log directory cannot be made: {error}")
+            why = f"log directory cannot be made: {error}"
+            return Outcome(step=step, skipped=f"its {why}", group=f"a {why}")
         data: bytes = request.SerializeToString(deterministic=True)
         started = time.monotonic_ns()
         try:
@@ -190,7 +198,10 @@ class Caller:
     # -- what is there at the end
 
     async def states(self, expected: Mapping[Reference, Condition], settle: float) -> list[Found]:
-        """Everything the plan made; waits for what is not yet as recorded, but not longer than `settle` seconds."""
+        """Everything the plan made; waits for what is not yet as recorded, but not longer than `settle` seconds.
+
+        What the runtime does not tell is unknown; `unseen` says why.
+        """
         deadline = time.monotonic() + settle
         subjects = {step.made: step.subject for step in self._plan.steps if step.made is not None}
         while True:
@@ -212,42 +223,87 @@ class Caller:
         ]
 
     async def _look(self, expected: Mapping[Reference, Condition]) -> dict[Reference, Condition]:
-        pods = {
-            one.id: Condition(state=pod_state(one.state)) for one in (await self._runtime.ask("ListPodSandbox")).items
-        }
+        look = _Look(self._runtime)
+        await look.at_pods()
         found = {}
         for one in expected:
             new = self.ids.new(one)
             if new is None:
-                found[one] = Condition(state=State.GONE)
-            elif one.thing is Thing.POD:
-                found[one] = pods.get(new, Condition(state=State.GONE))
+                found[one] = _GONE
             else:
-                found[one] = await self._container(new)
+                found[one] = look.pod(new) if one.thing is Thing.POD else await look.container(new)
+        self.unseen = look.failure
         return found
-
-    async def _container(self, container_id: str) -> Condition:
-        try:
-            return found_condition((await self._runtime.ask("ContainerStatus", container_id=container_id)).status)
-        except RpcError as error:
-            if error.code is Code.NOT_FOUND:
-                return Condition(state=State.GONE)
-            raise
 
     # -- leaving nothing behind
 
     async def clean_up(self) -> list[str]:
-        """Remove what was made, containers before pods; what went wrong is returned. Images stay."""
-        problems = []
+        """Remove what was made, containers before pods; what went wrong is returned. Images stay.
+
+        `left` is what is still there. A runtime that is not there is not asked once more for each container.
+        """
+        problems: list[str] = []
+        self.left = []
+        away = False
         for thing, field, verbs in (
             (Thing.CONTAINER, "container_id", ("StopContainer", "RemoveContainer")),
             (Thing.POD, "pod_sandbox_id", ("StopPodSandbox", "RemovePodSandbox")),
         ):
             for one in reversed([one for one in self.made if one.thing is thing]):
-                for verb in verbs:
-                    try:
-                        await self._runtime.ask(verb, _REMOVE_TIMEOUT, **{field: one.id})
-                    except RpcError as error:
-                        if error.code is not Code.NOT_FOUND:
-                            problems.append(f"{verb} of {one}: {error}")
+                failure: RpcError | None = None
+                for verb in () if away else verbs:
+                    failure = await self._removed(verb, field, one)
+                    if failure is not None:
+                        problems.append(f"{verb} of {one}: {failure}")
+                    away = failure is not None and failure.code is Code.UNAVAILABLE
+                    if away:
+                        break
+                if away or failure is not None:
+                    self.left.append(one)
         return problems
+
+    async def _removed(self, verb: str, field: str, one: Reference) -> RpcError | None:
+        try:
+            await self._runtime.ask(verb, _REMOVE_TIMEOUT, **{field: one.id})
+        except RpcError as error:
+            return None if error.code is Code.NOT_FOUND else error
+        return None
+
+
+class _Look:
+    """One look at a runtime; `failure` is what it said first instead of an answer."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._pods: dict[str, Condition] | None = None
+        self._away = False
+        self.failure = ""
+
+    async def at_pods(self) -> None:
+        """Ask for all pods."""
+        try:
+            items = (await self._runtime.ask("ListPodSandbox")).items
+        except RpcError as error:
+            self._failed(error)
+        else:
+            self._pods = {one.id: Condition(state=pod_state(one.state)) for one in items}
+
+    def pod(self, pod_id: str) -> Condition:
+        """Of a pod, from the list."""
+        return _UNKNOWN if self._pods is None else self._pods.get(pod_id, _GONE)
+
+    async def container(self, container_id: str) -> Condition:
+        """Of a container; nobody is asked who did not answer before."""
+        if self._away:
+            return _UNKNOWN
+        try:
+            return found_condition((await self._runtime.ask("ContainerStatus", container_id=container_id)).status)
+        except RpcError as error:
+            if error.code is Code.NOT_FOUND:
+                return _GONE
+            self._failed(error)
+            return _UNKNOWN
+
+    def _failed(self, error: RpcError) -> None:
+        self.failure = self.failure or str(error)
+        self._away = self._away or error.code in _AWAY

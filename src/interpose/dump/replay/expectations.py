@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from interpose.dump.flow import Flow
 from interpose.dump.frames import Message, Side
 from interpose.dump.replay.ids import Reference, Thing
+from interpose.dump.replay.order import Called
 from interpose.dump.replay.plan import Plan, Step
 from interpose.dump.replay.walking import Parse, body_of, parts, type_name
 
@@ -59,7 +59,7 @@ class Condition:
 class Exit:
     """Somebody was told that a container had ended."""
 
-    time: int  # nanoseconds since the epoch, when it was told
+    place: int  # of the frame that told it
     exit_code: int | None
 
 
@@ -70,18 +70,21 @@ class Exits:
         self._parse = parse
         self.found: dict[str, Exit] = {}
 
-    def watching(self, flows: Iterable[Flow]) -> Iterator[Flow]:
+    def watching(self, calls: Iterable[Called]) -> Iterator[Called]:
         """The same calls: whoever reads them needs not read them twice."""
-        for flow in flows:
-            self._see(flow)
-            yield flow
+        for call in calls:
+            self._see(call)
+            yield call
 
-    def _see(self, flow: Flow) -> None:
+    def _see(self, call: Called) -> None:
+        flow = call.flow
         if flow.name not in _TELLING or flow.method is None:
             return
-        for message in flow.of(Side.REPLY):
+        for place, message in zip(call.places, flow.messages, strict=True):
+            if message.side is not Side.REPLY:
+                continue
             for container, code in _ended(message, flow.method.response, self._parse):
-                told = Exit(time=flow.time + message.at, exit_code=code)
+                told = Exit(place=place, exit_code=code)
                 self.found[container] = _joined(self.found.get(container, told), told)
 
 
@@ -99,7 +102,7 @@ def _ended(message: Message, kind: str, parse: Parse) -> list[tuple[str, int | N
 
 def _joined(one: Exit, other: Exit) -> Exit:
     code = one.exit_code if one.exit_code is not None else other.exit_code
-    return Exit(time=min(one.time, other.time), exit_code=code)
+    return Exit(place=min(one.place, other.place), exit_code=code)
 
 
 def container_state(number: int) -> State:
@@ -126,7 +129,7 @@ def expected(plan: Plan, exits: Mapping[str, Exit]) -> dict[Reference, Condition
             pod_of[subject] = step.references[0]
         members = [one for one, pod in pod_of.items() if pod == subject]
         for one in (subject, *members):
-            _settle(found, one, step, plan.start, exits.get(one.id))
+            _settle(found, one, step, exits.get(one.id))
     return {one: _by_itself(one, condition, exits) for one, condition in found.items()}
 
 
@@ -137,7 +140,7 @@ def _subject(step: Step) -> Reference | None:
     return next((one for one in step.references if one.thing is wanted), None)
 
 
-def _settle(found: dict[Reference, Condition], one: Reference, step: Step, start: int, exit_: Exit | None) -> None:
+def _settle(found: dict[Reference, Condition], one: Reference, step: Step, exit_: Exit | None) -> None:
     if one != step.made and one not in found:
         return  # made before the recording began
     state = _AFTERWARDS[step.name]
@@ -146,7 +149,7 @@ def _settle(found: dict[Reference, Condition], one: Reference, step: Step, start
         return
     code = None
     if one.thing is Thing.CONTAINER and state is State.EXITED:
-        itself = exit_ is not None and exit_.time <= start + step.begin
+        itself = exit_ is not None and exit_.place < step.place
         code = exit_.exit_code if exit_ is not None and itself else None
         if before is not None and before.state is State.EXITED:
             code = before.exit_code

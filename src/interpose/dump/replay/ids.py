@@ -59,6 +59,8 @@ _MADE: Final[Mapping[str, tuple[str, Thing]]] = MappingProxyType(
         "PullImageResponse": ("image_ref", Thing.IMAGE),
     }
 )
+# The calls that make something with an id of its own; the same image has the same id whoever pulls it.
+MAKERS: Final = frozenset({"RunPodSandbox", "CreateContainer"})
 # crictl lets people type the beginning of an id; shorter ones would fit too many, longer ones are whole.
 _SHORTEST: Final = 4
 _WHOLE: Final = 64

@@ -1,7 +1,8 @@
 """What is made again, and in which order.
 
 A call starts when all calls are over that were over when it began in the recording: what went on side by side goes on
-side by side again, and nothing overtakes. That also puts every call behind those that made what it is about.
+side by side again, and nothing overtakes. That also puts every call behind those that made what it is about. What came
+first is told by the places of frames in the recording; times only tell pauses.
 
 Pure: calls in, a plan out.
 """
@@ -15,6 +16,7 @@ from typing import Any
 from interpose.dump.flow import Flow
 from interpose.dump.frames import Side
 from interpose.dump.replay.ids import Reference, Thing, find, made, references
+from interpose.dump.replay.order import Called
 from interpose.dump.replay.selection import Choices, omitted
 from interpose.dump.replay.walking import Parse, first_body
 
@@ -37,6 +39,7 @@ class Step:
     message: str
     made: Reference | None
     references: tuple[Reference, ...]
+    place: int = 0  # of the frame with which it began
     # So many steps, counted in the order of `Plan.ends`, have to be over before this one starts.
     barrier: int = 0
     needs: tuple[int, ...] = ()  # the steps that made what it is about
@@ -50,13 +53,13 @@ class Skipped:
     name: str
     subject: str
     reason: str
+    group: str = ""  # the same without what is different in each call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """All of it."""
 
-    start: int  # nanoseconds since the epoch
     steps: tuple[Step, ...]
     ends: tuple[int, ...]  # steps in the order in which they ended
     skipped: tuple[Skipped, ...]
@@ -67,35 +70,53 @@ class Plan:
 class _Draft:
     """A chosen call before it has a place."""
 
-    flow: Flow
-    at: int  # when it was sent, in nanoseconds since the epoch
+    call: Called
+    place: int  # where it was sent
+    at: int  # when that was, in nanoseconds since the recording began
     request: bytes
     references: list[Reference]
     made: Reference | None
     needs: list[int] = field(default_factory=list)
 
+    @property
+    def flow(self) -> Flow:
+        """The call itself."""
+        return self.call.flow
+
+
+@dataclass(slots=True, kw_only=True)
+class _Maker:
+    """The call that made something, and what becomes of it: empty while it is to be made."""
+
+    name: str
+    fate: str = ""
+
 
 def make_plan(
-    flows: Iterable[Flow], choices: Choices, parse: Parse, wanted: Callable[[Flow], bool] = lambda _flow: True
+    calls: Iterable[Called], choices: Choices, parse: Parse, wanted: Callable[[Flow], bool] = lambda _flow: True
 ) -> Plan:
     """The plan of a recording. `wanted` is a filter on top of the choices."""
     drafts: list[_Draft] = []
     skipped: list[Skipped] = []
     left: Counter[str] = Counter()
-    makers: dict[Reference, str] = {}  # of everything that a call of the recording made
-    for flow in flows:
+    makers: dict[Reference, _Maker] = {}  # of everything that a call of the recording made
+    for call in calls:
+        flow = call.flow
         thing = _made(flow, parse)
+        maker = _Maker(name=f"{flow.name} #{flow.number}")
         if thing is not None:
-            makers[thing] = f"{flow.name} #{flow.number}"
+            makers[thing] = maker
         reason = omitted(flow, choices) or ("" if wanted(flow) else "what the filter does not choose")
         if reason:
             left[reason] += 1
+            maker.fate = "is left out"
             continue
         try:
-            drafts.append(_draft(flow, choices, parse, thing))
+            drafts.append(_draft(call, choices, parse, thing))
         except ValueError as error:
-            skipped.append(_skipped(flow, f"its request cannot be sent: {error}"))
-    drafts = _resolved(sorted(drafts, key=lambda one: one.at), skipped, makers, choices)
+            maker.fate = "is skipped"
+            skipped.append(_skipped(flow, f"its request cannot be sent: {error}", "their requests cannot be sent"))
+    drafts = _resolved(sorted(drafts, key=lambda one: one.place), skipped, makers, choices)
     return _ordered(drafts, skipped, left)
 
 
@@ -108,33 +129,36 @@ def _made(flow: Flow, parse: Parse) -> Reference | None:
         return None
 
 
-def _draft(flow: Flow, choices: Choices, parse: Parse, thing: Reference | None) -> _Draft:
+def _draft(call: Called, choices: Choices, parse: Parse, thing: Reference | None) -> _Draft:
+    flow = call.flow
     sides = (Side.FORWARDED, Side.REQUEST) if choices.as_sent else (Side.REQUEST,)
     request = first_body(flow, *sides)
     message = parse(_row(flow).request, request)
     wanted = [one for one in references(message) if one.thing is not Thing.IMAGE]
-    return _Draft(flow=flow, at=_sent(flow, choices), request=request, references=wanted, made=thing)
+    place, at = _sent(call, choices)
+    return _Draft(call=call, place=place, at=at, request=request, references=wanted, made=thing)
 
 
-def _sent(flow: Flow, choices: Choices) -> int:
+def _sent(call: Called, choices: Choices) -> tuple[int, int]:
     """When the caller sent it, or when the runtime got it: the relay's own calls may have come in between."""
-    forwarded = flow.of(Side.FORWARDED) if choices.as_sent else []
-    if not forwarded:
-        return flow.time
-    # Whatever a recording says: nothing is sent after its end, or it would wait for itself.
-    return flow.time + (forwarded[0].at if flow.end is None else min(forwarded[0].at, flow.end.elapsed))
+    flow = call.flow
+    place = call.place_of(Side.FORWARDED) if choices.as_sent else None
+    if place is None:
+        return call.begun, call.at
+    after = flow.of(Side.FORWARDED)[0].at
+    return place, call.at + (after if flow.end is None else min(after, flow.end.elapsed))
 
 
 def _row(flow: Flow) -> Any:
     return flow.method
 
 
-def _skipped(flow: Flow, reason: str) -> Skipped:
-    return Skipped(number=flow.number, name=flow.name, subject=str(flow.subject), reason=reason)
+def _skipped(flow: Flow, reason: str, group: str) -> Skipped:
+    return Skipped(number=flow.number, name=flow.name, subject=str(flow.subject), reason=reason, group=group)
 
 
 def _resolved(
-    drafts: list[_Draft], skipped: list[Skipped], makers: Mapping[Reference, str], choices: Choices
+    drafts: list[_Draft], skipped: list[Skipped], makers: Mapping[Reference, _Maker], choices: Choices
 ) -> list[_Draft]:
     """Leave out what is about things that nobody makes again."""
     kept: list[_Draft] = []
@@ -143,7 +167,9 @@ def _resolved(
         found = {one: find(known, one) for one in draft.references}
         missing = [one for one, index in found.items() if index is None]
         if missing and not choices.pass_unknown:
-            skipped.append(_skipped(draft.flow, _missing(missing[0], makers)))
+            skipped.append(_skipped(draft.flow, *_missing(missing[0], makers)))
+            if draft.made is not None:
+                makers[draft.made].fate = "is skipped"
             continue
         draft.needs = sorted({index for index in found.values() if index is not None})
         if draft.made is not None:
@@ -152,21 +178,23 @@ def _resolved(
     return kept
 
 
-def _missing(wanted: Reference, makers: Mapping[Reference, str]) -> str:
-    maker = makers.get(wanted)
+def _missing(wanted: Reference, makers: Mapping[Reference, _Maker]) -> tuple[str, str]:
+    """Why something is not there, and the same for many calls."""
+    maker = find(makers, wanted)
     if maker is None:
-        return f"{wanted} was made before the recording began (--unknown-ids pass sends it as it is)"
-    return f"{wanted} is not made: {maker} is left out"
+        why = "was made before the recording began (--unknown-ids pass sends it as it is)"
+        return f"{wanted} {why}", f"what they are about {why}"
+    fate = maker.fate or "comes later in the recording"
+    return f"{wanted} is not made: {maker.name} {fate}", f"the call that made what they are about {fate}"
 
 
 def _ordered(drafts: list[_Draft], skipped: list[Skipped], left: Mapping[str, int]) -> Plan:
     start = drafts[0].at if drafts else 0
-    ends = sorted((end, index) for index, one in enumerate(drafts) if (end := _end(one.flow)) is not None)
-    times = [end for end, _index in ends]
+    ends = sorted((end, index) for index, one in enumerate(drafts) if (end := one.call.ended) is not None)
+    places = [end for end, _index in ends]
     steps = []
     for index, draft in enumerate(drafts):
         flow, row = draft.flow, _row(draft.flow)
-        end = _end(flow)
         steps.append(
             Step(
                 index=index,
@@ -178,27 +206,22 @@ def _ordered(drafts: list[_Draft], skipped: list[Skipped], left: Mapping[str, in
                 subject=str(flow.subject),
                 request=draft.request,
                 begin=draft.at - start,
-                end=None if end is None else end - start,
+                end=None if flow.end is None else draft.call.at + flow.end.elapsed - start,
                 code=None if flow.end is None else flow.end.code,
                 message="" if flow.end is None else flow.end.message,
                 made=draft.made,
                 references=tuple(draft.references),
-                # What ended in the same instant may have been waited for or not; its own end never counts.
-                barrier=bisect.bisect_left(times, draft.at),
+                place=draft.place,
+                barrier=bisect.bisect_left(places, draft.place),
                 needs=tuple(draft.needs),
             )
         )
     return Plan(
-        start=start,
         steps=tuple(steps),
-        ends=tuple(index for _end_time, index in ends),
+        ends=tuple(index for _place, index in ends),
         skipped=tuple(sorted(skipped, key=lambda one: one.number)),
         omitted=dict(left),
     )
-
-
-def _end(flow: Flow) -> int | None:
-    return None if flow.end is None else flow.time + flow.end.elapsed
 
 
 class Progress:

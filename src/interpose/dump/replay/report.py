@@ -28,6 +28,7 @@ class Outcome:
     message: str = ""
     elapsed: int = 0
     skipped: str = ""
+    group: str = ""  # of `skipped`: the same without what is different in each call
     adapted: Adapted = field(default_factory=Adapted)
 
     @property
@@ -80,32 +81,50 @@ def report_document(
     suffix: str = "",
     stopped: bool = False,
     removed: bool = False,
+    made: Sequence[Reference] = (),
+    left: Sequence[Reference] = (),
+    unseen: str = "",
 ) -> dict[str, Any]:
-    """What came of it. `stopped`: somebody did not wait for the end. `removed`: what was made is gone again."""
-    made = [one for one in outcomes if not one.skipped]
+    """What came of it.
+
+    `stopped`: somebody did not wait for the end. `removed`: what was made was to be removed; `left` could not be.
+    `unseen`: why the states at the end are not known.
+    """
+    answered = [one for one in outcomes if not one.skipped]
     late = [
-        Skipped(number=one.step.number, name=one.step.name, subject=one.step.subject, reason=one.skipped)
+        Skipped(
+            number=one.step.number,
+            name=one.step.name,
+            subject=one.step.subject,
+            reason=one.skipped,
+            group=one.group,
+        )
         for one in outcomes
         if one.skipped
     ]
     skipped = sorted((*plan.skipped, *late), key=lambda one: one.number)
     return {
-        "calls": [_call(one) for one in made],
+        "calls": [_call(one) for one in answered],
         "skipped": [_skipped(one) for one in skipped],
         "omitted": dict(plan.omitted),
         "states": [_state(one) for one in states],
-        "latency": _latency(made),
-        "notes": _notes(outcomes, suffix, stopped=stopped, left=0 if removed else _left(states)),
+        "latency": _latency(answered),
+        "made": [{"kind": str(one.thing), "id": one.id, "left": one in left if removed else None} for one in made],
+        "notes": [
+            *_end_notes(states, stopped=stopped, removed=removed, left=left, unseen=unseen),
+            *_notes(outcomes, suffix),
+        ],
         "summary": {
-            "made": len(made),
-            "same": sum(one.same is True for one in made),
-            "different": sum(one.same is False for one in made),
-            "unknown": sum(one.same is None for one in made),
+            "made": len(answered),
+            "same": sum(one.same is True for one in answered),
+            "different": sum(one.same is False for one in answered),
+            "unknown": sum(one.same is None for one in answered),
             "skipped": len(skipped),
             "omitted": sum(plan.omitted.values()),
             "states_same": sum(one.same for one in states),
             "states_different": sum(not one.same for one in states),
             "stopped": stopped,
+            "not_removed": len(left) if removed else 0,
         },
     }
 
@@ -113,7 +132,7 @@ def report_document(
 def differs(report: Mapping[str, Any]) -> bool:
     """Whether anything came out otherwise than recorded, or did not come to its end."""
     summary = report["summary"]
-    return bool(summary["different"] or summary["states_different"] or summary["stopped"])
+    return bool(summary["different"] or summary["states_different"] or summary["stopped"] or summary["not_removed"])
 
 
 def _status(code: int | None) -> str:
@@ -121,7 +140,7 @@ def _status(code: int | None) -> str:
 
 
 def _skipped(one: Skipped) -> dict[str, Any]:
-    return {"number": one.number, "method": one.name, "subject": one.subject, "reason": one.reason}
+    return {"number": one.number, "method": one.name, "subject": one.subject, "reason": one.reason, "group": one.group}
 
 
 def _call(one: Outcome) -> dict[str, Any]:
@@ -174,20 +193,34 @@ def _left(states: Iterable[Found]) -> int:
     return sum(one.found.state is not State.GONE for one in states)
 
 
-def _notes(outcomes: Sequence[Outcome], suffix: str, *, stopped: bool, left: int) -> list[str]:
+def _end_notes(
+    states: Iterable[Found], *, stopped: bool, removed: bool, left: Sequence[Reference], unseen: str
+) -> list[str]:
+    there = 0 if removed else _left(states)
+    notes = [
+        (stopped, "it was stopped before its end"),
+        (unseen, f"states at the end are not all known: {unseen}"),
+        (left, f"could not be removed: {_listed([f'{one.thing} {one.id}' for one in left])}"),
+        (
+            there,
+            f"{_count(there, 'pod or container is', 'pods and containers are')} left there (--cleanup removes them)",
+        ),
+    ]
+    return [text for condition, text in notes if condition]
+
+
+def _notes(outcomes: Sequence[Outcome], suffix: str) -> list[str]:
     adapted = [one.adapted for one in outcomes]
     redacted = sum(one.redacted for one in adapted)
     dropped = sorted({path for one in adapted for path in one.dropped_mounts})
     missing = sorted({path for one in adapted for path in one.missing_mounts})
     logs = sorted({path for one in adapted for path in one.dropped_logs})
     notes = [
-        (stopped, "it was stopped before its end"),
         (suffix, f"uids of pods got the suffix {suffix!r}"),
         (redacted, f"{_count(redacted, 'value was', 'values were')} sent as redacted, not as recorded calls had them"),
         (dropped, f"mounts that do not exist here were left out: {_listed(dropped)}"),
         (missing, f"mounts do not exist here: {_listed(missing)} (--drop-mounts leaves them out)"),
         (logs, f"no logs are kept for {_count(len(logs), 'pod', 'pods')}: the directory is not here (--logs DIR)"),
-        (left, f"{_count(left, 'pod or container is', 'pods and containers are')} left there (--cleanup removes them)"),
     ]
     return [text for condition, text in notes if condition]
 

@@ -74,11 +74,17 @@ class Replayed:
         if instead is not None:
             reply = Reply(at=0, body=instead().SerializeToString())
             return Answer(number=0, replies=(reply,), elapsed=0, code=Code.OK, message="")
-        raise RpcError(Code.UNIMPLEMENTED if found.unknown else Code.NOT_FOUND, found.text)
+        raise RpcError(_code(found), found.text)
 
     async def _pause(self, nanoseconds: int) -> None:
         if self._speed and nanoseconds > 0:
             await asyncio.sleep(nanoseconds / 1e9 / self._speed)
+
+
+def _code(missing: Missing) -> Code:
+    if missing.unknown:
+        return Code.UNIMPLEMENTED
+    return Code.RESOURCE_EXHAUSTED if missing.used_up else Code.NOT_FOUND
 
 
 def _raise_status(answer: Answer) -> None:

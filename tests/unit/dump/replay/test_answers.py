@@ -1,16 +1,18 @@
 """The recorded answer to a request."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from interpose.api import cri_pb2 as cri
-from interpose.dump.frames import Message, Packing, Side
+from interpose.dump.frames import Begin, Message, Packing, Side
 from interpose.dump.replay.answers import Answer, Answers, Match, Missing, described
 from interpose.dump.replay.caller import message_of
+from interpose.dump.replay.order import called
 from interpose.relay.methods import METHODS
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
-from interpose.testing.recordednode import flows_of
+from interpose.testing.recordednode import calls_of
 from interpose.testing.recordings import Script, every_method_frames, filled
 
 LONG = "c" * 64
@@ -18,7 +20,7 @@ LONG = "c" * 64
 
 def answers(script: Script, match: Match = Match.BEST) -> Answers:
     """Of what was recorded."""
-    return Answers(flows_of(script.frames), message_of, match)
+    return Answers(calls_of(script.frames), message_of, match)
 
 
 def ask(found: Answers, name: str, request: Any) -> bytes:
@@ -43,7 +45,7 @@ def status(container: str) -> cri.ContainerStatusRequest:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_answered_as_recorded(name: str) -> None:
     """The same request gets the same answer."""
-    found = Answers(flows_of(every_method_frames()), message_of)
+    found = Answers(calls_of(every_method_frames()), message_of)
     wanted = filled(METHODS[name].response)
     assert type(wanted).FromString(ask(found, name, filled(METHODS[name].request))) == wanted
 
@@ -219,3 +221,64 @@ def test_what_cannot_be_read_is_not_narrowed() -> None:
 def test_what_is_served_is_told_by_frequency() -> None:
     """Then by name."""
     assert described({"B": 1, "A": 1, "C": 7}) == ["C 7", "A 1", "B 1"]
+
+
+def sandbox(found: Answers, name: str) -> str:
+    """The id that a pod gets."""
+    body = ask(found, "RunPodSandbox", run_request(pod_config(name)))
+    return cri.RunPodSandboxResponse.FromString(body).pod_sandbox_id
+
+
+@pytest.mark.parametrize("match", [Match.BEST, Match.ORDER])
+def test_no_two_pods_get_the_same_id(match: Match) -> None:
+    """Whoever asks first gets it, also again; whoever finds none left is told so."""
+    script = Script()
+    for name in ("web", "db"):
+        reply = cri.RunPodSandboxResponse(pod_sandbox_id=f"id-of-{name}")
+        script.call("RunPodSandbox", run_request(pod_config(name)), reply)
+    found = answers(script, match)
+    assert sandbox(found, "other") == "id-of-web"
+    assert sandbox(found, "web") == "id-of-db"
+    assert (sandbox(found, "other"), sandbox(found, "web")) == ("id-of-web", "id-of-db")
+    missing = miss(found, "RunPodSandbox", run_request(pod_config("db")))
+    assert missing.used_up
+    assert missing.text == (
+        "all 2 calls of RunPodSandbox in the recording were answered to others; none is left for pod default/db"
+    )
+
+
+def test_the_only_pod_of_a_recording_is_given_once() -> None:
+    """A request that cannot be read is nobody's but its own."""
+    script = Script()
+    script.call("RunPodSandbox", b"", cri.RunPodSandboxResponse(pod_sandbox_id="id"))
+    found = answers(script)
+    assert [ask(found, "RunPodSandbox", b"\xff\xff") for _ in range(2)] == [
+        ask(found, "RunPodSandbox", b"\xff\xff")
+    ] * 2
+    assert miss(found, "RunPodSandbox", b"\xff").text == (
+        "the only RunPodSandbox in the recording was answered to somebody else"
+    )
+
+
+def test_a_failure_may_be_given_to_everybody() -> None:
+    """It made nothing."""
+    script = Script()
+    script.call("RunPodSandbox", run_request(pod_config("web")), code=8, message="full")
+    found = answers(script)
+    for name in ("a", "b"):
+        answer = found.find("RunPodSandbox", run_request(pod_config(name)).SerializeToString())
+        assert isinstance(answer, Answer)
+        assert answer.message == "full"
+
+
+def test_answers_are_in_the_order_of_the_recording() -> None:
+    """Not in that of a clock that was set back."""
+    script = Script()
+    for body in (b"1", b"2"):
+        script.call("Version", b"", body)
+    frames = [
+        replace(one, time=one.time - 10**12) if isinstance(one, Begin) and one.number > 1 else one
+        for one in script.frames
+    ]
+    found = Answers(called(frames), message_of)
+    assert [ask(found, "Version", b"") for _ in range(2)] == [b"1", b"2"]

@@ -11,6 +11,7 @@ from interpose.dump.frames import Frame
 from interpose.dump.replay.adapting import Surroundings
 from interpose.dump.replay.caller import Caller, Pace, Runtime, message_of
 from interpose.dump.replay.expectations import Exits, expected
+from interpose.dump.replay.ids import Thing
 from interpose.dump.replay.plan import Plan, make_plan
 from interpose.dump.replay.report import Found
 from interpose.dump.replay.selection import Choices
@@ -18,7 +19,7 @@ from interpose.relay.methods import METHODS
 from interpose.rpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.recordednode import RecordedNode, flows_of
+from interpose.testing.recordednode import RecordedNode, calls_of
 from interpose.testing.recordings import Script
 
 HERE = Surroundings(exists=lambda _path: True)
@@ -53,7 +54,7 @@ class Replay:
         self.client = Local(self.runtime)
         self.exits = Exits(message_of)
         unknown = more.pop("pass_unknown", False)
-        self.plan: Plan = make_plan(self.exits.watching(flows_of(frames)), Choices(pass_unknown=unknown), message_of)
+        self.plan: Plan = make_plan(self.exits.watching(calls_of(frames)), Choices(pass_unknown=unknown), message_of)
         self.caller = Caller(Runtime(self.client), self.plan, place, Pace(**more), pass_unknown=unknown)
 
     async def states(self, settle: float = 0.0) -> list[Found]:
@@ -190,6 +191,7 @@ async def test_cleaning_up_says_what_stays() -> None:
     problems = await replay.caller.clean_up()
     assert len(problems) == 1
     assert problems[0].endswith("UNKNOWN: busy")
+    assert [one.thing for one in replay.caller.left] == [Thing.POD]
 
 
 async def test_the_end_is_waited_for() -> None:
@@ -221,13 +223,40 @@ async def test_the_end_is_not_waited_for_longer_than_asked() -> None:
     assert len(await replay.states(settle=600.0)) == 2
 
 
-async def test_a_runtime_that_cannot_tell_is_an_error() -> None:
-    """Not a state."""
+async def test_what_a_runtime_cannot_tell_is_unknown() -> None:
+    """One container does not hide the others; the reason is kept."""
     replay = Replay((await recorded()).script.frames)
     await replay.caller.run()
-    replay.runtime.fail("ContainerStatus", Code.UNAVAILABLE, "away")
-    with pytest.raises(RpcError, match="away"):
-        await replay.states()
+    replay.runtime.fail("ContainerStatus", Code.INTERNAL, "no metadata", times=1)
+    found = {one.subject: str(one.found) for one in await replay.states()}
+    assert found["default/web:app"] == "unknown"
+    assert found["default/web:side"] == "running"
+    assert found["default/web"] == "running"
+    assert replay.caller.unseen == "INTERNAL: no metadata"
+    assert all(one.same for one in await replay.states())
+    assert replay.caller.unseen == ""
+
+
+async def test_a_runtime_that_is_away_is_asked_once() -> None:
+    """Each question would wait as long; nothing is known then."""
+    replay = Replay((await recorded()).script.frames)
+    await replay.caller.run()
+    replay.runtime.fail("ListPodSandbox", Code.DEADLINE_EXCEEDED, "stalled")
+    found = {one.subject: str(one.found) for one in await replay.states()}
+    assert (found["default/web"], found["default/web:app"]) == ("unknown", "unknown")
+    assert replay.runtime.calls["ContainerStatus"] == 0
+    assert replay.caller.unseen == "DEADLINE_EXCEEDED: stalled"
+
+
+async def test_cleaning_up_ends_when_nobody_is_there() -> None:
+    """What is left is known."""
+    replay = Replay((await recorded()).script.frames)
+    await replay.caller.run()
+    replay.runtime.fail("RemoveContainer", Code.UNAVAILABLE, "away")
+    problems = await replay.caller.clean_up()
+    assert len(problems) == 1
+    assert replay.runtime.calls["StopPodSandbox"] == 1
+    assert {one.id for one in replay.caller.left} >= set(replay.runtime.containers) | set(replay.runtime.sandboxes)
 
 
 async def test_unknown_ids_are_sent_as_they_are_if_asked_for() -> None:

@@ -17,13 +17,13 @@ from interpose.dump.replay.expectations import (
 )
 from interpose.dump.replay.plan import make_plan
 from interpose.dump.replay.selection import Choices
-from interpose.testing.recordednode import RecordedNode, flows_of
+from interpose.testing.recordednode import RecordedNode, calls_of
 
 
 def conditions(node: RecordedNode, choices: Choices = Choices()) -> dict[str, str]:  # noqa: B008 - frozen
     """By the first letters of ids."""
     exits = Exits(message_of)
-    plan = make_plan(exits.watching(flows_of(node.script.frames)), choices, message_of)
+    plan = make_plan(exits.watching(calls_of(node.script.frames)), choices, message_of)
     found = expected(plan, exits.found)
     return {one.id: str(condition) for one, condition in found.items()}
 
@@ -31,7 +31,7 @@ def conditions(node: RecordedNode, choices: Choices = Choices()) -> dict[str, st
 def exits_of(node: RecordedNode) -> dict[str, Exit]:
     """What was told."""
     exits = Exits(message_of)
-    assert len(list(exits.watching(flows_of(node.script.frames)))) > 0
+    assert len(list(exits.watching(calls_of(node.script.frames)))) > 0
     return exits.found
 
 
@@ -144,14 +144,14 @@ async def test_unreadable_replies_tell_nothing() -> None:
 
 
 async def test_the_first_telling_counts() -> None:
-    """Flows come in the order of their ends; times are of the replies."""
+    """By the place of the reply in the recording."""
     node = RecordedNode()
     _, (one,) = await node.start_pod("job", "a")
     node.runtime.exit_container(one, 3)
     await node.look(one)
-    first = node.script.now
+    told = len(node.script.frames) - 2
     await node.look(one)
-    assert exits_of(node) == {one: Exit(time=first + 1_250_000, exit_code=3)}
+    assert exits_of(node) == {one: Exit(place=told, exit_code=3)}
 
 
 @pytest.mark.parametrize(

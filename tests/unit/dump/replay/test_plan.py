@@ -1,15 +1,17 @@
 """What is made again, and in which order."""
 
+from dataclasses import replace
 from typing import Any
 
 from interpose.api import cri_pb2 as cri
-from interpose.dump.frames import Frame, Message, Packing, Side
+from interpose.dump.frames import Begin, Frame, Message, Packing, Side
 from interpose.dump.replay.caller import message_of
 from interpose.dump.replay.ids import Reference, Thing
+from interpose.dump.replay.order import called
 from interpose.dump.replay.plan import Plan, Progress, make_plan
 from interpose.dump.replay.selection import Choices
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
-from interpose.testing.recordednode import flows_of
+from interpose.testing.recordednode import calls_of
 from interpose.testing.recordings import Script, story_frames
 
 POD = pod_config("web")
@@ -17,7 +19,7 @@ POD = pod_config("web")
 
 def plan_of(frames: list[Frame], choices: Choices = Choices(), **more: object) -> Plan:  # noqa: B008 - frozen
     """The plan of some frames."""
-    return make_plan(flows_of(frames), choices, message_of, **more)  # type: ignore[arg-type]
+    return make_plan(calls_of(frames), choices, message_of, **more)  # type: ignore[arg-type]
 
 
 def run(script: Script, sandbox: str = "pod-1", **more: Any) -> int:
@@ -122,7 +124,8 @@ def test_what_depends_on_a_call_that_is_left_out_is_left_out() -> None:
     plan = plan_of(script.frames, wanted=lambda flow: flow.name != "RunPodSandbox")
     assert plan.steps == ()
     assert [one.name for one in plan.skipped] == ["CreateContainer", "StartContainer"]
-    assert plan.skipped[1].reason == f"container con-1 is not made: CreateContainer #{number} is left out"
+    assert plan.skipped[1].reason == f"container con-1 is not made: CreateContainer #{number} is skipped"
+    assert plan.skipped[0].reason == "pod pod-1 is not made: RunPodSandbox #1 is left out"
     assert plan.omitted == {"what the filter does not choose": 1}
 
 
@@ -176,10 +179,52 @@ def test_what_the_relay_did_before_it_sent_a_call_on_comes_first() -> None:
     assert plan.steps[3].barrier == 3
 
 
-def test_no_call_waits_for_its_own_end() -> None:
-    """Also if a recording says that it was sent after that."""
+def test_no_call_is_sent_after_its_own_end() -> None:
+    """Also if a recording says so: what came behind the end is not its message."""
     plan = overtaken(forwarded_after=60)
-    assert plan.steps[3].barrier == 3
+    assert names(plan)[2:] == ["CreateContainer", "UpdateContainerResources"]
+    assert [step.barrier for step in plan.steps[2:]] == [2, 2]
+
+
+def test_a_clock_that_is_set_changes_nothing_but_pauses() -> None:
+    """Back or forth by any time: what came first comes first, and nobody waits for years."""
+    script = Script()
+    run(script, elapsed=5)
+    create(script, gap=10)
+    start(script, gap=10)
+    usual = plan_of(script.frames)
+    for jump in (-60 * 10**9, 50 * 365 * 24 * 3600 * 10**9):
+        frames = [
+            replace(one, time=one.time + jump) if isinstance(one, Begin) and one.number > 1 else one
+            for one in script.frames
+        ]
+        plan = make_plan(called(frames), Choices(), message_of)
+        assert names(plan) == names(usual)
+        assert [step.needs for step in plan.steps] == [step.needs for step in usual.steps]
+        assert [step.barrier for step in plan.steps] == [0, 1, 2]
+        assert [step.begin for step in plan.steps] == [0, 0, 10_000_000]
+        assert plan.skipped == ()
+
+
+def test_what_is_made_only_later_is_told_as_that() -> None:
+    """Frames were lost, or two recordings are in the wrong order."""
+    script = Script()
+    start(script)
+    run(script)
+    number = create(script)
+    (skipped,) = plan_of(script.frames).skipped
+    assert skipped.reason == f"container con-1 is not made: CreateContainer #{number} comes later in the recording"
+    assert skipped.group == "the call that made what they are about comes later in the recording"
+
+
+def test_a_request_that_cannot_be_sent_makes_nothing() -> None:
+    """And what needs it is told why."""
+    script = Script()
+    script.call("RunPodSandbox", b"\xff\xff", cri.RunPodSandboxResponse(pod_sandbox_id="pod-1"))
+    create(script)
+    assert [one.reason for one in plan_of(script.frames).skipped][1] == (
+        "pod pod-1 is not made: RunPodSandbox #1 is skipped"
+    )
 
 
 def test_a_call_that_never_ended_was_sent() -> None:

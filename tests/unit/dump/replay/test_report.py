@@ -9,7 +9,7 @@ from interpose.dump.replay.ids import Reference, Thing
 from interpose.dump.replay.plan import Plan, make_plan
 from interpose.dump.replay.report import Found, Outcome, differs, plan_document, report_document
 from interpose.dump.replay.selection import Choices
-from interpose.testing.recordednode import flows_of
+from interpose.testing.recordednode import calls_of
 from interpose.testing.recordings import story_frames
 
 POD = Reference(Thing.POD, "p")
@@ -17,7 +17,7 @@ POD = Reference(Thing.POD, "p")
 
 def plan() -> Plan:
     """That of the story."""
-    return make_plan(flows_of(story_frames()), Choices(), message_of)
+    return make_plan(calls_of(story_frames()), Choices(), message_of)
 
 
 def state(found: State) -> Found:
@@ -38,7 +38,7 @@ def test_a_plan_says_what_waits_for_what() -> None:
     assert (start["method"], start["status"], start["after"]) == ("StartContainer", "OK", [7])
     assert document["calls"][-1]["status"] == ""
     assert document["calls"][0]["makes"]
-    assert sum(document["omitted"].values()) == len(flows_of(story_frames())) - 8
+    assert sum(document["omitted"].values()) == len(calls_of(story_frames())) - 8
 
 
 def test_all_as_recorded() -> None:
@@ -91,11 +91,31 @@ def test_notes_say_what_is_not_as_it_was() -> None:
     outcomes[0] = Outcome(step=outcomes[0].step, code=0, adapted=adapted)
     notes = report_document(plan(), outcomes, [state(State.RUNNING)], suffix="-r1")["notes"]
     assert notes == [
+        "1 pod or container is left there (--cleanup removes them)",
         "uids of pods got the suffix '-r1'",
         "1 value was sent as redacted, not as recorded calls had them",
         "mounts that do not exist here were left out: /a, /b, /c and 1 more",
         "mounts do not exist here: /m (--drop-mounts leaves them out)",
         "no logs are kept for 2 pods: the directory is not here (--logs DIR)",
-        "1 pod or container is left there (--cleanup removes them)",
     ]
     assert report_document(plan(), as_recorded(), [state(State.RUNNING)], removed=True)["notes"] == []
+
+
+def test_what_could_not_be_removed_is_told() -> None:
+    """It is another end than the recorded one, and so is one that nobody could see."""
+    pod, container = Reference(Thing.POD, "p1"), Reference(Thing.CONTAINER, "c1")
+    report = report_document(
+        plan(), as_recorded(), [], removed=True, made=[pod, container], left=[pod], unseen="UNAVAILABLE: away"
+    )
+    assert report["notes"] == [
+        "states at the end are not all known: UNAVAILABLE: away",
+        "could not be removed: pod p1",
+    ]
+    assert report["made"] == [
+        {"kind": "pod", "id": "p1", "left": True},
+        {"kind": "container", "id": "c1", "left": False},
+    ]
+    assert differs(report)
+    kept = report_document(plan(), as_recorded(), [], made=[pod])
+    assert kept["made"] == [{"kind": "pod", "id": "p1", "left": None}]
+    assert not differs(kept)

@@ -14,7 +14,7 @@ from interpose.dump.replay.serving import Replayed
 from interpose.relay.methods import METHODS
 from interpose.rpc.handlers import ServerStream, Unary
 from interpose.rpc.status import Code, RpcError
-from interpose.testing.recordednode import flows_of
+from interpose.testing.recordednode import calls_of
 from interpose.testing.recordings import Script
 
 
@@ -23,7 +23,7 @@ class Served:
 
     def __init__(self, script: Script, speed: float = 0.0) -> None:
         self.misses: list[str] = []
-        self.replayed = Replayed(Answers(flows_of(script.frames), message_of), speed=speed, miss=self.misses.append)
+        self.replayed = Replayed(Answers(calls_of(script.frames), message_of), speed=speed, miss=self.misses.append)
         self.table = self.replayed.handlers()
 
     async def unary(self, name: str, request: bytes = b"", version: str = "runtime.v1") -> bytes:

@@ -1,0 +1,120 @@
+"""Frames to text: what `interpose dump show` and `follow` write, in the form, order and number that is wanted."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import click
+
+from interpose.cli.dump_choice import STDIN
+from interpose.cli.dump_output import Sink, styled
+from interpose.cli.dump_source import FileSource, Source
+from interpose.config.dump_rules import parse_rules
+from interpose.dump.decode import Decoder
+from interpose.dump.filters import EVERYTHING, Filter
+from interpose.dump.flow import Event, Flow
+from interpose.dump.frames import Frame
+from interpose.dump.ordering import ByBegin
+from interpose.dump.outputs import OUTPUTS, FlowTexts, View
+from interpose.dump.page.render import LIMIT
+from interpose.dump.text import TextDump
+from interpose.dump.viewing import Viewing, replayed
+
+TEXT: Final = "text"
+_EVERYTHING_IN_FULL: Final = ("reset,full:*",)
+
+
+class Showing:
+    """Frames to text."""
+
+    def __init__(
+        self,
+        wanted: Filter,
+        hide: Callable[[Frame], Frame] | None,
+        form: str,
+        sink: Sink,
+        *,
+        limit: int = LIMIT,
+        last: int | None = None,
+        by_begin: bool = False,
+    ) -> None:
+        self._wanted = wanted
+        self._form = form
+        self._sink = sink
+        self._limit = limit
+        self._last = last
+        self._order = ByBegin() if by_begin else None
+        self._decoder = Decoder()
+        self._texts = FlowTexts(self._decoder)
+        self.viewing = Viewing(wanted, self._texts, hide=hide)
+
+    def pieces(self, source: Source, files: Sequence[str], flows: Iterable[Flow] | None) -> Iterator[str]:
+        """Everything, once; `flows` are those that were found without reading the others."""
+        if self._form == TEXT and flows is None and self._last is None and self._order is None:
+            return self._text(self.viewing.events(source.frames()))
+        facts = dict(source.facts)
+        if self._form == "html" and isinstance(source, FileSource):
+            facts = _with_damage(facts, source)
+        if flows is None:
+            flows = self.viewing.flows(source.frames())
+        else:
+            flows = chain.from_iterable(map(self.viewing.chosen, flows))
+        if self._last is not None:
+            flows = deque(flows, maxlen=self._last)
+        if self._order is not None:
+            flows = self._order.sorted(flows)
+        if self._form == TEXT:
+            return self._text(chain.from_iterable(map(replayed, flows)))
+        return OUTPUTS[self._form](flows, self._view(facts, files))
+
+    def growing(self, frames: Iterable[Frame], files: Sequence[str]) -> Iterator[str]:
+        """As frames come; calls that do not end are not shown."""
+        if self._form == TEXT:
+            return self._text(self.viewing.events(frames, unfinished=False))
+        return OUTPUTS[self._form](self.viewing.flows(frames, unfinished=False), self._view({}, files))
+
+    def remarks(self, source: Source, *, numbers: bool) -> None:
+        """What has to be said besides, on stderr. `numbers`: whether calls were chosen by number."""
+        for remark in self._remarks(source, numbers=numbers):
+            click.echo(remark, err=True)
+
+    def _remarks(self, source: Source, *, numbers: bool) -> Iterator[str]:
+        files = source.recording.files if isinstance(source, FileSource) else []
+        if self.viewing.shown == 0 and not (files and all(one.size == 0 for one in files)):
+            yield f"no call matches {self._wanted}" if self._wanted != EVERYTHING else "there are no calls in it"
+        sessions = {one.session for one in files}
+        if numbers and len(sessions) > 1 and self.viewing.shown:
+            yield f"{len(sessions)} relay processes wrote it, and each counts from 1: ~since and ~until tell them apart"
+        if self._texts.cut:
+            yield "texts longer than a MiB were searched to there only"
+        if self.viewing.dropped:
+            yield f"{self.viewing.dropped} frames never got into the recording: it was too slow"
+        if self._order is not None and self._order.late:
+            yield f"{self._order.late} calls took so long that they stand behind some that began after them"
+
+    def _text(self, events: Iterable[Event]) -> Iterator[str]:
+        dump = TextDump(parse_rules(_EVERYTHING_IN_FULL), self._decoder)
+        for event in events:
+            lines = dump.lines(event)
+            if lines:
+                yield "".join(f"{line.in_file}\n" for line in lines)
+
+    def _view(self, facts: dict[str, Any], files: Sequence[str]) -> View:
+        return View(
+            decoder=self._decoder,
+            width=self._sink.width,
+            style=styled if self._sink.colour else None,
+            ascii_only=self._sink.ascii_only,
+            title=", ".join("standard input" if one == STDIN else one.rpartition("/")[2] for one in files),
+            filter_text=str(self._wanted),
+            limit=self._limit,
+            facts=facts,
+        )
+
+
+def _with_damage(facts: dict[str, Any], source: FileSource) -> dict[str, Any]:
+    """A page says at its top what is missing, so everything is read once before."""
+    for _frame in source.frames():
+        pass
+    return facts | {"damage": [str(one) for one in source.damage]} if source.damage else facts
