@@ -104,6 +104,17 @@ def test_a_mistake_in_a_search_is_explained(browser: Browser, sample: Path) -> N
     assert browser.text("#count") == "30 calls"
 
 
+@pytest.mark.parametrize("text", ["25:00", "2026-13-01", "soon", "-10m", "09:61"])
+def test_what_is_no_time_is_explained(browser: Browser, sample: Path, text: str) -> None:
+    """With examples of what is; a page does not know when now is."""
+    browser.open(sample)
+    search(browser, f"~since {text}")
+
+    note = browser.text("#searchnote")
+    assert note.startswith(f"{text} counts from now" if text == "-10m" else f"{text} is no time")
+    assert "2026-11-16T09:00:00Z" in note
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -128,6 +139,13 @@ def test_a_mistake_in_a_search_is_explained(browser: Browser, sample: Path) -> N
             "duration>1ms",
             '"web"',
             "~i .",
+        ),
+        *(
+            "~since 09:00:03",
+            "~until 2025-11-16T09:00:03.000001Z",
+            "since=09:00:01.5 & until=09:00:05",
+            '~until "2025-11-16 11:00:03+02:00"',
+            "~since 09:00 !~since 09:00:03",
         ),
     ],
 )
@@ -229,6 +247,39 @@ def test_a_link_leads_to_a_call(browser: Browser, sample: Path) -> None:
     assert browser.text("#count") == "2 of 30 calls"
     browser.press("j")
     assert browser.evaluate("location.hash") == "#call=30&q=%7Es+error"
+
+
+def test_a_link_to_a_call_that_is_not_there_says_so(browser: Browser, sample: Path) -> None:
+    """Until a call is chosen."""
+    browser.open(sample, "call=999")
+
+    assert browser.texts(".banner") == ["Not on this page: call 999, which the link asks for."]
+    browser.press("j", "Enter")
+    assert browser.texts(".banner") == []
+
+
+def test_a_page_with_secrets_says_so(browser: Browser, tmp_path: Path) -> None:
+    """Whoever gets it should know."""
+    browser.open(write(tmp_path / "page.html", sample_documents(), header={"redaction": "none"}))
+    assert browser.texts(".banner")[0].startswith("Not redacted: passwords, tokens")
+    browser.open(write(tmp_path / "page.html", sample_documents(), header={"redaction": "default"}))
+    assert browser.texts(".banner") == []
+
+
+def test_centuries_between_two_calls_are_drawn(browser: Browser, tmp_path: Path) -> None:
+    """A node may begin in 1970: the axis has as many ticks as it has room for, with dates."""
+    documents = [document(1, "Version", time_ns=0), document(2, "Version", time_ns=250 * 365 * 86_400 * 10**9)]
+    browser.open(write(tmp_path / "page.html", documents))
+    browser.evaluate(
+        "window.drawn = []; const old = CanvasRenderingContext2D.prototype.fillText;"
+        "CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {"
+        " window.drawn.push(text); return old.call(this, text, ...rest); }; undefined"
+    )
+    browser.press("j")
+    wait_for(lambda: browser.evaluate("window.drawn.length") > 0, within=10, what="the timeline")
+    drawn = json.loads(browser.evaluate("JSON.stringify(window.drawn)"))
+    dates = [text for text in drawn if text.count("-") == 2]
+    assert 2 < len(dates) < 50
 
 
 def test_toggles_and_methods_narrow_the_list(browser: Browser, sample: Path) -> None:

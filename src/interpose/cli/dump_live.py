@@ -1,7 +1,7 @@
 """`interpose dump live`: calls as they pass, full screen."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -53,11 +53,10 @@ def live(
       interpose dump live --only 'reset,full:.*Container'    let the relay send nothing else
       interpose dump live calls.crirec                       a recording
     """
-    if strange := [stream.name for stream in _streams() if not stream.isatty()]:
-        verb = "is none" if len(strange) == 1 else "are none"
+    if others := [name for name, stream in _streams().items() if not stream.isatty()]:
         raise click.UsageError(
-            f"a full screen needs a terminal, and {' and '.join(map(str, strange)).replace('<', '').replace('>', '')} "
-            f"{verb}; use `interpose dump follow FILE`, or `interpose dump record -`"
+            f"a full screen needs a terminal, which {' and '.join(others)} {'is' if len(others) == 1 else 'are'} not; "
+            "use `interpose dump follow FILE`, or `interpose dump record -`"
         )
     try:
         import interpose.dump.live.app  # noqa: F401 - whether it can be
@@ -73,8 +72,8 @@ def live(
     _run(file, filter_text=filter_text, only=only, redact=redact, keep=keep, wait=wait, admin=admin)
 
 
-def _streams() -> Sequence[IO[str]]:
-    return (sys.stdin, sys.stdout, sys.stderr)  # the screen is drawn on the last
+def _streams() -> Mapping[str, IO[str]]:
+    return {"stdin": sys.stdin, "stdout": sys.stdout, "stderr": sys.stderr}  # the screen is drawn on the last
 
 
 def _run(

@@ -188,7 +188,12 @@ def _replay(mode: str, files: Sequence[str], words: Sequence[str], socket: str, 
     if mode == _POLICY:
         chosen = {name: values[name] for name in POLICY_VALUES}
         return replay_policy(
-            files, filters=" ".join(words), output=values["output"], verbose=values["verbose"], alone=values["alone"], **chosen
+            files,
+            filters=" ".join(words),
+            output=values["output"],
+            verbose=values["verbose"],
+            alone=values["alone"],
+            **chosen,
         )
     from interpose.cli.dump_replay_recording import Recorded
 

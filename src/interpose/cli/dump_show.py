@@ -112,7 +112,8 @@ def show(
     hide = _hiding(redact)
     source = open_source(files, alone=alone)
     code: list[int] = []
-    with quiet_end(code), opened(output, files) as sink:
+    reading = [str(one.path) for one in source.recording.files] if isinstance(source, FileSource) else []
+    with quiet_end(code), opened(output, reading) as sink:
         showing = Showing(wanted, hide, form, sink, limit=limit, last=last, by_begin=sort == "begin")
         progress = Progress(shown=sink.width == 0)
         flows = None

@@ -72,7 +72,7 @@ class Showing:
         """As frames come; calls that do not end are not shown."""
         if self._form == TEXT:
             return self._text(self.viewing.events(frames, unfinished=False))
-        return OUTPUTS[self._form](self.viewing.flows(frames, unfinished=False), self._view({}, files))
+        return OUTPUTS[self._form](self.viewing.flows(frames, unfinished=False), self._view({}, files, growing=True))
 
     def remarks(self, source: Source, *, numbers: bool) -> None:
         """What has to be said besides, on stderr. `numbers`: whether calls were chosen by number."""
@@ -100,12 +100,13 @@ class Showing:
             if lines:
                 yield "".join(f"{line.in_file}\n" for line in lines)
 
-    def _view(self, facts: dict[str, Any], files: Sequence[str]) -> View:
+    def _view(self, facts: dict[str, Any], files: Sequence[str], *, growing: bool = False) -> View:
         return View(
             decoder=self._decoder,
             width=self._sink.width,
             style=styled if self._sink.colour else None,
             ascii_only=self._sink.ascii_only,
+            growing=growing,
             title=", ".join("standard input" if one == STDIN else one.rpartition("/")[2] for one in files),
             filter_text=str(self._wanted),
             limit=self._limit,

@@ -5,7 +5,7 @@ length, and what looks like a secret is hidden in doubt.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
 from interpose.config.dump_redaction import SECRET_WORDS
@@ -52,17 +52,21 @@ _NAME: Final = re.compile(
     r"(?P<before>\A|[?&;\s,\"'(\[{]|%(?:26|3[BF]))(?P<name>(?:[^?&;\s,\"'(\[{=%]|%(?!26|3[BDF]))*)(?:=|%3D)",
     re.IGNORECASE,
 )
-_VALUE: Final = re.compile(r"\"[^\"]*\"?|'[^']*'?|(?:[^\s&;\"\\]|\\(?!\"))+")
+_VALUE: Final = re.compile(
+    r"\"(?P<quoted>[^\"]*)|'(?P<single>[^']*)|(?P<plain>(?:[^\s&;,\"\\]|\\(?!\")|,(?![^\s&;,\"=]*=))+)"
+)
 _FREE: Final = frozenset(" \t\r\n,\"'([{")  # in front of a name that is no parameter of a URL
 # `Authorization: Bearer ...`, but neither `Bearer realm="..."`, which asks for one, nor `no basic auth credentials`.
 _LOGIN: Final = re.compile(
-    r"(?P<header>\bauthorization[\"']?[ \t]*[:=][ \t]*[\"']?)(?!<redacted>(?![^\s\"']))[^\s\"']+(?:[ \t]+[^\s\"']+)?"
-    r"|(?P<scheme>\b(?:bearer|(?-i:Basic|BASIC))[ \t]+)"
-    r"(?!(?:realm=|(?:auth|authentication|authorization|tokens?|credentials?|scheme)(?![\w.=/+-])))[^\s\"']+",
+    r"\bauthorization[\"']?[ \t]*[:=][ \t]*[\"']?(?!<redacted>)(?P<header>[^\s\"']+(?:[ \t]+[^\s\"']+)?)"
+    r"|\b(?:bearer|(?-i:Basic|BASIC))[ \t]+"
+    r"(?!realm=|<redacted>|(?:auth|authentication|authorization|tokens?|credentials?|scheme)(?![\w.=/+-]))"
+    r"(?P<login>[^\s\"']+)",
     re.IGNORECASE,
 )
 # An image's digest, not a host with a port.
 _DIGEST: Final = re.compile(r"@sha\d+:(?!\d{1,5}(?!\w))[0-9a-f]")
+_ROUNDS: Final = 5  # what is left of a text seldom looks like a secret again
 _ENDS_WORD: Final = ' \t\r\n"'
 _NO_USER: Final = re.compile(rf"[/?#{_ENDS_WORD}]")  # ends the part of a URL that has user and host
 _PORT: Final = re.compile(r"\d{0,5}")
@@ -76,19 +80,36 @@ _STREAMING: Final = re.compile(
 
 def hide_credentials(text: str) -> str:
     """A text with what lets somebody in taken out: of URLs, of parameters, of headers."""
-    if "=" in text or "%3" in text:
-        text = _without_parameters(text)
-    if ":" in text or " " in text or "=" in text:
-        text = _LOGIN.sub(_hidden_login, text)
-    return _without_users(text) if "@" in text else text
+    return _hidden(text, _ROUNDS)
 
 
-def _hidden_login(match: re.Match[str]) -> str:
-    return f"{match['header'] or match['scheme']}{REDACTED}"
+def _hidden(text: str, rounds: int) -> str:
+    hidden = _without(text, sorted(_secrets(text)))
+    return hidden if hidden == text or rounds == 1 else _hidden(hidden, rounds - 1)
 
 
-def _without_parameters(text: str) -> str:
+def _without(text: str, secrets: list[tuple[int, int]]) -> str:
+    """A text without these parts, which may overlap."""
     shown: list[str] = []
+    at = 0
+    for start, end in secrets:
+        if start >= at:
+            shown += (text[at:start], REDACTED)
+        at = max(at, end)
+    return "".join((*shown, text[at:]))
+
+
+def _secrets(text: str) -> Iterator[tuple[int, int]]:
+    """All of them are looked for in the same text: one may have in it what ends another."""
+    if "@" in text:
+        yield from _users(text)
+    if "=" in text or "%3" in text:
+        yield from _parameters(text)
+    if ":" in text or " " in text or "=" in text:
+        yield from (found.span(found.lastgroup or 0) for found in _LOGIN.finditer(text))
+
+
+def _parameters(text: str) -> Iterator[tuple[int, int]]:
     at = 0
     for found in _NAME.finditer(text):
         if found.start() < at:
@@ -96,27 +117,20 @@ def _without_parameters(text: str) -> str:
         secret = names_secret if not found["before"] or found["before"] in _FREE else names_access
         value = _VALUE.match(text, found.end()) if secret(found["name"]) else None
         if value is not None:
-            quote = value[0][0] if value[0][0] in "\"'" else ""
-            shown += (text[at : found.end()], quote, REDACTED, quote)
             at = value.end()
-    return "".join((*shown, text[at:]))
+            yield value.span(value.lastgroup or 0)
 
 
-def _without_users(text: str) -> str:
+def _users(text: str) -> Iterator[tuple[int, int]]:
     """Looks at what is in front of each `@`."""
-    shown: list[str] = []
     at = 0
     while (end := text.find("@", at)) >= 0:
         start = None if _DIGEST.match(text, end) else _user(text[at:end])
-        if start is None:
-            shown.append(text[at : end + 1])
-            at = end + 1
-            continue
-        host = _NO_USER.search(text, end)
-        last = text.rfind("@", end, host.start() if host else len(text))
-        shown += (text[at : at + start], REDACTED, "@")
-        at = last + 1
-    return "".join((*shown, text[at:]))
+        if start is not None:
+            host = _NO_USER.search(text, end)
+            end = text.rfind("@", end, host.start() if host else len(text))
+            yield at + start, end
+        at = end + 1
 
 
 def _user(text: str) -> int | None:
@@ -152,7 +166,7 @@ def _is_login(text: str, at: int, blank: int) -> bool:
 def hide_option(option: str, *, every: bool = False) -> str:
     """The options of a mount: `ro`, `password=...`, or several with commas. `every`: all values."""
     parts = re.split(r",(?=[^=,]*=)", hide_credentials(option))
-    return ",".join(_hidden_option(part, every) for part in parts)
+    return hide_credentials(",".join(_hidden_option(part, every) for part in parts))
 
 
 def _hidden_option(option: str, every: bool) -> str:

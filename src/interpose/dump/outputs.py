@@ -34,6 +34,7 @@ class View:
     width: int = 0  # of the terminal; 0: there is none
     style: Style | None = None
     ascii_only: bool = False
+    growing: bool = False  # calls may be long in coming
     title: str = "Calls"
     filter_text: str = ""
     limit: int = LIMIT  # calls on a page
@@ -45,9 +46,13 @@ Output = Callable[[Iterable[Flow], View], Iterator[str]]
 
 def _list(flows: Iterable[Flow], view: View) -> Iterator[str]:
     calls = CallList(view.width, view.style)
-    yield calls.head() + "\n"
+    head = calls.head() + "\n"
+    if view.growing:
+        yield head
+        head = ""
     for flow in flows:
-        yield "".join(f"{line}\n" for line in calls.lines(flow))
+        yield head + "".join(f"{line}\n" for line in calls.lines(flow))
+        head = ""
 
 
 def _detail(flows: Iterable[Flow], view: View) -> Iterator[str]:

@@ -46,8 +46,8 @@ class Viewing:
     def flows(self, frames: Iterable[Frame], *, unfinished: bool = True) -> Iterator[Flow]:
         """The calls that are wanted."""
         for event, lost in self._events(frames):
-            over = lost if event.what is not What.END or event.flow is None else [event.flow]
-            yield from filter(self._is_wanted, over)
+            over = [event.flow] if event.what is What.END and event.flow is not None else []
+            yield from filter(self._is_wanted, [*lost, *over])
         if unfinished:
             yield from filter(self._is_wanted, list(self._assembler.open.values()))
 

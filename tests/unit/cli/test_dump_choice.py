@@ -6,8 +6,9 @@ from typing import Any
 import click
 import pytest
 
-from interpose.cli.dump_choice import FILTER_HELP, choice_options, chosen, split_arguments
+from interpose.cli.dump_choice import FILTER_HELP, FilterMistake, choice_options, chosen, numbered, split_arguments
 from interpose.dump.filters import parse_filter
+from interpose.errors import ConfigError
 
 
 def values(**given: Any) -> dict[str, Any]:
@@ -49,14 +50,17 @@ def test_without_options_there_is_only_the_filter() -> None:
 )
 def test_mistakes_name_the_option(given: dict[str, Any], reason: str) -> None:
     """They are wrong usage."""
-    with pytest.raises(click.UsageError, match=reason):
+    with pytest.raises(FilterMistake, match=reason):
         chosen([], values(**given))
 
 
 def test_mistakes_of_a_filter_have_a_place() -> None:
     """In the words as they were given."""
-    with pytest.raises(click.UsageError, match="there is no ~x"):
+    with pytest.raises(FilterMistake, match="there is no ~x"):
         chosen(["~x"], values())
+    with pytest.raises(FilterMistake, match="--number: 'x' is no number"):
+        numbered("x")
+    assert str(numbered("1,4-6")) == "~n 1,4-6"
 
 
 def test_the_first_arguments_that_are_files_are_files(tmp_path: Path) -> None:
@@ -73,12 +77,22 @@ def test_the_first_arguments_that_are_files_are_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
-    [([], "which recording"), (["web"], "'web' is no file"), (["\0"], "is no file"), (["-", "a.crirec"], "read alone")],
+    [([], "which recording"), (["-", "a.crirec"], "read alone")],
 )
 def test_without_a_file_nothing_can_be_shown(arguments: list[str], reason: str) -> None:
     """Wrong usage."""
     with pytest.raises(click.UsageError, match=reason):
         split_arguments(arguments)
+
+
+@pytest.mark.parametrize(
+    ("argument", "reason"),
+    [("web", "^web: no such file$"), ("\0", r"^\?: no such file$"), ("/", "^/: a directory, not a recording$")],
+)
+def test_the_first_argument_has_to_be_a_file(argument: str, reason: str) -> None:
+    """It is named as it was given, without what a terminal would obey."""
+    with pytest.raises(ConfigError, match=reason):
+        split_arguments([argument, "~m Create"])
 
 
 def test_the_help_explains_filters() -> None:

@@ -118,20 +118,42 @@ def test_what_others_wrote_does_not_move_the_cursor(tmp_path: Path) -> None:
     assert evil not in run(path).output
 
 
-@pytest.mark.parametrize("content", [b"text", b"", encode(Header(facts={"version": 7}))])
-def test_nothing_that_can_be_read_is_a_failure(tmp_path: Path, content: bytes) -> None:
-    """With the reason."""
+@pytest.mark.parametrize("content", [b"text", encode(Header(facts={"version": 7}))])
+def test_what_is_no_recording_cannot_be_used(tmp_path: Path, content: bytes) -> None:
+    """The same as for other commands."""
     path = tmp_path / "x"
     path.write_bytes(content)
     result = run(path)
-    assert result.exit_code == 1
-    assert str(path) in result.output
+    assert result.exit_code == 78
+    assert result.output.startswith(f"error: {path}: ")
 
 
-def test_a_file_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
+def test_an_empty_file_is_one_sentence(tmp_path: Path) -> None:
+    """And a failure."""
+    path = tmp_path / "x"
+    path.touch()
+    result = run(path)
+    assert (result.exit_code, result.output.count("\n")) == (1, 1)
+    assert result.output.startswith(f"{path}: the file is empty")
+
+
+def test_a_file_that_is_missing_between_others_is_damage(tmp_path: Path) -> None:
+    """The number of its part tells."""
+    for name, part in (("a.000001", 1), ("a.000002", 3), ("a", 6)):
+        write_recording(tmp_path / f"{name}.crirec", [Header(facts={"session": "s", "part": part})])
+    lines = run(tmp_path / "a.crirec").output.splitlines()
+    assert lines[:3] == [
+        "DAMAGED in 2 places; everything else can be read:",
+        f"  {tmp_path}/a.000002.crirec: this is part 3 of a recording and the file before it part 1: 2 is missing",
+        f"  {tmp_path}/a.crirec: this is part 6 of a recording and the file before it part 3: 4 to 5 are missing",
+    ]
+    assert "DAMAGED" not in run("--alone", tmp_path / "a.crirec").output
+
+
+def test_a_file_that_is_not_there_cannot_be_used(tmp_path: Path) -> None:
     """It is named."""
     result = run(tmp_path / "no")
-    assert (result.exit_code, result.output) == (1, f"error: {tmp_path / 'no'}: there is no such file\n")
+    assert (result.exit_code, result.output) == (78, f"error: {tmp_path / 'no'}: there is no such file\n")
 
 
 def test_without_a_file_it_is_wrong_usage() -> None:

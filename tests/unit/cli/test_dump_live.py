@@ -1,6 +1,7 @@
 """`interpose dump live`, as far as it goes without a screen."""
 
 import builtins
+import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,7 @@ class Terminal:
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """All streams are a terminal."""
-    monkeypatch.setattr(dump_live, "_streams", lambda: (Terminal(),))
+    monkeypatch.setattr(dump_live, "_streams", lambda: {"stdin": Terminal()})
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_without_a_terminal_it_says_what_to_use(run: Any) -> None:
     """Wrong usage, and another command that works."""
     code, output, shown = run()
     assert code == 2
-    assert "needs a terminal" in output
+    assert "needs a terminal, which stdin and stdout and stderr are not" in " ".join(output.split())
     assert "interpose dump follow" in output
     assert shown == []
 
@@ -194,3 +195,9 @@ def test_help_has_examples(run: Any) -> None:
     code, output, _ = run("--help")
     assert code == 0
     assert "interpose dump live calls.crirec" in output
+
+
+def test_the_stream_that_is_no_terminal_is_named(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be one of three."""
+    monkeypatch.setattr(dump_live, "_streams", lambda: {"stdin": io.StringIO(), "stdout": Terminal()})
+    assert "needs a terminal, which stdin is not" in " ".join(run()[1].split())

@@ -1,5 +1,6 @@
 """Where commands about recordings write."""
 
+import errno
 import io
 import os
 import sys
@@ -134,6 +135,29 @@ def test_a_full_disk_is_named(text: str) -> None:
     full = pytest.raises(click.ClickException, match=r"--output /dev/full: cannot be written: No space left")
     with full, opened("/dev/full") as sink:
         sink.write(text)
+
+
+def test_standard_output_that_is_full_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not just the reason; a reader that went away is no error."""
+
+    class Full(Stream):
+        """Refuses."""
+
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self._error = OSError(number, os.strerror(number))
+
+        def write(self, text: str) -> int:
+            """Every text."""
+            raise self._error
+
+    monkeypatch.setattr("sys.stdout", Full(errno.ENOSPC))
+    full = pytest.raises(click.ClickException, match=r"^standard output: cannot be written: No space left")
+    with full, opened("") as sink:
+        sink.write("text")
+    monkeypatch.setattr("sys.stdout", Full(errno.EPIPE))
+    with pytest.raises(BrokenPipeError), opened("") as sink:
+        sink.write("text")
 
 
 def test_other_failures_are_not_those_of_the_file(tmp_path: Path) -> None:

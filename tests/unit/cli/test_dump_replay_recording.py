@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-import click
 import pytest
 
+from interpose.cli.dump_choice import FilterMistake
 from interpose.cli.dump_replay_recording import Recorded
 from interpose.errors import ConfigError
 from interpose.testing.recordings import sample_recording
@@ -31,7 +31,7 @@ def test_a_filter_of_several_words(recording: str) -> None:
 
 def test_a_filter_that_is_none(recording: str) -> None:
     """Is a matter of usage."""
-    with pytest.raises(click.UsageError):
+    with pytest.raises(FilterMistake):
         Recorded([recording], ["("])
 
 

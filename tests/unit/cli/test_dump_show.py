@@ -138,7 +138,10 @@ def test_a_filter_that_finds_nothing_says_so(sample: Path, tmp_path: Path) -> No
     """Or that there is nothing."""
     assert run(sample, "nobody").stderr == 'no call matches "nobody"\n'
     empty = write_recording(tmp_path / "empty.crirec", [HEADER])
-    assert run(empty).stderr == "there are no calls in it\n"
+    assert run(empty).output == "there are no calls in it\n"
+    empty.write_bytes(b"")
+    assert run(empty).output.startswith(f"damaged: {empty}: the file is empty")
+    assert run(empty).output.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -157,7 +160,13 @@ def test_wrong_usage_ends_with_2(sample: Path, arguments: list[str], reason: str
     assert reason in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["missing.crirec"], ["story", "--redact", "env:"]])
+def test_a_mistake_in_a_filter_is_all_that_is_said(sample: Path) -> None:
+    """Without how the command is used."""
+    assert run(sample, "--status", "x").stderr.startswith("Error: --status: ")
+    assert "Usage" not in run(sample, "~x").stderr
+
+
+@pytest.mark.parametrize("arguments", [["missing.crirec"], ["missing"], ["story", "--redact", "env:"]])
 def test_what_cannot_be_used_ends_with_78(tmp_path: Path, sample: Path, arguments: list[str]) -> None:
     """A file that is not there, rules that are none."""
     result = run(*(sample if one == "story" else one for one in arguments))
@@ -236,15 +245,16 @@ def test_more_can_be_hidden_before_sharing(sample: Path) -> None:
     for form in ("yaml", "text", "html", "har"):
         assert "hunter2" not in run(sample, "-o", form, "--redact", "default").stdout
     assert "hunter2" not in run(sample, "--number", 6, "--redact", "default").stdout
-    assert run(sample, "--redact", "default", "~t hunter2").stdout.count("\n") == 1
+    assert run(sample, "--redact", "default", "~t hunter2").stdout == ""
 
 
-def test_older_files_are_read_if_wanted(sample: Path) -> None:
-    """And several files one after the other."""
+def test_a_file_stands_for_its_rotated_set(sample: Path) -> None:
+    """Unless it is read alone; and several files are read one after the other."""
     older = sample.with_name("story.000001.crirec")
     sample_recording(older)
-    assert len(run(sample, "-o", "jsonl").stdout.splitlines()) == 20
-    assert len(run(sample, "-o", "jsonl", "--all-files", "~s OK").stdout.splitlines()) == 30
+    assert len(run(sample, "-o", "jsonl", "--alone").stdout.splitlines()) == 20
+    assert len(run(sample, "-o", "jsonl", "~s OK").stdout.splitlines()) == 30
+    assert len(run(older, "-o", "jsonl", "~s OK").stdout.splitlines()) == 15
     assert len(run(older, sample, "-o", "jsonl", "~s OK").stdout.splitlines()) == 30
 
 
@@ -276,7 +286,9 @@ def ending(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Frame]], None]:
     """Lets a recording that is followed grow by frames; then somebody presses Ctrl-C."""
 
     def grow(frames: list[Frame]) -> None:
-        def following(path: str, *, beginning: bool, damaged: Callable[[object], object]) -> Iterator[Frame]:
+        def following(
+            path: str, *, beginning: bool, alone: bool, damaged: Callable[[object], object]
+        ) -> Iterator[Frame]:
             yield from story_frames() if beginning else [HEADER]
             yield from frames
             damaged("a hole")

@@ -8,12 +8,15 @@ from interpose.dump import flow as module
 from interpose.dump.flow import (
     CALLS,
     NOBODY,
+    PART,
     SESSION,
     Assembler,
     Event,
     Flow,
     Subject,
     What,
+    begun,
+    part_of,
     tell_subjects,
     told_subjects,
 )
@@ -260,3 +263,33 @@ def test_a_subject_is_shown_by_names_or_ids(subject: Subject, text: str) -> None
     """Whatever is known; one that is not is nobody."""
     assert str(subject) == text
     assert bool(subject) is bool(text)
+
+
+def test_what_a_stream_let_go_of_is_counted() -> None:
+    """All messages, and those the caller got, with their bytes."""
+    sides = (Side.REQUEST, Side.RECEIVED, Side.REPLY, Side.REPLY, Side.REPLY)
+    events = Assembler(kept_messages=2).feed_all([BEGIN, *(message(side, b"123") for side in sides)])
+    flow = flow_of(events[-1])
+    assert (flow.forgotten, flow.forgotten_replies, flow.forgotten_size) == (3, 2, 6)
+
+
+def test_a_call_can_be_given_up() -> None:
+    """Its end will not come; what comes of it later is nobody's."""
+    assembler = Assembler()
+    flow = flow_of(assembler.feed(BEGIN))
+    assert (assembler.lose(BEGIN.number), flow.lost) == (flow, True)
+    assert assembler.lose(BEGIN.number) is None
+    assert assembler.feed(END).flow is None
+
+
+def test_a_call_knows_its_beginning() -> None:
+    """The frame is the same; a call that began before says so."""
+    flow = flow_of(Assembler().feed(BEGIN))
+    assert (begun(flow), flow.continued) == (BEGIN, False)
+    assert flow_of(Assembler().feed(replace(BEGIN, flags=Flags.CONTINUED))).continued
+
+
+@pytest.mark.parametrize(("facts", "part"), [({PART: 3}, 3), ({}, 0), ({PART: "x"}, 0)])
+def test_a_header_says_which_part_it_is_of(facts: dict[str, object], part: int) -> None:
+    """Or nothing that can be used."""
+    assert part_of(Header(facts=facts)) == part

@@ -8,12 +8,15 @@ import pytest
 
 from interpose.dump import following as module
 from interpose.dump.fileset import rotated_set
+from interpose.dump.filters import EVERYTHING
 from interpose.dump.flow import SESSION
 from interpose.dump.following import follow
 from interpose.dump.frames import Begin, End, Flags, Frame, Header, Message, Side, encode
 from interpose.dump.framestream import Damage
 from interpose.dump.recording import RecordingWriter
+from interpose.dump.viewing import Viewing
 from interpose.errors import ConfigError
+from interpose.testing.recordings import story_frames
 
 
 @pytest.fixture
@@ -105,6 +108,42 @@ def test_at_the_end_only_what_one_has_to_know_comes_first(path: Path) -> None:
     assert kinds(frames) == "HCBE"
     assert isinstance(frames[2], Begin)
     assert (frames[2].number, frames[2].flags) == (2, Flags.CONTINUED)
+
+
+def test_what_began_earlier_has_a_name(path: Path) -> None:
+    """Of what was passed over it is known whom it is about, and of calls in flight, too."""
+    story = story_frames()
+    place = next(index for index, one in enumerate(story) if isinstance(one, Message) and one.number == 11) + 1
+    path.write_bytes(b"".join(map(encode, story[:place])))
+
+    def grow() -> None:
+        with path.open("ab") as file:
+            file.write(b"".join(map(encode, story[place:])))
+
+    viewing = Viewing(EVERYTHING, lambda _flow, _sides: "")
+    flows = viewing.flows(Story(grow).follow(path, beginning=False))
+    names = {flow.number: str(flow.subject) for flow in flows}
+    assert (names[11], names[20], names[3]) == ("shop/web-0:app", "jobs/batch-7f9c:worker", "")
+
+
+def test_from_the_beginning_is_from_the_oldest_file(path: Path) -> None:
+    """Unless FILE is read alone; one that is gone is passed over."""
+    recording = writer(path, max_bytes=6000)
+    write(recording, *(message_of for number in range(1, 9) for message_of in (begin(number), message(number))))()
+    assert len(rotated_set(path)) > 2
+    numbers = [one.number for one in Story().follow(path) if isinstance(one, Message)]
+    assert numbers == list(range(1, 9))
+    story = Story()
+    alone = [
+        one.number
+        for one in follow(path, story.stop, beginning=True, alone=True, wait=story.wait)
+        if isinstance(one, Message)
+    ]
+    assert alone == numbers[-len(alone) :]
+    assert 0 < len(alone) < len(numbers)
+    rotated_set(path)[0].unlink()
+    rotated_set(path)[0].with_name("calls.000001.crirec").symlink_to("nowhere")
+    assert 0 < len([one for one in Story().follow(path) if isinstance(one, Message)]) < len(numbers)
 
 
 def test_a_file_that_is_empty_yet_is_waited_for(path: Path) -> None:

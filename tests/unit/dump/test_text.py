@@ -18,7 +18,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.config.dump_rules import parse_rules
 from interpose.dump.decode import Decoder
 from interpose.dump.decoded import Decoded
-from interpose.dump.flow import Assembler, Flow, Subject
+from interpose.dump.flow import Assembler, Event, Flow, Subject, What
 from interpose.dump.frames import Begin, Dropped, End, Flags, Frame, Message, Packing, Side
 from interpose.dump.text import STAMP_WIDTH, Line, TextDump
 from interpose.testing.recordings import START, Script
@@ -283,6 +283,35 @@ def test_a_stream_of_which_little_is_kept_keeps_its_numbers() -> None:
         lines = [line.text for frame in script.frames for line in text.lines(events.feed(frame))]
         assert lines[-1] == "(passthrough) CLOSED Teleports after 5 messages"
         assert [line.split("#")[1].split()[0] for line in lines[1:-1]][-4:] == ["2", "3", "4", "5"]
+
+
+def test_what_was_left_out_of_a_stream_is_said() -> None:
+    """And the numbers behind it are right. Calls that are not dumped in full have no such line."""
+    script = Script(header=None)
+    number = script.begin("GetContainerEvents", b"")
+    flow = Assembler().feed_all(script.frames)[-1].flow
+    assert flow is not None
+    reply = Message(number=number, at=5, side=Side.REPLY, size=0, body=b"")
+    flow.messages.append(reply)
+    dropped = Dropped(frames=7, size=70, time=0)
+    for rules, wanted in (("full:.*", 2), ("short:.*", 0)):
+        text = TextDump(parse_rules((rules,)), Decoder(), zone=UTC)
+        events = [Event(What.DROPPED, flow, dropped), Event(What.MESSAGE, flow, reply)]
+        lines = [line.text for event in events for line in text.lines(event)]
+        assert len(lines) == wanted
+    assert not lines
+    text = TextDump(parse_rules(("full:.*",)), Decoder(), zone=UTC)
+    (line,) = text.lines(Event(What.DROPPED, flow, dropped))
+    assert line.text == "(passthrough) REPLY GetContainerEvents <= # 7 messages left out, too many to keep"
+    (line,) = text.lines(Event(What.MESSAGE, flow, reply))
+    assert line.text.startswith("(passthrough) REPLY GetContainerEvents #8 ")
+
+
+def test_an_origin_cannot_move_the_cursor() -> None:
+    """A recording comes from anywhere."""
+    script = Script(header=None)
+    script.call("Version", b"", b"", origin="x\x1b[2J\n")
+    assert all(line.text.isprintable() for line in dumped(script.frames, "full:.*"))
 
 
 def test_what_is_held_does_not_grow_with_made_up_methods_and_lost_ends() -> None:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from interpose.dump.filters import parse_filter
-from interpose.dump.flow import SESSION, Event, Flow, What
-from interpose.dump.frames import Context, Dropped, Frame, Header, Message, Side
+from interpose.dump.flow import KEPT_MESSAGES, PART, SESSION, Event, Flow, What
+from interpose.dump.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, Side
 from interpose.dump.viewing import Viewing, replayed
 from interpose.testing.recordings import Script, story_frames
 
@@ -128,6 +128,65 @@ def test_what_is_hidden_is_hidden_from_filters_too() -> None:
 
     view = Viewing(parse_filter(""), lambda _flow, _sides: "", hide=hide)
     assert all(not one.body for flow in view.flows(story_frames()) for one in flow.messages)
+
+
+def test_calls_of_a_file_that_is_missing_are_lost() -> None:
+    """Those in flight before it that do not go on behind it; nobody waits for them."""
+    parts = [Header(facts={SESSION: "s", PART: number}) for number in (1, 2, 4)]
+    script = Script(header=parts[0])
+    first, second, third = (script.begin("Version", b"") for _ in range(3))
+    begun = [replace(frame, flags=Flags.CONTINUED) for frame in script.frames if isinstance(frame, Begin)]
+    before = [*script.frames, parts[1], *begun]
+    gap: list[Frame] = [parts[2], Context(facts={}), begun[1]]
+    ends = [End(number=number, elapsed=1, code=0) for number in (first, second, third)]
+    for text in ("", "!~s NOT_FOUND"):
+        assert [(flow.number, flow.lost) for flow in viewing(text).flows([*before, *gap, ends[1]])] == [
+            (first, True),
+            (third, True),
+            (second, False),
+        ]
+    whole = kinds(list(viewing("!~s NOT_FOUND").events([*before, *gap, ends[1]])))
+    assert [number for what, number in whole if what is What.BEGIN] == [first, third, second]
+    # Nothing comes behind it.
+    assert {flow.number: flow.lost for flow in viewing().flows([*before, *gap])} == {1: True, 2: False, 3: True}
+    assert [flow.lost for flow in viewing().flows([*before, *ends])] == [False] * 3
+
+
+def test_a_writer_that_starts_again_loses_nothing() -> None:
+    """Its parts count from one; headers of others do not say which they are."""
+    script = Script(header=Header(facts={SESSION: "s", PART: 3}))
+    number = script.begin("Version", b"")
+    for part in (1, 4, "x", None):
+        frames = [*script.frames, Header(facts={SESSION: "s", PART: part}), End(number=number, elapsed=1, code=0)]
+        assert [flow.lost for flow in viewing().flows(frames)] == [False]
+
+
+def test_what_the_answer_tells_is_waited_for() -> None:
+    """If a filter asks for whom a call is about; of what the request tells there is no need to."""
+    sandbox = "7031703170"
+    found = kinds(list(viewing(f"~p {sandbox}").events(story_frames())))
+    assert found[:4] == [(What.BEGIN, 4), (What.MESSAGE, 4), (What.MESSAGE, 4), (What.END, 4)]
+    assert (What.BEGIN, 4) not in kinds(list(viewing(f"!~p {sandbox}").events(story_frames())))
+    frames = story_frames()
+    end = next(place for place, frame in enumerate(frames) if isinstance(frame, End) and frame.number == 4)
+    assert (What.BEGIN, 4) in kinds(list(viewing("~m RunPod").events(frames[:end], unfinished=False)))
+    assert (What.BEGIN, 4) not in kinds(list(viewing("~p web").events(frames[:end], unfinished=False)))
+    assert (What.BEGIN, 4) in kinds(list(viewing("~p web").events(frames[:end])))
+
+
+def test_messages_that_were_let_go_of_are_counted() -> None:
+    """Behind the request, before the first that is there."""
+    script = Script()
+    number = script.begin("GetContainerEvents", b"")
+    for _ in range(KEPT_MESSAGES + 4):
+        script.message(number, Side.REPLY, b"12")
+    (flow,) = viewing().flows(script.frames)
+    events = list(replayed(flow))
+    assert [event.what for event in events[:4]] == [What.BEGIN, What.MESSAGE, What.DROPPED, What.MESSAGE]
+    dropped = events[2].frame
+    assert isinstance(dropped, Dropped)
+    assert (dropped.frames, dropped.size, events[2].flow) == (5, 10, flow)
+    assert sum(event.what is What.DROPPED for event in events) == 1
 
 
 def test_a_known_call_can_be_asked_about() -> None:

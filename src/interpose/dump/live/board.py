@@ -232,7 +232,9 @@ class Board(Screen[None]):
             parse_filter(text, now=self._view.now())
         except ConfigError as error:
             return "\n".join(error.problems)
-        return f"this filter takes too long: all calls are shown without {text}" if text.strip() == self._slow else ""
+        if self._slow and text.strip() == self._slow:
+            return f"this filter takes too long, so all calls are shown: {self._slow}"
+        return ""
 
     def _set_filter(self, text: str) -> None:
         text = text.strip()

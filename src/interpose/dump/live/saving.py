@@ -96,8 +96,8 @@ def _recording(path: Path, saved: Saved) -> None:
     timed: list[tuple[int, Frame, Subject]] = []
     for place, flow in enumerate(saved.flows, start=1):
         begun = clock.passed(flow.time)
-        for frame in frames_of(flow, flow.number if unique else place):
-            timed.append((begun + _since(frame), frame, flow.subject))
+        frames = frames_of(flow, flow.number if unique else place)
+        timed += [(begun + _since(frame), frame, flow.subject) for frame in frames]
     # As they came: the places of frames in a recording say what was over when something else began.
     for _time, frame, subject in sorted(timed, key=lambda one: one[0]):
         writer.write(frame, subject)

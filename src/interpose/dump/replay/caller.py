@@ -243,7 +243,7 @@ class Caller:
         `left` is what is still there. A runtime that is not there is not asked once more for each container.
         """
         problems: list[str] = []
-        self.left = []
+        self.left = [one for one in self.made if one.thing is not Thing.IMAGE]  # whenever somebody stops us
         away = False
         for thing, field, verbs in (
             (Thing.CONTAINER, "container_id", ("StopContainer", "RemoveContainer")),
@@ -258,8 +258,8 @@ class Caller:
                     away = failure is not None and failure.code is Code.UNAVAILABLE
                     if away:
                         break
-                if away or failure is not None:
-                    self.left.append(one)
+                if not away and failure is None:
+                    self.left.remove(one)
         return problems
 
     async def _removed(self, verb: str, field: str, one: Reference) -> RpcError | None:

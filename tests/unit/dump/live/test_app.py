@@ -6,10 +6,12 @@ from typing import Any
 
 from textual import events
 
-from interpose.dump.frames import Dropped, End, Header
+from interpose.api import cri_pb2 as cri
+from interpose.dump.frames import Context, Dropped, End, Frame, Header
 from interpose.dump.live.model import Order
 from interpose.dump.reading import Recording
-from interpose.testing.recordings import story_frames
+from interpose.dump.subjects import Subjects
+from interpose.testing.recordings import Script, story_frames
 
 CHANGED_CREATE = 7  # its number in the story
 
@@ -409,3 +411,43 @@ async def test_the_wheel_ends_following(start: Any) -> None:
     async with start(story_frames(), size=(100, 12)) as live:
         await live.pilot._post_mouse_events([events.MouseScrollUp], "CallList", button=0)
         await live.until(lambda: not live.model.follow, "the end of following")
+
+
+def stubborn() -> list[Frame]:
+    """A call in whose text an expression may get lost."""
+    script = Script()
+    script.call("ExecSync", cri.ExecSyncRequest(container_id="c", cmd=["a" * 60 + "!"]), cri.ExecSyncResponse())
+    script.call("Version", cri.VersionRequest(), cri.VersionResponse())
+    return script.frames
+
+
+async def test_a_filter_that_takes_too_long_is_taken_back(start: Any) -> None:
+    """Keys are answered, all calls are shown, and it is said why; another filter works."""
+    async with start(stubborn()) as live:
+        await live.press("f")
+        await live.type("~t (a+)+$")
+        await live.until(lambda: "this filter takes too long" in live.text(), "the reason")
+        assert len(live.model.view) == 2
+        await live.press("enter")
+        assert "this filter takes too long" in live.text()
+        await live.type("~m Version")
+        await live.until(lambda: len(live.model.view) == 1, "one call")
+        await live.press("enter")
+        assert "filter: ~m Version" in live.seen()[-1]
+
+
+async def test_a_saved_recording_knows_its_pods(start: Any, tmp_path: Path) -> None:
+    """Also those whose calls are not in it; frames are in the order in which they came."""
+    path = tmp_path / "a.crirec"
+    async with start(story_frames()) as live:
+        await go_to(live, CHANGED_CREATE + 1)
+        await live.press("m", "e")
+        await live.type(str(path))
+        await live.press("enter")
+        await live.until(lambda: "wrote 1 calls" in live.text(), "the file")
+    recording = Recording(path)
+    (context,) = [one for one in recording.frames() if isinstance(one, Context)]
+    subjects = Subjects()
+    subjects.learn(context.facts)
+    (flow,) = recording.flows(subjects.identify)
+    assert str(flow.subject) == "shop/web-0:app"

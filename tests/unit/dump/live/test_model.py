@@ -346,6 +346,7 @@ def test_what_waits_makes_room_first() -> None:
     calls.whole()
     calls.whole()
     assert [row.flow.number for row in calls.model.rows()] == [1, 3]
+    assert (calls.model.waiting, calls.model.missed, calls.model.forgotten) == (1, 1, 0)
 
 
 # -- order

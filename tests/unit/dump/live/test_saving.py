@@ -128,3 +128,17 @@ def test_a_call_in_flight_is_saved_as_it_is() -> None:
     event.flow.end = End(number=3, elapsed=1, code=0)
     assert list(frames_of(copy, 8)) == [Begin(number=8, time=5, path="/a/b")]
     assert [getattr(one, "number", None) for one in frames_of(event.flow, 8)] == [8, 8, 8]
+
+
+def test_frames_are_in_the_order_in_which_they_came(tmp_path: Path) -> None:
+    """What overlapped overlaps in the file; a replay goes by that. A clock that was set back does not matter."""
+    ends = (End(number=1, elapsed=50, code=0), End(number=2, elapsed=5, code=0), End(number=3, elapsed=5, code=0))
+    events = [
+        Assembler().feed_all([Begin(number=end.number, time=time, path="/a/b"), end])[0]
+        for end, time in zip(ends, (1000, 1010, 7), strict=True)
+    ]
+    calls = [event.flow for event in events if event.flow is not None]
+    path = tmp_path / "a.crirec"
+    save(path, Saved(flows=calls, facts={}, title="", decoder=Decoder()))
+    frames = [(type(one), one.number) for one in Recording(path).frames() if isinstance(one, Begin | End)]
+    assert frames == [(Begin, 1), (Begin, 2), (Begin, 3), (End, 2), (End, 3), (End, 1)]

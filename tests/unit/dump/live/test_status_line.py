@@ -60,3 +60,17 @@ def test_the_banner() -> None:
     assert banner(gone, redacted=True, anything=True) == "relay is gone, trying again: connection?refused"
     assert banner(gone, redacted=True, anything=False) == "no relay yet: connection?refused"
     assert banner(Lost("broken", None), redacted=False, anything=True) == f"{SECRETS}; cannot read on: broken"
+
+
+def test_what_found_no_room_while_paused_is_told() -> None:
+    """Then and later."""
+    model = LiveModel(keep=1)
+    frames = [Begin(number=number, time=0, path="/a/b") for number in (1, 2, 3)]
+    events = Assembler().feed_all(frames)
+    model.take(events[:1], 0.0)
+    model.toggle_pause()
+    model.take(events[1:], 0.0)
+    assert "paused, 0 waiting, 2 missed | " in said(model)
+    assert "missed while paused" not in said(model)
+    model.toggle_pause()
+    assert "2 missed while paused | " in said(model)

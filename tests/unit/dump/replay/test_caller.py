@@ -248,6 +248,19 @@ async def test_a_runtime_that_is_away_is_asked_once() -> None:
     assert replay.caller.unseen == "DEADLINE_EXCEEDED: stalled"
 
 
+async def test_cleaning_up_that_is_cut_off_knows_what_is_left() -> None:
+    """What it did not come to as well."""
+    replay = Replay((await recorded()).script.frames)
+    await replay.caller.run()
+    replay.runtime.stall("RemoveContainer")
+    cleaning = asyncio.ensure_future(replay.caller.clean_up())
+    await replay.runtime.wait_for_calls("RemoveContainer")
+    cleaning.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cleaning
+    assert {one.id for one in replay.caller.left} >= set(replay.runtime.containers) | set(replay.runtime.sandboxes)
+
+
 async def test_cleaning_up_ends_when_nobody_is_there() -> None:
     """What is left is known."""
     replay = Replay((await recorded()).script.frames)

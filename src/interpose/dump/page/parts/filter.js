@@ -2,7 +2,7 @@
 //
 //   or  = and *( "|" and )        and = not *( ["&"] not )        not = "!" not / "(" or ")" / question / word
 //
-// Not here: ~since and ~until, for which there is the timeline.
+// The only thing that is not here is a time ago (~since -10m): a page does not know when now is.
 
 const filters = (() => {
   class Mistake extends Error {}
@@ -82,6 +82,28 @@ const filters = (() => {
     return (call) => ranges.some(([first, last]) => first <= call.number && call.number <= last);
   }
 
+  const DAY = 86400000;
+  const OF_DAY = /^(\d\d):(\d\d)(?::(\d\d(?:\.\d+)?))?$/;
+  const OF_DATE = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?))?(Z|[+-]\d\d:\d\d)?$/i;
+  // Whole microseconds: what a recording has, and what numbers of this size hold exactly.
+  const micros = (ms) => Math.round(ms * 1000);
+  const began = (text, fits) => {
+    const hours = OF_DAY.exec(text);
+    if (hours && hours[1] < 24 && hours[2] < 60 && (hours[3] ?? 0) < 60) {
+      const limit = micros((hours[1] * 3600 + hours[2] * 60 + Number(hours[3] ?? 0)) * 1000);
+      return (call) => fits((((micros(data.tail.start_ms + call.at_ms) % micros(DAY)) + micros(DAY)) % micros(DAY)) - limit);
+    }
+    const date = OF_DATE.exec(text);
+    const parsed = date ? Date.parse(`${date[1]}T${date[2] ?? "00:00"}${date[3] ?? "Z"}`) : NaN;
+    if (Number.isNaN(parsed)) {
+      const ago = /^-\d+[smhd]$/.test(text) ? `${text} counts from now, which a page does not know` : `${text} is no time`;
+      throw new Mistake(`${ago}; write 09:00:30 (any day, UTC) or 2026-11-16T09:00:00Z`);
+    }
+    // Browsers read milliseconds; the digits behind them count as well.
+    const rest = Number(`0.${/\.\d{3}(\d+)/.exec(date[2] ?? "")?.[1] ?? 0}`);
+    return (call) => fits(micros(data.tail.start_ms + call.at_ms) - micros(parsed + rest));
+  };
+
   // letter: [word, argument, meaning, reader]
   const QUESTIONS = {
     m: ["method", "RE", "method", anyOf(["method"])],
@@ -98,6 +120,8 @@ const filters = (() => {
     q: ["request", "RE", "in the request", inMessages("request", "forwarded")],
     r: ["reply", "RE", "in the reply", inMessages("received", "reply")],
     n: ["number", "NUMBERS", "its number: 12, 5-9, 100- or 1,4-6", numbered],
+    since: ["since", "TIME", "began at or after 09:00:30 (any day, UTC) or 2026-11-16T09:00:00Z", (text) => began(text, (after) => after >= 0)],
+    until: ["until", "TIME", "began at or before", (text) => began(text, (after) => after <= 0)],
   };
   const WORDS = Object.fromEntries(Object.entries(QUESTIONS).map(([letter, [word]]) => [word, letter]));
   WORDS.ns = "ns";

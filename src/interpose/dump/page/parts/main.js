@@ -8,6 +8,7 @@ const ONLY = {
 };
 const search = byId("search");
 let pane = null;
+let missing = null; // the number of a call that a link asked for
 let shownCalls = data.calls;
 
 const inRange = (call, [from, to]) => call.at_ms <= to && (call.duration_ms === null || call.at_ms + call.duration_ms >= from);
@@ -50,6 +51,7 @@ function select(call, opened = state.opened) {
   if (!call) return;
   state.call = call;
   state.opened = opened;
+  if (missing !== null) tellMissing(null);
   list.select(call);
   timeline.select(call);
   side();
@@ -134,12 +136,19 @@ function banners() {
   const { unshown, bodiless } = data.tail;
   const damage = [facts.damage ?? []].flat().filter(Boolean);
   const texts = [
+    ...(missing === null ? [] : [["warn", "Not on this page: ", `call ${missing}, which the link asks for.${unshown || filter ? " It may be among the calls that were left out." : ""}`]]),
+    ...(facts.redaction === "none" ? [["bad", "Not redacted: ", "passwords, tokens and values of environment variables are on this page as they were sent. Think before you share it."]] : []),
     ...damage.map((text) => ["bad", "Damaged recording: ", String(text)]),
     ...(unshown ? [["warn", "Not everything is here: ", `${plural(unshown, "later call")} left out. A filter such as ~ns or ~since makes a page of fewer.`]] : []),
     ...(bodiless ? [["warn", "Not everything is here: ", `the messages of ${plural(bodiless, "call")} are left out to keep the page small enough to open.`]] : []),
     ...(filter ? [["", "Only calls that match ", filter]] : []),
   ];
   byId("banners").replaceChildren(...texts.map(([kind, lead, text]) => el("p", { class: `banner ${kind}`, role: kind ? "alert" : "note" }, el("b", { text: lead }), el("span", { class: kind ? "" : "mono", text }))));
+}
+
+function tellMissing(number) {
+  missing = number;
+  banners();
 }
 
 function legend() {
@@ -220,7 +229,7 @@ function help() {
     el("div", { class: "columns" },
       el("section", {}, el("h3", { text: "Keys" }), el("table", {}, ...keys)),
       el("section", {}, el("h3", { text: "Filters" }), el("table", {}, ...operators.map(([text, meaning]) => row(code(text), meaning)), ...questions),
-        el("p", { class: "quiet", text: "The same language as `interpose dump show`, also as method=Create or duration>1s. Times are chosen on the timeline: drag over it, double click to go back." }))));
+        el("p", { class: "quiet", text: "The same language as `interpose dump show`, also as method=Create or duration>1s. A time is also chosen on the timeline: drag over it, double click to go back." }))));
 }
 
 function follow() {
@@ -233,6 +242,7 @@ function follow() {
   const number = wanted.get("call");
   const call = number === null ? null : data.calls.find((one) => String(one.number) === number);
   if (call) select(call, true);
+  else if (number !== null || missing !== null) tellMissing(number === null ? null : number.slice(0, 20));
 }
 
 about();

@@ -55,7 +55,8 @@ const timeline = (() => {
   function axis() {
     const pixels = width - label;
     const least = ((view.to - view.from) / pixels) * 90;
-    const step = STEPS.find((one) => one >= least) ?? STEPS.at(-1);
+    // Beyond days: as many days as it takes, for a clock that was set may put centuries between two calls.
+    const step = STEPS.find((one) => one >= least) ?? Math.ceil(least / STEPS.at(-1)) * STEPS.at(-1);
     const offset = data.tail.start_ms % step;
     paper.font = `11px ${colours.font}`;
     paper.textBaseline = "middle";
@@ -66,8 +67,9 @@ const timeline = (() => {
       paper.moveTo(px, AXIS - 4);
       paper.lineTo(px, height);
       paper.stroke();
-      const time = moment(at + 0.05).slice(11, 23); // never a rounding error before the tick
-      const text = step >= 1000 ? time.slice(0, 8) : step >= 1 ? time.slice(3) : `+${duration(at - data.start)}`;
+      const whole = moment(at + 0.05); // never a rounding error before the tick
+      const time = whole.slice(11, 23);
+      const text = step >= STEPS.at(-1) ? whole.slice(0, 10) : step >= 1000 ? time.slice(0, 8) : step >= 1 ? time.slice(3) : `+${duration(at - data.start)}`;
       paper.fillStyle = colours.quiet;
       if (px + 4 + paper.measureText(text).width < width) paper.fillText(text, px + 4, AXIS / 2);
     }
