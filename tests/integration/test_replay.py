@@ -294,7 +294,7 @@ async def test_a_runtime_that_goes_away_leaves_a_report(scratch: Path, runtime_p
     stall.release()
     out, err = await process.communicate()
     assert process.returncode == 1
-    assert "could not be removed: container " in " ".join(out.decode().split())
+    assert "what may still be there: pod " in " ".join(out.decode().split())
     assert "warning: cleanup: " in err.decode()
     assert "Traceback" not in err.decode()
 

@@ -69,7 +69,7 @@ def _epilog(examples: str) -> str:
     type=click.Choice(["end", "begin"]),
     default="end",
     show_default=True,
-    help="Calls in the order in which they ended, those that did not last; or in which they began.",
+    help="The order of calls: that in which they ended, with those that did not at the end, or in which they began.",
 )
 @click.option(
     "--limit",

@@ -26,6 +26,7 @@ class Viewing:
         self._hide = hide
         self._subjects = Subjects()
         self._assembler = Assembler(self._subjects.identify)
+        self._late = wanted.wants_end()
         # Methods whose answer may say whom a call is about, if somebody asks for that.
         self._told_late = TELLING if wanted.asks_subject() else frozenset()
         self._doubtful: set[int] = set()  # calls in flight before a file that is missing
@@ -72,8 +73,8 @@ class Viewing:
 
     def _decided_late(self, flow: Flow) -> bool:
         """Whether the request does not tell: its answer says whom it is about, and a filter asks for that."""
-        if self._wanted.wants_end():
-            return True
+        if self._late or not self._told_late:
+            return self._late
         method = flow.method
         return method is not None and method.name in self._told_late and not method.server_streaming
 

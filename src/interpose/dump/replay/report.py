@@ -200,7 +200,7 @@ def _end_notes(
     notes = [
         (stopped, "it was stopped before its end"),
         (unseen, f"states at the end are not all known: {unseen}"),
-        (left, f"could not be removed: {', '.join(map(str, left))}"),
+        (left, f"what may still be there: {', '.join(map(str, left))}"),
         (
             there,
             f"{_count(there, 'pod or container is', 'pods and containers are')} left there (--cleanup removes them)",

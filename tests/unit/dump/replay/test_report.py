@@ -109,7 +109,7 @@ def test_what_could_not_be_removed_is_told() -> None:
     )
     assert report["notes"] == [
         "states at the end are not all known: UNAVAILABLE: away",
-        "could not be removed: pod p1",
+        "what may still be there: pod p1",
     ]
     assert report["made"] == [
         {"kind": "pod", "id": "p1", "left": True},
