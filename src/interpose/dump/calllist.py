@@ -21,6 +21,7 @@ NO_END: Final = "end not recorded"
 _V1: Final = "runtime.v1."
 _NARROW: Final = 110  # below this, sizes are left out and statuses are short
 _SMALL: Final = 96  # below this, names come before remarks, and times have no milliseconds
+_CHANGED: Final = "*"
 _GAP: Final = 2
 _MARKS: Final = 14  # columns that are left for them if names can be cut
 
@@ -112,7 +113,7 @@ class CallList:
         for place, (text, role) in enumerate(cells):
             left = room - _GAP * (place > 0)
             # One column is enough to say that something was changed.
-            shown = text if len(text) <= left else text[0] if left == 1 else cut(text, left)
+            shown = _CHANGED if left == 1 and text.startswith(_CHANGED) else cut(text, left)
             if left <= 0:
                 break
             parts.append(self._style(shown, role) if role else shown)
@@ -138,7 +139,7 @@ def marks(flow: Flow) -> str:
     found = []
     if flow.changed:
         names = ", ".join(flow.end.changed_by) if flow.end else ""
-        found.append(f"* {names}".rstrip())
+        found.append(f"{_CHANGED} {names}".rstrip())
     if flow.originated:
         found.append(f"by {flow.origin}")
     if flow.continued:

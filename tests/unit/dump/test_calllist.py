@@ -71,6 +71,7 @@ def test_names_have_most_of_the_room_of_a_small_terminal() -> None:
     assert "jobs/batch-7f9c:worker" in lines[14]
     assert len(lines[7]) == 80
     assert lines[7].endswith("  *")
+    assert lines[9].endswith("  …")
 
 
 @pytest.mark.parametrize("width", [1, 5, 20, 40])
