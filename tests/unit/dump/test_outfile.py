@@ -3,6 +3,7 @@
 import os
 import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,13 +27,18 @@ def out(path: Path) -> Iterator[OutFile]:
     file.close(sync=True)
 
 
-@pytest.fixture
+@contextmanager
 def limit() -> Iterator[None]:
-    """No file of this process may be longer than ten bytes: as with a full disk, a part of a write is done."""
+    """No file of this process may be longer than ten bytes: as with a full disk, a part of a write is done.
+
+    Only inside the block: whoever writes the results of tests has files, too.
+    """
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, old[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
 
 
 def test_records_are_written_when_told(out: OutFile, path: Path) -> None:
@@ -52,12 +58,11 @@ def test_a_full_buffer_is_written(out: OutFile, path: Path, monkeypatch: pytest.
     assert path.read_bytes() == b"before1234"
 
 
-@pytest.mark.usefixtures("limit")
 def test_a_failure_loses_whole_records(out: OutFile, path: Path) -> None:
     """The file ends behind the last whole one, and what comes next goes there."""
     for record in (b"12", b"345", b"6"):
         out.add(record)
-    with pytest.raises(OSError, match="too large"):
+    with pytest.raises(OSError, match="too large"), limit():
         out.flush()
     assert (path.read_bytes(), out.size) == (b"before12", 8)
     assert (out.lost, out.lost_bytes) == (2, 4)
@@ -66,7 +71,6 @@ def test_a_failure_loses_whole_records(out: OutFile, path: Path) -> None:
     assert path.read_bytes() == b"before1278"
 
 
-@pytest.mark.usefixtures("limit")
 def test_a_failure_that_cannot_be_cut_off_stays(out: OutFile, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readers find the next frame behind it."""
 
@@ -75,6 +79,6 @@ def test_a_failure_that_cannot_be_cut_off_stays(out: OutFile, path: Path, monkey
 
     monkeypatch.setattr("os.ftruncate", no)
     out.add(b"12345")
-    with pytest.raises(OSError, match="too large"):
+    with pytest.raises(OSError, match="too large"), limit():
         out.flush()
     assert (path.read_bytes(), out.size, out.lost) == (b"before1234", 10, 1)
