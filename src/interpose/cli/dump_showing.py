@@ -40,6 +40,7 @@ class Showing:
         by_begin: bool = False,
     ) -> None:
         self._wanted = wanted
+        self._hides = hide is not None
         self._form = form
         self._sink = sink
         self._limit = limit
@@ -54,6 +55,8 @@ class Showing:
         if self._form == TEXT and flows is None and self._last is None and self._order is None:
             return self._text(self.viewing.events(source.frames()))
         facts = dict(source.facts)
+        if self._hides and facts.get("redaction") == "none":
+            facts["redaction"] = "when it was shown"
         if self._form == "html" and isinstance(source, FileSource):
             facts = _with_damage(facts, source)
         if flows is None:

@@ -63,6 +63,7 @@ class Redactor:
         return frame
 
     def _begin(self, frame: Begin) -> Begin:
+        self._methods.pop(frame.number, None)
         if len(self._methods) >= KEPT_CALLS:
             self._methods.pop(next(iter(self._methods)))
         self._methods[frame.number] = method_of_path(frame.path.encode(errors="surrogateescape"))

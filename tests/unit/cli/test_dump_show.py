@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from interpose.cli.main import cli
 from interpose.dump.decode import tree_of
-from interpose.dump.frames import Dropped, Frame, Message, Packing, Side, encode
+from interpose.dump.frames import Dropped, Frame, Header, Message, Packing, Side, encode
 from interpose.dump.recording import RecordingWriter
 from interpose.relay.methods import METHODS, Method
 from interpose.testing.recordings import (
@@ -246,6 +246,14 @@ def test_more_can_be_hidden_before_sharing(sample: Path) -> None:
         assert "hunter2" not in run(sample, "-o", form, "--redact", "default").stdout
     assert "hunter2" not in run(sample, "--number", 6, "--redact", "default").stdout
     assert run(sample, "--redact", "default", "~t hunter2").stdout == ""
+
+
+def test_a_page_says_whether_anything_is_hidden_on_it(tmp_path: Path) -> None:
+    """A recording that hides nothing can be shown with less."""
+    open_header = Header(facts={**HEADER.facts, "redaction": "none"})
+    path = write_recording(tmp_path / "a.crirec", [open_header, *story_frames()[1:]])
+    assert '"redaction":"none"' in run(path, "-o", "html").stdout.replace(": ", ":")
+    assert '"redaction":"none"' not in run(path, "-o", "html", "--redact", "default").stdout.replace(": ", ":")
 
 
 def test_a_file_stands_for_its_rotated_set(sample: Path) -> None:
