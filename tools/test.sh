@@ -29,11 +29,15 @@ pure_tests() {
 # A screen that waits for itself to be idle after every key.
 screens=(tests/unit/dump/live/test_app.py tests/unit/dump/live/test_call_list.py)
 
-# Of what waits most of the time, those with a policy are enough for a second row.
-policies=(tests/integration/test_policy*.py tests/integration/test_config_socket.py)
+# Of what waits most of the time, enough for a second row; nothing of it needs a containerd.
+second=(
+    tests/integration/test_policy*.py tests/integration/test_config_socket.py
+    tests/integration/test_dump*.py tests/integration/test_recording*.py tests/integration/test_replay*.py
+    tests/e2e/test_dump_page.py
+)
 
-policy_tests() {
-    "$bin/python" -m pytest -q -rs -W error "$@" "${policies[@]}" "${screens[@]}"
+second_row() {
+    "$bin/python" -m pytest -q -rs -W error "$@" "${second[@]}" "${screens[@]}"
 }
 
 printed=$(mktemp)
@@ -42,15 +46,15 @@ trap 'kill "$beside" 2>/dev/null || true; rm -f "$printed"' EXIT
     failed=0
     echo "== pure parts (pyproject.toml lists them): unit and property tests and scenarios, branch coverage 100%"
     (set -e; pure_tests "$@") || failed=1
-    echo "== policies in the way of calls, and the full screen"
-    policy_tests "$@" || failed=1
+    echo "== policies in the way of calls, dumps, the page and the full screen"
+    second_row "$@" || failed=1
     exit "$failed"
 ) >"$printed" 2>&1 &
 beside=$!
 
 echo "== unit, integration, end to end"
 others=0
-"$bin/python" -m pytest -q -rs -W error "$@" "${rest[@]}" "$rounds" tests/integration "${policies[@]/#/--ignore=}" \
+"$bin/python" -m pytest -q -rs -W error "$@" "${rest[@]}" "$rounds" tests/integration "${second[@]/#/--ignore=}" \
     tests/e2e || others=$?
 
 of_beside=0
