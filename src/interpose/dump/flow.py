@@ -189,8 +189,10 @@ class Event:
     frame: Frame
 
 
-# Looks at a call that has a new message and says whom it is about; told of every context, too.
+# Looks at a call that has a new message and says whom it is about.
 Identify = Callable[[Flow, Message], Subject]
+# Is told what was known when a file began: the facts of a context.
+Learn = Callable[[Mapping[str, Any]], object]
 
 
 class Assembler:
@@ -199,11 +201,13 @@ class Assembler:
     def __init__(
         self,
         identify: Identify | None = None,
+        learn: Learn | None = None,
         *,
         kept_messages: int = KEPT_MESSAGES,
         kept_bytes: int = KEPT_BYTES,
     ) -> None:
         self._identify = identify
+        self._learn = learn
         self._kept_messages = kept_messages
         self._kept_bytes = kept_bytes
         self._weights: dict[int, int] = {}  # bytes of the calls that have some, oldest first
@@ -239,6 +243,8 @@ class Assembler:
             self.header = frame
         elif isinstance(frame, Context):
             self.context = frame
+            if self._learn is not None:
+                self._learn(frame.facts)
             self._told = told_subjects(frame.facts)
         return Event(What.OTHER, None, frame)
 

@@ -169,13 +169,11 @@ class _Tail:
     def skip(self) -> Iterator[Frame]:
         """Pass over what is there, but for what one has to know to go on: also the names of what began meanwhile."""
         subjects = Subjects()
-        assembler = Assembler(subjects.identify, kept_messages=_KEPT)
+        assembler = Assembler(subjects.identify, subjects.learn, kept_messages=_KEPT)
         while piece := self.read():
             for frame in self.feed(piece):
                 if isinstance(frame, Header):
                     yield frame
-                elif isinstance(frame, Context):
-                    subjects.learn(frame.facts)
                 assembler.feed(frame)
         calls = assembler.open
         if assembler.header is not None:

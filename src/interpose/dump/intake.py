@@ -6,7 +6,7 @@ Nothing behind it ever sees what redaction hides. Used by the scribe and by whoe
 from collections.abc import Callable
 
 from interpose.dump.flow import Assembler, Event
-from interpose.dump.frames import Context, Frame, Header
+from interpose.dump.frames import Frame, Header
 from interpose.dump.framestream import FrameStream
 from interpose.dump.subjects import Subjects
 
@@ -21,7 +21,7 @@ class Intake:
         self._redact = redact
         self.stream = FrameStream()
         self.subjects = Subjects()
-        self.assembler = Assembler(self.subjects.identify, kept_messages=kept_messages)
+        self.assembler = Assembler(self.subjects.identify, self.subjects.learn, kept_messages=kept_messages)
 
     @property
     def header(self) -> Header | None:
@@ -30,9 +30,4 @@ class Intake:
 
     def feed(self, data: bytes) -> list[Event]:
         """What these bytes complete."""
-        return [self._take(frame) for frame in self.stream.feed(data)]
-
-    def _take(self, frame: Frame) -> Event:
-        if isinstance(frame, Context):
-            self.subjects.learn(frame.facts)
-        return self.assembler.feed(self._redact(frame))
+        return [self.assembler.feed(self._redact(frame)) for frame in self.stream.feed(data)]

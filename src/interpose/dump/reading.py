@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from interpose.dump.fileset import rotated_set
-from interpose.dump.flow import KEPT_CALLS, SESSION, Assembler, Flow, Identify, Subject, What, part_of
+from interpose.dump.flow import KEPT_CALLS, SESSION, Assembler, Flow, Identify, Learn, Subject, What, part_of
 from interpose.dump.following import follow
-from interpose.dump.frames import Begin, Context, End, Flags, Frame, Header, Message
+from interpose.dump.frames import Begin, End, Flags, Frame, Header, Message
 from interpose.dump.framestream import Damage
 from interpose.dump.index import Row
-from interpose.dump.recordingfile import STDIN, Learn, RecordingFile, Scan
+from interpose.dump.recordingfile import STDIN, RecordingFile, Scan
 from interpose.errors import ConfigError
 
 # How often files are looked for if they are rotated just then.
@@ -140,10 +140,8 @@ class Recording:
 
     def flows(self, identify: Identify | None = None, learn: Learn | None = None) -> Iterator[Flow]:
         """Calls, each when it ended; then those that did not."""
-        assembler = Assembler(identify, kept_bytes=_KEPT_BYTES)
+        assembler = Assembler(identify, learn, kept_bytes=_KEPT_BYTES)
         for frame in self.frames():
-            if isinstance(frame, Context) and learn is not None:
-                learn(frame.facts)
             yield from _forgotten(assembler, frame)
             event = assembler.feed(frame)
             if event.what is What.END and event.flow is not None:

@@ -10,17 +10,16 @@ import shutil
 import stat
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from interpose.dump.fileset import strange_beginning
-from interpose.dump.flow import NOBODY, SESSION, Assembler, Identify
+from interpose.dump.flow import NOBODY, SESSION, Assembler, Identify, Learn
 from interpose.dump.frames import (
     HEAD,
     VERSION,
-    Context,
     DamagedFrame,
     Dropped,
     Header,
@@ -41,7 +40,6 @@ EMPTY: Final = "the file is empty: nothing was written yet, or the disk was full
 _TRAILER_BYTES: Final = len(encode(Trailer(index_at=0)))
 
 # Is told of what was known when a file began; goes with Identify.
-Learn = Callable[[Mapping[str, Any]], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +114,7 @@ class RecordingFile:
     def scan(self, identify: Identify | None = None, learn: Learn | None = None) -> Scan:
         """Read all of it, to know the same as an index and more."""
         builder = IndexBuilder(max_calls=1 << 62)
-        assembler = Assembler(identify, kept_messages=2)
+        assembler = Assembler(identify, learn, kept_messages=2)
         frames = message_bytes = dropped = dropped_bytes = 0
         for one in self.placed():
             frame = one.frame
@@ -126,8 +124,6 @@ class RecordingFile:
             elif isinstance(frame, Dropped):
                 dropped += frame.frames
                 dropped_bytes += frame.size
-            elif isinstance(frame, Context) and learn is not None:
-                learn(frame.facts)
             flow = None if identify is None else assembler.feed(frame).flow
             builder.note(frame, one.begin, one.end, NOBODY if flow is None else flow.subject)
         return Scan(

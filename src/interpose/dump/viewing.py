@@ -25,7 +25,7 @@ class Viewing:
         self._texts = texts
         self._hide = hide
         self._subjects = Subjects()
-        self._assembler = Assembler(self._subjects.identify)
+        self._assembler = Assembler(self._subjects.identify, self._subjects.learn)
         self._late = wanted.wants_end()
         # Methods whose answer may say whom a call is about, if somebody asks for that.
         self._told_late = TELLING if wanted.asks_subject() else frozenset()
@@ -98,8 +98,6 @@ class Viewing:
         """What each frame does, and the calls that will never end because of it."""
         hide, open_calls = self._hide, self._assembler.open
         for frame in frames:
-            if isinstance(frame, Context):
-                self._subjects.learn(frame.facts)
             lost = self._missed(frame)
             # Another process begins, or a call with the number of one whose end was lost.
             known = list(open_calls.values()) if isinstance(frame, Header) else []

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interpose.dump.flow import Assembler, Event
-from interpose.dump.frames import Context, Frame
+from interpose.dump.frames import Frame
 from interpose.dump.subjects import Subjects
 
 
@@ -13,12 +13,12 @@ class Pipeline:
 
     def __init__(self) -> None:
         self._subjects = Subjects()
-        self._assembler = Assembler(self._subjects.identify)
+        self.restart()
         self.facts: Mapping[str, Any] = {}  # of the newest header
 
     def restart(self) -> None:
         """The frames that come are those of another connection."""
-        self._assembler = Assembler(self._subjects.identify)
+        self._assembler = Assembler(self._subjects.identify, self._subjects.learn)
 
     def context(self) -> dict[str, Any]:
         """What is known about pods and containers, for a recording that begins now."""
@@ -26,11 +26,7 @@ class Pipeline:
 
     def feed(self, frames: Sequence[Frame]) -> list[Event]:
         """What these frames did."""
-        events = []
-        for frame in frames:
-            if isinstance(frame, Context):
-                self._subjects.learn(frame.facts)
-            events.append(self._assembler.feed(frame))
+        events = self._assembler.feed_all(frames)
         if self._assembler.header is not None:
             self.facts = self._assembler.header.facts
         return events

@@ -6,12 +6,12 @@ be set back or forth meanwhile; it only says how long the pauses were.
 Pure: frames in, calls out.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from interpose.dump.flow import KEPT_CALLS, SESSION, Assembler, Flow, Identify, What
-from interpose.dump.frames import Begin, Context, Flags, Frame, Header, Message, Side
+from interpose.dump.flow import KEPT_CALLS, SESSION, Assembler, Flow, Identify, Learn, What
+from interpose.dump.frames import Begin, Flags, Frame, Header, Message, Side
 
 # Somebody asks a runtime something every few seconds: a day without any call is a clock that was set.
 _LONGEST_PAUSE: Final = 24 * 3600 * 10**9
@@ -34,17 +34,12 @@ class Called:
         )
 
 
-Learn = Callable[[Mapping[str, Any]], object]
-
-
 def called(frames: Iterable[Frame], identify: Identify | None = None, learn: Learn | None = None) -> Iterator[Called]:
     """The calls, each when it ended; then those that did not."""
-    assembler = Assembler(identify)
+    assembler = Assembler(identify, learn)
     clock = Clock()
     open_: dict[int, Called] = {}  # by number, as the assembler has them
     for place, frame in enumerate(frames):
-        if isinstance(frame, Context) and learn is not None:
-            learn(frame.facts)
         for number in _let_go(assembler, frame):
             yield open_.pop(number)
         event = assembler.feed(frame)
