@@ -90,6 +90,7 @@ OF_NO_MODULE: Mapping[str, str] = {
     "api/test_generated": "proto/ and tools/gen_proto.py",
     "h2/test_connection_splice": "the part of h2/connection that ties two streams together",
     "h2/test_corpus": "tests/data/h2corpus",
+    "dump/test_recording_faults": "dump/recording on disks that do not work, and beside others",
     "test_deploy": "deploy/",
     "test_reference": "docs/reference and tools/gen_reference.py",
 }

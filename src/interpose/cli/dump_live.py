@@ -56,7 +56,7 @@ def live(
     if others := [name for name, stream in _streams().items() if not stream.isatty()]:
         raise click.UsageError(
             f"a full screen needs a terminal, which {' and '.join(others)} {'is' if len(others) == 1 else 'are'} not; "
-            "use `interpose dump follow FILE`, or `interpose dump record -`"
+            "use `interpose dump follow FILE`, or `interpose dump record`"
         )
     try:
         import interpose.dump.live.app  # noqa: F401 - whether it can be

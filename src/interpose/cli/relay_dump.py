@@ -24,6 +24,7 @@ from interpose.dump.frames import VERSION, Header, encode
 from interpose.dump.metrics import dump_families
 from interpose.dump.orders import Orders
 from interpose.dump.outlet import Outlet
+from interpose.dump.patience import Patience, TooSlow
 from interpose.dump.scribe import ScribeLink
 from interpose.dump.tap import DumpTap
 from interpose.errors import ConfigError
@@ -43,6 +44,7 @@ _HEAD: Final = (
     b"HTTP/1.1 200 OK\r\ncontent-type: application/vnd.interpose.crirec\r\n"
     b"cache-control: no-store\r\nconnection: close\r\n\r\n"
 )
+_RULES_TIME: Final = 1.0  # seconds; half a millisecond is usual
 _EVERYTHING: Final = "reset,full:.*"
 _ASKED: Final = {"full": Interest.MESSAGES, "calls": Interest.CALLS, "others": Interest.MESSAGES}
 _INTERESTS: Final = {
@@ -58,9 +60,15 @@ def wanted(settings: DumpSettings) -> bool:
     return bool(settings.record) or parse_rules(settings.rules).enabled
 
 
-def check_files(settings: DumpSettings) -> None:
-    """Said at start rather than found out later. ConfigError if a file cannot be where it shall be."""
+def check(settings: DumpSettings) -> None:
+    """Said at start rather than found out later. ConfigError if a file cannot be where it shall be, or if rules take
+    so long to work out that nobody would be served meanwhile."""
     problems = []
+    try:
+        with Patience(_RULES_TIME).limited():
+            interest_of(parse_rules(settings.rules))
+    except TooSlow:
+        problems.append(f"dump.rules: {quoted('; '.join(settings.rules))} takes too long, simplify its expressions")
     for key, value in (("dump.file", settings.file), ("dump.record", settings.record)):
         path = Path(value)
         if not value:

@@ -342,10 +342,10 @@ class Daemon:
 
 def _check_dump(settings: RelaySettings) -> None:
     """Before the sockets are ours: a mistake ends the start."""
-    if settings.dump.file or settings.dump.record:
-        from interpose.cli.relay_dump import check_files
+    if settings.dump.rules or settings.dump.file or settings.dump.record:
+        from interpose.cli.relay_dump import check
 
-        check_files(settings.dump)
+        check(settings.dump)
 
 
 def _dump_wanted(settings: RelaySettings) -> bool:

@@ -87,7 +87,7 @@ class Collector:
             wire = request_headers(path, (), max(deadline - self.now(), 0.0))
             raw = await Client(route.upstream, self.hub, limit=self.limit).exchange(wire, frame(body))
             reply = self.reply(raw, method)
-            view.answered(reply.body.received if reply.body is not None and reply.body.readable else None)
+            view.answered(reply)
             return reply
 
         try:
@@ -271,7 +271,7 @@ class Collected:
         client = Client(self._route.upstream, owner.hub, limit=owner.limit + PREFIX)
         reply = owner.reply(await client.exchange(wire, body), self._method)
         if self._view is not None:
-            self._view.answered(reply.body.received if reply.body is not None and reply.body.readable else None)
+            self._view.answered(reply)
         return reply
 
     # -- answering

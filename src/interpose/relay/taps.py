@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from interpose.h2.headers import Headers
 from interpose.h2.stream import Stream
-from interpose.relay.interceptor import Direction, Interest, Sighting, Tap
+from interpose.relay.interceptor import Direction, Interest, Reply, Sighting, Tap
 from interpose.relay.passthrough import LOST, Ledger, Passthrough, Replies, Requests, code_of
 from interpose.rpc.exchange import plain
 from interpose.rpc.framing import PREFIX
@@ -228,9 +228,9 @@ class Viewing:
         else:
             self._watchers.show(self._readers, self.call, direction, message)
 
-    def answered(self, message: bytes | None) -> None:
-        """The runtime's message, before anybody touches it."""
-        self.received = message
+    def answered(self, reply: Reply) -> None:
+        """The runtime has, and nobody has touched it yet."""
+        self.received = reply.body.received if reply.body is not None and reply.body.readable else None
 
     def unseen(self, direction: Direction, size: int, why: str) -> None:
         """A message that cannot be shown."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from interpose.admin.routes import BadRequestError
-from interpose.cli.relay_dump import asked_for, check_files, interest_of, wanted
+from interpose.cli.relay_dump import asked_for, check, interest_of, wanted
 from interpose.config.dump_rules import parse_rules
 from interpose.config.settings import DumpSettings
 from interpose.errors import ConfigError
@@ -64,7 +64,13 @@ def test_when_a_scribe_is_wanted(settings: DumpSettings, expected: bool) -> None
 def test_files_that_cannot_be(tmp_path: Path) -> None:
     """All are named, with the reason."""
     with pytest.raises(ConfigError) as caught:
-        check_files(DumpSettings(file=str(tmp_path / "no" / "x"), record=str(tmp_path)))
+        check(DumpSettings(file=str(tmp_path / "no" / "x"), record=str(tmp_path)))
     assert [problem.split(":")[0] for problem in caught.value.problems] == ["dump.file", "dump.record"]
-    check_files(DumpSettings(file=str(tmp_path / "x"), record=str(tmp_path / "y")))
-    check_files(DumpSettings())
+    check(DumpSettings(file=str(tmp_path / "x"), record=str(tmp_path / "y")))
+    check(DumpSettings())
+
+
+def test_rules_that_take_for_ever() -> None:
+    """They are named, instead of a relay that never listens."""
+    with pytest.raises(ConfigError, match=r"dump.rules: .*takes too long"):
+        check(DumpSettings(rules=(r"reset,full:(\w+)+-",)))

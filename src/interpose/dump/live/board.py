@@ -25,11 +25,11 @@ from interpose.dump.live.call_pane import CallPane
 from interpose.dump.live.feed import Feed
 from interpose.dump.live.model import LiveModel
 from interpose.dump.live.news import Connected, Frames, Lost
-from interpose.dump.live.patience import Patience, TooSlow
 from interpose.dump.live.pipeline import Pipeline
 from interpose.dump.live.prompt import Prompt
 from interpose.dump.live.status_line import Part, banner, status
 from interpose.dump.outputs import FlowTexts
+from interpose.dump.patience import Patience, TooSlow
 from interpose.errors import ConfigError
 
 TICK: Final = 0.1  # seconds
