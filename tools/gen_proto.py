@@ -17,6 +17,7 @@ SOURCES = (
     ("proto/runtime/v1/api.proto", "interpose/api/cri"),
     ("proto/runtime/v1alpha1/api.proto", "interpose/api/hook"),
     ("proto/resmgr/v1/config.proto", "interpose/api/resmgr_config"),
+    ("proto/resmgr/v1/agent.proto", "interpose/api/resmgr_agent"),
 )
 
 # What the compiler writes, and what we put before it: its stubs say `Mapping` without arguments, which strict mypy

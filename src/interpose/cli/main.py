@@ -21,6 +21,9 @@ SUBCOMMANDS = {
     "hookserver": Subcommand(
         "interpose.cli.hookserver", "hookserver", "Give pods what their QoS class and the node's rules say."
     ),
+    "agent": Subcommand("interpose.cli.agent", "agent", "Bring the cluster's configuration to the node, and back."),
+    "webhook": Subcommand("interpose.cli.webhook", "webhook", "Annotate pods with what their containers ask for."),
+    "config": Subcommand("interpose.cli.config", "config", "Check, show and compare settings and documents."),
     "status": Subcommand("interpose.cli.status", "status", "Show what a running relay is doing."),
     "explain": Subcommand("interpose.cli.explain", "explain", "Show why a container has the CPUs it has."),
     "policies": Subcommand("interpose.cli.policies", "policies", "List the resource policies and their options."),
