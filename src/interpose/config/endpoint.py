@@ -5,6 +5,7 @@ names the flag or key, because clients fail later in confusing ways: the kubelet
 `unix://run/x.sock`, and cannot use abstract sockets at all. No IO: whether a path exists is asked elsewhere.
 """
 
+import re
 from dataclasses import dataclass
 
 from interpose.errors import ConfigError
@@ -25,6 +26,8 @@ WELL_KNOWN_RUNTIMES = (
 )
 
 _FORMS = "/path, unix:///path or unix:/path"
+# What a name or a literal of either family is made of; whether there is such a host is asked when it is bound.
+_HOST = re.compile(r"[A-Za-z0-9._:%-]*")
 _LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "[::1]": "::1"}
 
 
@@ -37,7 +40,7 @@ class UnixListen:
 
 @dataclass(frozen=True, slots=True)
 class TcpListen:
-    """Listen on a loopback address; `host` is a literal without brackets, port 0 means any free one."""
+    """Listen on an address; `host` has no brackets and is empty for all of the machine, port 0 means any free one."""
 
     host: str
     port: int
@@ -85,9 +88,22 @@ def parse_listen(text: str, where: str) -> UnixListen | TcpListen:
             "is not a loopback address: this interface has no authentication, so other machines must not reach it "
             "(allowed hosts are 127.0.0.1, [::1] and localhost)",
         )
+    return TcpListen(_LOOPBACK[host.lower()], _port(port, text, where))
+
+
+def parse_address(text: str, where: str) -> TcpListen:
+    """Where something may listen that others shall reach: HOST:PORT, [IPV6]:PORT, or :PORT on all addresses."""
+    host, colon, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not colon or (":" in bare) != (bare != host) or not _HOST.fullmatch(bare):
+        raise _refused(text, where, "is not an address such as 0.0.0.0:9090, [::]:9090 or :9090")
+    return TcpListen(bare, _port(port, text, where))
+
+
+def _port(port: str, text: str, where: str) -> int:
     if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) <= 65535):
         raise _refused(text, where, f"has the port {port!r}, expected a number from 0 to 65535")
-    return TcpListen(_LOOPBACK[host.lower()], int(port))
+    return int(port)
 
 
 def _path_of(text: str, where: str) -> str:

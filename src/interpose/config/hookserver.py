@@ -7,6 +7,7 @@ from interpose.config.hookserver_settings import HookServerSettings
 from interpose.config.schema import Schema, Setting
 from interpose.config.values import (
     Kind,
+    address,
     choice,
     directory,
     duration,
@@ -87,6 +88,16 @@ HOOKSERVER_SETTINGS: tuple[Setting, ...] = (
         listen_or_none(),
         about='Admin socket: a path or a loopback address such as 127.0.0.1:9096. "none" turns it off.',
         why="A unix socket needs no port and is closed to other users.",
+    ),
+    _row(
+        "admin.metrics_listen",
+        "--metrics-listen",
+        address(optional=True),
+        about=(
+            "Address on which metrics and health can be read without being on this machine, such as 0.0.0.0:9096; "
+            '":9096" is every address. "none" turns it off.'
+        ),
+        why="Nothing of a node is open to the network unless somebody wants it.",
     ),
     _row(
         "registration.dir",

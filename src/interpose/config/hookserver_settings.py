@@ -10,6 +10,7 @@ class AdminSettings:
     """The admin socket: health, metrics, views for people."""
 
     listen: str = "/var/run/interpose/hookserver-admin.sock"  # "none" turns it off
+    metrics_listen: str = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from interpose.config.policy_table import POLICY_SETTINGS, policy_contradictions
 from interpose.config.schema import Schema, Setting, value_of
 from interpose.config.settings import RelaySettings
 from interpose.config.values import (
+    address,
     choice,
     directory,
     duration,
@@ -106,6 +107,16 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         kind=listen_or_none(),
         help='Admin socket: a path or a loopback address such as 127.0.0.1:9095. "none" turns it off.',
         why="A unix socket needs no port and is closed to other users.",
+    ),
+    Setting(
+        key="admin.metrics_listen",
+        flag="--metrics-listen",
+        kind=address(optional=True),
+        help=(
+            "Address on which metrics and health can be read without being on this machine, such as 0.0.0.0:9095; "
+            '":9095" is every address. "none" turns it off.'
+        ),
+        why="Nothing of a node is open to the network unless somebody wants it.",
     ),
     Setting(
         key="hooks.enabled",
@@ -312,5 +323,5 @@ RELAY = Schema(
         }
     ),
     contradictions=contradictions,
-    foreign=("INTERPOSE_HOOKSERVER_",),
+    foreign=("INTERPOSE_HOOKSERVER_", "INTERPOSE_AGENT_", "INTERPOSE_WEBHOOK_"),
 )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from interpose.config.endpoint import UnixListen, parse_endpoint, parse_listen
+from interpose.config.endpoint import UnixListen, parse_address, parse_endpoint, parse_listen
 from interpose.errors import ConfigError
 
 _N = TypeVar("_N", int, float)
@@ -205,6 +205,28 @@ def listen_or_none() -> Kind:
         return parsed.path if isinstance(parsed, UnixListen) else text
 
     return Kind(name="socket path, loopback host:port, or none", accepts=frozenset({"str"}), parse=parse)
+
+
+def socket_or_none() -> Kind:
+    """A unix socket, or the word none; empty is none too."""
+
+    def parse(text: str, where: str) -> str:
+        return "none" if text in ("", "none") else parse_endpoint(text, where)
+
+    return Kind(name="socket path or none", accepts=frozenset({"str"}), parse=parse)
+
+
+def address(*, optional: bool = False) -> Kind:
+    """An address that others may reach, such as 0.0.0.0:9090; an optional one may be the word none. Kept as text."""
+
+    def parse(text: str, where: str) -> str:
+        if optional and text in ("", "none"):
+            return "none"
+        parse_address(text, where)
+        return text
+
+    name = "host:port or none" if optional else "host:port"
+    return Kind(name=name, accepts=frozenset({"str"}), parse=parse)
 
 
 def show_duration(seconds: float) -> str:

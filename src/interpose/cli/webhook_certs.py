@@ -1,0 +1,150 @@
+"""`interpose webhook certs`: a self-signed certificate for the webhook, and API servers that trust it."""
+
+import asyncio
+import os
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from interpose.kube.client import KubeClient
+    from interpose.webhook.bootstrap import Bootstrap, Place, Wanted
+
+_DOMAIN = "svc.cluster.local"
+_NAME = re.compile(r"[a-z0-9*]([-a-z0-9.]{0,251}[a-z0-9])?|[0-9a-fA-F:.]+")
+_MISSING = "this needs the extra `certs`: pip install 'interpose[certs]'"
+
+
+@click.command()
+@click.option("--service", metavar="NAME", help="Service of the webhook: the certificate is for its DNS names.")
+@click.option("--namespace", metavar="NS", help="Namespace of Service and Secret. [default: that of the kubeconfig]")
+@click.option("--name", "extra", metavar="NAME", multiple=True, help="A further DNS name or address. May be repeated.")
+@click.option("--secret", metavar="NAME", help="Keep key and certificate in this Secret.")
+@click.option(
+    "--dir", "directory", metavar="DIR", help="Keep them in this directory instead: tls.key, tls.crt, ca.crt."
+)
+@click.option(
+    "--webhook-config",
+    metavar="NAME",
+    help="MutatingWebhookConfiguration that shall trust it. Authorities it trusts already stay until they expire.",
+)
+@click.option("--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="How long it is good.")
+@click.option(
+    "--renew-before",
+    type=click.IntRange(0, 3649),
+    default=30,
+    show_default=True,
+    help="Days before its end from which on this command makes a new one.",
+)
+@click.option("--force", is_flag=True, help="Make a new one in any case, also over one that is not ours.")
+@click.option("--dry-run", is_flag=True, help="Change nothing, tell what would be done.")
+@click.option("--kubeconfig", metavar="FILE", default="", help="Access to the cluster. [default: as kubectl finds it]")
+def certs(
+    service: str | None,
+    namespace: str | None,
+    extra: tuple[str, ...],
+    secret: str | None,
+    directory: str | None,
+    webhook_config: str | None,
+    days: int,
+    renew_before: int,
+    force: bool,
+    dry_run: bool,
+    kubeconfig: str,
+) -> int:
+    """Make a certificate for the webhook, and let the API server trust it.
+
+    What is good already stays as it is: run it as often as you like, for example once a month. The webhook reads a new
+    certificate by itself.
+
+    \b
+    In a cluster:
+      interpose webhook certs --service interpose-webhook --namespace interpose-system \\
+          --secret interpose-webhook-tls --webhook-config interpose
+    On one machine:
+      interpose webhook certs --name localhost --name 127.0.0.1 --dir /etc/interpose/webhook
+    """
+    if bool(secret) == bool(directory):
+        raise click.UsageError("say where to keep it: either --secret NAME or --dir DIR")
+    if not service and not extra:
+        raise click.UsageError("say what it is for: --service NAME, --name NAME or both")
+    if renew_before >= days:
+        raise click.UsageError(f"--renew-before {renew_before} must be less than --days {days}")
+    try:
+        from interpose.webhook.bootstrap import Wanted
+    except ImportError:
+        raise click.ClickException(_MISSING) from None
+
+    access = None
+    if secret or webhook_config or (service and not namespace):
+        from interpose.kube.kubeconfig import find_access
+
+        access = find_access(kubeconfig, os.environ, default_rules=True)
+        namespace = namespace or access.namespace
+    names = dict.fromkeys([*(_service_names(service, namespace or "default") if service else ()), *extra])
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise click.UsageError(f"{name!r} is no DNS name and no address")
+    wanted = Wanted(
+        names=tuple(names), lifetime=timedelta(days=days), renew_before=timedelta(days=renew_before), force=force
+    )
+    return asyncio.run(
+        _run(
+            wanted,
+            access,
+            namespace=namespace or "",
+            secret=secret,
+            directory=directory,
+            dry=dry_run,
+            configuration=webhook_config or "",
+        )
+    )
+
+
+def _service_names(service: str, namespace: str) -> tuple[str, ...]:
+    """What an API server calls it, and what people may try."""
+    return (f"{service}.{namespace}.svc", f"{service}.{namespace}.{_DOMAIN}", f"{service}.{namespace}", service)
+
+
+async def _run(
+    wanted: "Wanted",
+    access: object,
+    *,
+    namespace: str,
+    secret: str | None,
+    directory: str | None,
+    configuration: str,
+    dry: bool,
+) -> int:
+    from interpose.kube.api import ApiError, UnreachableError
+    from interpose.webhook.bootstrap import Bootstrap, BootstrapError, SecretPlace
+    from interpose.webhook.certdir import DirectoryPlace
+
+    client = _client(access)
+    place: Place = DirectoryPlace(directory or "")
+    if secret and client is not None:
+        place = SecretPlace(client, namespace, secret, force=wanted.force)
+    bootstrap = Bootstrap(place, now=lambda: datetime.now(UTC), say=click.echo, dry=dry)
+    try:
+        return await _finish(bootstrap, wanted, client, configuration)
+    except (ApiError, UnreachableError, BootstrapError) as error:
+        raise click.ClickException(str(error)) from None
+    finally:
+        if client is not None:
+            await client.close()
+
+
+async def _finish(bootstrap: "Bootstrap", wanted: "Wanted", client: "KubeClient | None", configuration: str) -> int:
+    await bootstrap.run(wanted, client, configuration)
+    return 0
+
+
+def _client(access: object) -> "KubeClient | None":
+    if access is None:
+        return None
+    from interpose import __version__
+    from interpose.kube.client import KubeClient
+
+    return KubeClient(access, user_agent=f"interpose-webhook-certs/{__version__}")

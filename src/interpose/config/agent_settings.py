@@ -1,0 +1,82 @@
+"""The settings of the agent: typed, grouped, frozen. What they mean stands once, in `agent_table`."""
+
+from dataclasses import dataclass, field
+
+from interpose.config.settings import LoggingSettings
+
+# What results are told by.
+REPORTS = ("annotation", "condition", "event")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    """The API server. Times in seconds."""
+
+    kubeconfig: str = ""  # empty: the service account of the pod we run in
+    timeout: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigSettings:
+    """The configuration of the cluster and the relay that gets it. Times in seconds."""
+
+    namespace: str = "kube-system"
+    map: str = "cri-resmgr-config"
+    group_label: str = "cri-resource-manager.intel.com/group"
+    when_missing: str = "withdraw"
+    missing_grace: float = 30.0
+    socket: str = "/var/run/interpose/config.sock"  # "none": nothing is pushed
+    push_interval: float = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """What the relay may ask us for."""
+
+    socket: str = "/var/run/interpose/agent.sock"  # "none" turns it off
+    allow_uids: tuple[int, ...] = ()  # empty: root and our own uid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStateSettings:
+    """The file that feeds the hook server."""
+
+    file: str = "/var/run/interpose/node/state.json"  # "none" turns it off
+    nodeslo_deleted: str = "drop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminSettings:
+    """The admin socket: health, metrics, views for people."""
+
+    listen: str = "/var/run/interpose/agent-admin.sock"  # "none" turns it off
+    metrics_listen: str = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """Everything `interpose agent` can be told."""
+
+    node_name: str = ""  # empty: $NODE_NAME, else the name of the host
+    report: tuple[str, ...] = REPORTS
+    api: ApiSettings = field(default_factory=ApiSettings)
+    config: ConfigSettings = field(default_factory=ConfigSettings)
+    service: ServiceSettings = field(default_factory=ServiceSettings)
+    node_state: NodeStateSettings = field(default_factory=NodeStateSettings)
+    admin: AdminSettings = field(default_factory=AdminSettings)
+    logging: LoggingSettings = field(default_factory=LoggingSettings)
+
+    @property
+    def pushes(self) -> bool:
+        """Whether a relay gets the configuration."""
+        return self.config.socket != "none"
+
+    @property
+    def serves(self) -> bool:
+        """Whether the relay may ask us."""
+        return self.service.socket != "none"
+
+    @property
+    def feeds(self) -> bool:
+        """Whether the hook server gets the state of the node."""
+        return self.node_state.file != "none"

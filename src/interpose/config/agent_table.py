@@ -1,0 +1,264 @@
+"""The one table of the agent's settings, and what no single row of it can say. Pure."""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from interpose.config.agent_settings import REPORTS, AgentSettings
+from interpose.config.schema import Schema, Setting
+from interpose.config.values import (
+    Kind,
+    address,
+    choice,
+    directory,
+    duration,
+    listen_or_none,
+    refuse,
+    socket_or_none,
+    uids,
+    words,
+)
+
+PREFIX: Final = "INTERPOSE_AGENT_"
+
+# Names of Kubernetes: of objects, of namespaces, and of labels with a prefix.
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_LABEL: Final = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_LONGEST_NAMESPACE: Final = 63  # of the name of a namespace
+
+
+def _named(pattern: re.Pattern[str], what: str, *, longest: int = 253, optional: bool = False) -> Kind:
+    def parse(value: str, where: str) -> str:
+        if optional and not value:
+            return ""
+        if len(value) > longest or not pattern.fullmatch(value):
+            raise refuse(where, value, f"is not the name of {what}")
+        return value
+
+    return Kind(name=f"name of {what}", accepts=frozenset({"str", "int"}), parse=parse)
+
+
+def _file_or_none() -> Kind:
+    path = directory()
+
+    def parse(value: str, where: str) -> str:
+        return "none" if value in ("", "none") else str(path.parse(value, where))
+
+    return Kind(name="absolute path or none", accepts=frozenset({"str"}), parse=parse)
+
+
+def _reports() -> Kind:
+    plain = words()
+
+    def parse(value: str, where: str) -> tuple[str, ...]:
+        found: tuple[str, ...] = plain.parse(value, where)
+        if found == ("none",):
+            return ()
+        if strange := [word for word in found if word not in REPORTS]:
+            raise refuse(where, strange[0], f"is not one of {', '.join(REPORTS)}, or none alone")
+        return tuple(word for word in REPORTS if word in found)
+
+    return Kind(
+        name=f"some of {', '.join(REPORTS)}, or none",
+        accepts=frozenset({"str", "list"}),
+        parse=parse,
+        show=lambda value: ",".join(value) or "none",
+    )
+
+
+def _row(key: str, flag: str, kind: Kind, *, about: str, why: str) -> Setting:
+    return Setting(key=key, flag=flag, kind=kind, help=about, why=why, prefix=PREFIX)
+
+
+AGENT_SETTINGS: tuple[Setting, ...] = (
+    _row(
+        "node_name",
+        "--node-name",
+        _named(_NAME, "a node", optional=True),
+        about="Name of the Node we run on. Empty: $NODE_NAME, else the name of the host.",
+        why="The manifest of a DaemonSet sets NODE_NAME; kubelets name their nodes after the host.",
+    ),
+    _row(
+        "report",
+        "--report",
+        _reports(),
+        about=(
+            "How results are told to the cluster: annotation (interpose/config-status), condition "
+            "(InterposeConfigured) and event, all of the Node. none: not at all."
+        ),
+        why="Each is for another reader: programs, people who look at nodes, people who look at what happened.",
+    ),
+    _row(
+        "api.kubeconfig",
+        "--kubeconfig",
+        directory(optional=True),
+        about="File that says where the API server is and who we are. Empty: the service account of our own pod.",
+        why="The agent is a pod of a DaemonSet.",
+    ),
+    _row(
+        "api.timeout",
+        "--api-timeout",
+        duration(0.5, 120.0),
+        about="Time the API server has for one answer. Watches last longer.",
+        why="It answers in milliseconds; ten seconds survive one that has just been elected.",
+    ),
+    _row(
+        "config.namespace",
+        "--config-namespace",
+        _named(_NAME, "a namespace", longest=_LONGEST_NAMESPACE),
+        about="Namespace of the ConfigMaps.",
+        why="That of CRI Resource Manager.",
+    ),
+    _row(
+        "config.map",
+        "--config-map",
+        # What is put behind it has its own length; a name that is too long in the end is never found, and said so.
+        _named(_NAME, "a ConfigMap"),
+        about=(
+            "Name of the ConfigMap. The first that exists counts, as a whole: NAME.node.NODE, NAME.group.GROUP, "
+            "NAME.default, NAME."
+        ),
+        why="That of CRI Resource Manager.",
+    ),
+    _row(
+        "config.group_label",
+        "--group-label",
+        _named(_LABEL, "a label", longest=317, optional=True),
+        about="Label of the Node whose value is its group. Empty: nodes have no groups.",
+        why="That of CRI Resource Manager.",
+    ),
+    _row(
+        "config.when_missing",
+        "--when-missing",
+        choice("withdraw", "keep"),
+        about=(
+            "What happens when none of the ConfigMaps exists any more: withdraw tells the relay to go back to its own "
+            "files and settings, keep leaves the last configuration in force."
+        ),
+        why="What the cluster says is what the node has, also when it says nothing.",
+    ),
+    _row(
+        "config.missing_grace",
+        "--missing-grace",
+        duration(0.0, 3600.0),
+        about="Time without any ConfigMap before the configuration is withdrawn.",
+        why="Whoever deletes a map and creates it again does not mean what is between.",
+    ),
+    _row(
+        "config.socket",
+        "--config-socket",
+        socket_or_none(),
+        about='Config socket of the relay, which gets the configuration. "none": nothing is pushed.',
+        why="In the directory of the relay; the relay listens there when it is told to (its own --config-socket).",
+    ),
+    _row(
+        "config.push_interval",
+        "--push-interval",
+        duration(0.0, 300.0),
+        about="Shortest time between two configurations that are pushed.",
+        why="An edit and its correction are one change for the relay.",
+    ),
+    _row(
+        "service.socket",
+        "--agent-socket",
+        socket_or_none(),
+        about='Socket on which the relay reads and changes the Node through us. "none" turns it off.',
+        why="Beside the relay's.",
+    ),
+    _row(
+        "service.allow_uids",
+        "--allow-uids",
+        uids(),
+        about="User ids that may connect to the agent socket. Empty: root and our own.",
+        why="Whoever can ask us can label and taint this node.",
+    ),
+    _row(
+        "node_state.file",
+        "--node-state-file",
+        _file_or_none(),
+        about=(
+            'File with the NodeSLO, labels and annotations of the node for the hook server. "none": no NodeSLO is '
+            "watched."
+        ),
+        why="A directory of its own, which can be shared with the hook server alone.",
+    ),
+    _row(
+        "node_state.nodeslo_deleted",
+        "--nodeslo-deleted",
+        choice("drop", "keep"),
+        about="What happens when the NodeSLO of this node is deleted: drop takes it out of the file, keep leaves it.",
+        why="What the cluster says is what the node has.",
+    ),
+    _row(
+        "admin.listen",
+        "--admin-listen",
+        listen_or_none(),
+        about='Admin socket: a path or a loopback address such as 127.0.0.1:9097. "none" turns it off.',
+        why="A unix socket needs no port and is closed to other users.",
+    ),
+    _row(
+        "admin.metrics_listen",
+        "--metrics-listen",
+        address(optional=True),
+        about=(
+            "Address on which metrics and health can be read without being on this machine, such as 0.0.0.0:9097; "
+            '":9097" is every address. "none" turns it off.'
+        ),
+        why="Nothing of a node is open to the network unless somebody wants it.",
+    ),
+    _row(
+        "logging.level",
+        "--log-level",
+        choice("debug", "info", "warning", "error"),
+        about="Lowest level that is logged.",
+        why="Info reports changes, not connections that end and begin again.",
+    ),
+    _row(
+        "logging.format",
+        "--log-format",
+        choice("text", "json"),
+        about="Form of the log: text as klog writes it, or one JSON object per line.",
+        why="The same form as the kubelet's log beside it.",
+    ),
+)
+
+
+def contradictions(settings: AgentSettings, origins: Mapping[str, str]) -> list[str]:
+    """What no single value shows."""
+    served = {"service.socket": settings.service.socket, "admin.listen": settings.admin.listen}
+    problems = []
+    if settings.serves and served["service.socket"] == served["admin.listen"]:
+        problems.append(f"{origins['admin.listen']}: admin.listen is the agent socket: {settings.admin.listen!r}")
+    problems += [
+        f"{origins[key]}: {key} is the config socket of the relay: {path!r}"
+        for key, path in served.items()
+        if settings.pushes and path == settings.config.socket
+    ]
+    problems += [
+        f"{origins['node_state.file']}: node_state.file is a socket, {key}: {path!r}"
+        for key, path in (served | {"config.socket": settings.config.socket}).items()
+        if settings.feeds and path == settings.node_state.file
+    ]
+    return problems
+
+
+AGENT: Final = Schema(
+    program="interpose agent",
+    file_kind="AgentConfig",
+    settings=AgentSettings,
+    table=AGENT_SETTINGS,
+    titles=MappingProxyType(
+        {
+            "": "General",
+            "api": "API server",
+            "config": "Configuration of the relay",
+            "service": "Agent socket",
+            "node_state": "State for the hook server",
+            "admin": "Admin socket",
+            "logging": "Logging",
+        }
+    ),
+    contradictions=contradictions,
+    prefix=PREFIX,
+)
