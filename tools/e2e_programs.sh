@@ -21,6 +21,7 @@ need socat socat
 need ip iproute2
 need dockerd docker.io
 need chromium chromium
+need kubectl kubernetes-client
 
 if [ ${#missing[@]} != 0 ]; then
     apt_install "${missing[@]}" || echo "the tests that need them will be skipped" >&2

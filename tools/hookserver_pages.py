@@ -48,10 +48,10 @@ async def hookserver_families() -> list[Family]:
             cgroups=CgroupSettings(root=root),
         )
         log = LogControl(logging.getLogger("page"), LineHandler(io.StringIO()))
-        daemon = Daemon(settings, log)
+        daemon = Daemon(settings, {}, log)
         try:
             _use(daemon)
-            return gather(HookServerViews(settings, daemon, log).collectors())
+            return gather(HookServerViews(settings, {}, daemon, log).collectors())
         finally:
             await daemon.close()
 

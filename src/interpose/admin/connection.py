@@ -1,19 +1,21 @@
 """One client's conversation: bytes to requests and answers to bytes, by h11.
 
-Imported with the first connection, so that a relay nobody asks does not carry h11. The socket is used raw
-(`sock_recv`, `sock_sendall`): no transport owns it, so a handler can have it for passing descriptors.
-Invariant: `serve` never raises but for cancellation, and always closes the socket.
+Imported with the first connection, so that a relay nobody asks does not carry h11. What the bytes travel through is a
+`Pipe`: a raw socket, or a stream with TLS. Invariant: `serve` never raises but for cancellation, and always closes the
+pipe.
 """
 
 import asyncio
 import logging
-import socket
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from urllib.parse import parse_qsl, unquote
 
 import h11
 
 from interpose import __version__
+from interpose.admin.limits import BodyBudget, HttpLimits, Visit
+from interpose.admin.pipes import Pipe
 from interpose.admin.routes import (
     BadRequestError,
     Hijack,
@@ -24,7 +26,6 @@ from interpose.admin.routes import (
     error_response,
     find,
 )
-from interpose.host.peers import PeerCredentials, peer_credentials
 from interpose.instrumentation.logging import kv
 
 _log = logging.getLogger(__name__)
@@ -33,24 +34,30 @@ _LINGER = 2.0  # seconds a client we turned away has to read the answer
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpLimits:
-    """What one client may cost. Sizes in bytes, times in seconds."""
-
-    head: int = 16384  # request line and headers; curl and Prometheus send a few hundred
-    body: int = 1 << 20  # the largest body we expect is a settings document
-    request_timeout: float = 10.0  # from the first byte of a request to its last
-    idle_timeout: float = 90.0  # between requests; above the usual scrape interval of 60
-    write_timeout: float = 30.0  # for a reader that stopped reading
-
-
 class BodyTooLargeError(Exception):
     """The request body is above the limit: answer 413 and close."""
 
 
-async def serve(sock: socket.socket, routes: RouteTable, limits: HttpLimits) -> None:
-    """Answer requests until the client leaves, misbehaves, is too slow or is handed over; then close."""
-    conversation = _Conversation(sock, routes, limits)
+class NoRoomError(Exception):
+    """All requests together are above the limit: answer 503 and close."""
+
+
+async def serve(
+    pipe: Pipe,
+    routes: RouteTable,
+    limits: HttpLimits,
+    *,
+    any_host: bool = False,
+    visit: Visit | None = None,
+    budget: BodyBudget | None = None,
+) -> None:
+    """Answer requests until the client leaves, misbehaves, is too slow or is handed over; then close.
+
+    `visit` is how the server sees what goes on here and says when to end; `budget` is shared with other connections.
+    """
+    conversation = _Conversation(
+        pipe, routes, limits, any_host=any_host, visit=visit or Visit(), budget=budget or BodyBudget(limits.body)
+    )
     try:
         while await conversation.one_request():
             pass
@@ -60,17 +67,29 @@ async def serve(sock: socket.socket, routes: RouteTable, limits: HttpLimits) -> 
     except Exception:
         _log.exception("Admin connection failed")
     finally:
-        sock.close()
+        conversation.release()
+        await pipe.close()
 
 
 class _Conversation:
-    def __init__(self, sock: socket.socket, routes: RouteTable, limits: HttpLimits) -> None:
-        self._sock = sock
+    def __init__(
+        self,
+        pipe: Pipe,
+        routes: RouteTable,
+        limits: HttpLimits,
+        *,
+        any_host: bool,
+        visit: Visit,
+        budget: BodyBudget,
+    ) -> None:
+        self._pipe = pipe
         self._routes = routes
         self._limits = limits
-        self._loop = asyncio.get_running_loop()
+        self._any_host = any_host or pipe.peer is not None
+        self._visit = visit
+        self._budget = budget
+        self._held = 0  # bytes of the body at hand, as the budget knows them
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head)
-        self._peer = _peer_of(sock)
 
     async def one_request(self) -> bool:
         """Read and answer one request; False when the connection is finished."""
@@ -83,23 +102,38 @@ class _Conversation:
             message = f"the body is larger than {self._limits.body} bytes"
             await self._turn_away(error_response(413, message))
             return False
+        except NoRoomError:
+            await self._turn_away(error_response(503, "too many large requests at once", {"retry-after": "1"}))
+            return False
         if request is None:
             return False
         answer = await self._answer(request)
         if isinstance(answer, Hijack):
-            await answer.callback(self._sock)
-            return False
-        await self._send(answer, head_only=request.method == "HEAD")
+            if self._pipe.raw is None:
+                answer = error_response(400, "this needs a plain socket")
+            else:
+                await answer.callback(self._pipe.raw)
+                return False
+        await self._send(answer, head_only=request.method == "HEAD", close=self._visit.last)
+        self.release()
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
-        return True
+        return not self._visit.last
+
+    def release(self) -> None:
+        """The body is not needed any more."""
+        self._budget.give_back(self._held)
+        self._held = 0
 
     async def _read_request(self) -> Request | None:
         """The next request, or None when the client closed between two."""
         if self._http.trailing_data[0] == b"":
-            async with asyncio.timeout(self._limits.idle_timeout):
-                self._http.receive_data(await self._loop.sock_recv(self._sock, _CHUNK))
+            first = not self._visit.requests and self._limits.first_timeout
+            self._visit.rest(asyncio.get_running_loop().time())
+            async with asyncio.timeout(first or self._limits.idle_timeout):
+                self._http.receive_data(await self._pipe.recv(_CHUNK))
+        self._visit.begin()
         async with asyncio.timeout(self._limits.request_timeout):
             head = await self._next_event()
             if not isinstance(head, h11.Request):
@@ -109,19 +143,22 @@ class _Conversation:
                 body += event.data
                 if len(body) > self._limits.body:
                     raise BodyTooLargeError
+                if not self._budget.take(len(event.data)):
+                    raise NoRoomError
+                self._held += len(event.data)
             if not isinstance(event, h11.EndOfMessage):
                 return None
-        return _to_request(head, bytes(body), self._peer)
+        return _to_request(head, bytes(body), self._pipe)
 
     async def _next_event(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:
             if self._http.they_are_waiting_for_100_continue:
                 await self._write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])))
-            self._http.receive_data(await self._loop.sock_recv(self._sock, _CHUNK))
+            self._http.receive_data(await self._pipe.recv(_CHUNK))
         return event
 
     async def _answer(self, request: Request) -> Response | Hijack:
-        if self._peer is None and not _is_loopback_host(request.headers.get("host", "")):
+        if not self._any_host and not _is_loopback_host(request.headers.get("host", "")):
             # A page in a browser on this machine could reach a loopback address under a name of its own.
             return error_response(403, "the Host header must name a loopback address")
         chosen = find(self._routes, request.method, request.path)
@@ -139,10 +176,11 @@ class _Conversation:
         """Answer and close. What the client still sends is read away for a moment: closing with unread bytes would
         reset the connection and the client might never see the answer."""
         await self._send(response, close=True)
-        self._sock.shutdown(socket.SHUT_WR)
-        async with asyncio.timeout(_LINGER):
-            while await self._loop.sock_recv(self._sock, _CHUNK):
-                pass
+        self._pipe.finish()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER):
+                while await self._pipe.recv(_CHUNK):
+                    pass
 
     async def _send(self, response: Response, *, close: bool = False, head_only: bool = False) -> None:
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
@@ -163,10 +201,10 @@ class _Conversation:
 
     async def _write(self, data: bytes) -> None:
         async with asyncio.timeout(self._limits.write_timeout):
-            await self._loop.sock_sendall(self._sock, data)
+            await self._pipe.send_all(data)
 
 
-def _to_request(head: h11.Request, body: bytes, peer: PeerCredentials | None) -> Request:
+def _to_request(head: h11.Request, body: bytes, pipe: Pipe) -> Request:
     # By hand: a URL parser would read //x as a host, and http://x/y must give /y.
     path, _, query = head.target.decode("latin-1").partition("?")
     if "://" in path and not path.startswith("/"):
@@ -177,18 +215,13 @@ def _to_request(head: h11.Request, body: bytes, peer: PeerCredentials | None) ->
         query=tuple(parse_qsl(query, keep_blank_values=True)),
         headers={name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers},
         body=body,
-        peer=peer,
+        peer=pipe.peer,
+        certified=pipe.certified,
     )
 
 
 def _with_rest(request: Request, rest: str) -> Request:
     return replace(request, rest=rest) if rest else request
-
-
-def _peer_of(sock: socket.socket) -> PeerCredentials | None:
-    if sock.family != socket.AF_UNIX:
-        return None
-    return peer_credentials(sock)
 
 
 def _is_loopback_host(host: str) -> bool:

@@ -13,10 +13,14 @@ from interpose.admin.routes import Handler, Request, Response, RouteTable, error
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One named question; `probe` returns None when all is well, else the reason. It must answer at once."""
+    """One named question; `probe` returns None when all is well, else the reason. It must answer at once.
+
+    `remark` is for people who ask for details: what is worth knowing although all is well; empty if nothing is.
+    """
 
     name: str
     probe: Callable[[], str | None]
+    remark: Callable[[], str] = lambda: ""
 
 
 def health_routes(live: Sequence[Check], ready: Sequence[Check]) -> RouteTable:
@@ -57,7 +61,7 @@ def report(name: str, checks: Sequence[Check], excluded: set[str], *, verbose: b
             continue
         problem = _ask(check)
         healthy = healthy and problem is None
-        lines.append(f"[+]{check.name} ok" if problem is None else f"[-]{check.name} failed: {problem}")
+        lines.append(f"[+]{check.name} ok{_remark(check)}" if problem is None else f"[-]{check.name} failed: {problem}")
     unknown = sorted(excluded - {check.name for check in checks})
     if unknown:
         lines.append(f"warn: some checks cannot be excluded: no matches for {', '.join(map(repr, unknown))}")
@@ -72,3 +76,11 @@ def _ask(check: Check) -> str | None:
         return check.probe()
     except Exception as error:  # a broken check is a failed check, never a broken probe
         return f"{type(error).__name__}: {error}"
+
+
+def _remark(check: Check) -> str:
+    try:
+        remark = check.remark()
+    except Exception as error:
+        remark = f"{type(error).__name__}: {error}"
+    return f", {remark}" if remark else ""

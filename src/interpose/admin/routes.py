@@ -20,7 +20,8 @@ class BadRequestError(Exception):
 class Request:
     """One request. `query` keeps order and repeats; `rest` is what `*` matched in the route's path.
 
-    `peer` is None on a loopback address, where anyone on this machine may ask.
+    `peer` is None on an address, where anyone who reaches it may ask; `certified` says that a client there has shown a
+    certificate that we trust.
     """
 
     method: str
@@ -29,6 +30,7 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
     body: bytes = b""
     peer: PeerCredentials | None = None
+    certified: bool = False
     rest: str = ""
 
     def json(self) -> object:

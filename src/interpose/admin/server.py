@@ -1,4 +1,4 @@
-"""Accepts admin connections on a listening socket that somebody else bound.
+"""Accepts connections on a listening socket that somebody else bound, and ends them.
 
 The accept loop is our own: event loops' unix servers may unlink the socket's path when they close, and during a
 take-over that path belongs to the successor. Invariants: the number of connections is bounded, a client never
@@ -9,10 +9,16 @@ import asyncio
 import importlib
 import logging
 import socket
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
+from interpose.admin.limits import BodyBudget, HttpLimits, Visit
 from interpose.admin.routes import RouteTable
 from interpose.instrumentation.logging import RateLimited
 from interpose.rpc.tasks import TaskBag
+
+if TYPE_CHECKING:
+    from interpose.admin.pipes import Pipe
 
 _log = logging.getLogger(__name__)
 
@@ -20,20 +26,47 @@ _log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 64
 # Out of descriptors: they come back when somebody closes one, so ask again soon but not in a tight loop.
 _ACCEPT_PAUSE = 0.1
+# Seconds that a client has for its first request when the server is about to end.
+_NEWCOMER = 1.0
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 class AdminServer:
-    """The server; owns the listening socket from the start on."""
+    """The server; owns the listening socket from the start on.
 
-    def __init__(self, listener: socket.socket, routes: RouteTable, *, max_connections: int = MAX_CONNECTIONS) -> None:
+    `any_host` takes requests for whatever host: right on addresses that others shall reach, and wrong on a loopback
+    one. `greet` makes a pipe of a connected socket, which it owns, or None if that came to nothing. With `make_room` a
+    client that is one too many takes the place of the one that has been idle longest.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        routes: RouteTable,
+        *,
+        max_connections: int = MAX_CONNECTIONS,
+        any_host: bool = False,
+        limits: HttpLimits | None = None,
+        budget: BodyBudget | None = None,
+        greet: "Callable[[socket.socket], Awaitable[Pipe | None]] | None" = None,
+        make_room: bool = False,
+    ) -> None:
         self._listener = listener
         self._routes = routes
         self._max_connections = max_connections
+        self._any_host = any_host
+        self._limits = limits or HttpLimits()
+        self._budget = budget
+        self._greet = greet
+        self._make_room = make_room
         self._tasks = TaskBag()
+        self._accepting: asyncio.Task[None] | None = None
         self._connections = 0
+        self._visits: dict[Visit, asyncio.Task[None]] = {}
+        self._leaving = False
         self._h11_loaded = False
         self._limited = RateLimited(_log)
+        self.refused = 0  # connections that were turned away because there were too many
 
     @property
     def connections(self) -> int:
@@ -43,7 +76,35 @@ class AdminServer:
     def start(self) -> None:
         """Begin to accept; the socket already listens, so nobody was refused before."""
         self._listener.setblocking(False)
-        self._tasks.spawn(self._accept(), name="admin accept")
+        self._accepting = self._tasks.spawn(self._accept(), name="admin accept")
+
+    def begin_drain(self) -> None:
+        """From now on each answer is the last on its connection. Clients are still served, new ones too."""
+        self._leaving = True
+        for visit in self._visits:
+            visit.last = True
+
+    async def finish(self, timeout: float) -> None:
+        """Accept no more, let idle clients go, give requests under way so many seconds to end."""
+        self.begin_drain()
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
+        self._listener.close()
+        # Who has just connected did so to ask something.
+        self._part(lambda visit: visit.requests > 0)
+        await self._ended(min(timeout, _NEWCOMER))
+        self._part(lambda _visit: True)
+        await self._ended(max(0.0, timeout - _NEWCOMER))
+
+    def _part(self, chosen: Callable[[Visit], bool]) -> None:
+        for visit, task in self._visits.items():
+            if not visit.busy and chosen(visit):
+                task.cancel()
+
+    async def _ended(self, timeout: float) -> None:
+        if self._visits:
+            await asyncio.wait(self._visits.values(), timeout=timeout)
 
     async def close(self) -> None:
         """Stop accepting, cut what is open, close the listening socket. Its path stays: whoever bound it unlinks."""
@@ -62,29 +123,54 @@ class AdminServer:
                 await asyncio.sleep(_ACCEPT_PAUSE)
                 continue
             sock.setblocking(False)
-            if self._connections >= self._max_connections:
+            if self._connections >= self._max_connections and not self._found_room():
                 self._refuse(sock)
                 continue
             self._connections += 1
-            self._tasks.spawn(self._converse(sock), name="admin connection")
+            visit = Visit(last=self._leaving)
+            self._visits[visit] = self._tasks.spawn(self._converse(sock, visit), name="admin connection")
+
+    def _found_room(self) -> bool:
+        """Part with the client that has waited longest for nothing. Those are closed soon, but not at once."""
+        if not self._make_room or self._connections >= 2 * self._max_connections:
+            return False
+        idle = [visit for visit in self._visits if not visit.busy]
+        if not idle:
+            return False
+        self._visits.pop(min(idle, key=lambda visit: visit.idle_since)).cancel()
+        return True
 
     def _refuse(self, sock: socket.socket) -> None:
+        self.refused += 1
         self._limited.log(logging.WARNING, "Admin connection was refused", limit=self._max_connections)
         with sock:
+            if self._greet is not None:
+                return  # an answer in plain text would be noise to it
             try:
                 sock.send(_BUSY)
             except OSError:
                 return
 
-    async def _converse(self, sock: socket.socket) -> None:
+    async def _converse(self, sock: socket.socket, visit: Visit) -> None:
+        ours = True
         try:
             if not self._h11_loaded:
                 # In a thread: reading h11 from disk would hold up the calls on this loop.
                 await asyncio.to_thread(importlib.import_module, "interpose.admin.connection")
                 self._h11_loaded = True
-            from interpose.admin.connection import HttpLimits, serve
+            from interpose.admin.connection import serve
+            from interpose.admin.pipes import SocketPipe
 
-            await serve(sock, self._routes, HttpLimits())
+            if self._greet is None:
+                pipe: Pipe | None = SocketPipe(sock)
+            else:
+                ours = False
+                pipe = await self._greet(sock)
+            if pipe is not None:
+                host, budget = self._any_host, self._budget
+                await serve(pipe, self._routes, self._limits, any_host=host, visit=visit, budget=budget)
         finally:
             self._connections -= 1
-            sock.close()
+            self._visits.pop(visit, None)
+            if ours:
+                sock.close()

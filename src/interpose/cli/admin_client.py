@@ -55,10 +55,10 @@ class AdminConnection(http.client.HTTPConnection):
         self.sock.connect(self._address.path)
 
 
-def ask(address: str, method: str, path: str, body: object = None) -> Any:
+def ask(address: str, method: str, path: str, body: object = None, *, who: str = "relay") -> Any:
     """Send one request and return the JSON answer; anything else is a message and exit code 1."""
     if address == "none":
-        raise click.ClickException("--admin is none: the relay was told to have no admin socket")
+        raise click.ClickException(f"--admin is none: the {who} was told to have no admin socket")
     connection = AdminConnection(parse_listen(address, "--admin"))
     payload = None if body is None else json.dumps(body)
     try:
@@ -66,7 +66,7 @@ def ask(address: str, method: str, path: str, body: object = None) -> Any:
         response = connection.getresponse()
         data = response.read(MAX_ANSWER)
     except OSError as error:
-        fail_to_connect(address, error)
+        fail_to_connect(address, error, who)
     except http.client.HTTPException as error:
         raise click.ClickException(f"{address} does not speak HTTP ({error!r}): is it the admin socket?") from None
     finally:
@@ -95,12 +95,13 @@ def _decode(address: str, path: str, status: int, data: bytes) -> Any:
     return answer
 
 
-def fail_to_connect(address: str, error: OSError) -> NoReturn:
+def fail_to_connect(address: str, error: OSError, who: str = "relay") -> NoReturn:
+    """Say who could not be asked, why, and what may help."""
     reason = error.strerror or str(error) or type(error).__name__
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
-        hint = "is the relay running, and with this --admin-listen?"
+        hint = f"is the {who} running, and with this --admin-listen?"
     elif isinstance(error, PermissionError):
-        hint = "the socket is open to the relay's own user and root only"
+        hint = f"the socket is open to the {who}'s own user and root only"
     else:
-        hint = "the relay did not answer properly"
+        hint = f"the {who} did not answer properly"
     raise click.ClickException(f"nobody could be asked at {address}: {reason} ({hint})") from None

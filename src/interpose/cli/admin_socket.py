@@ -1,8 +1,8 @@
-"""The admin socket of a daemon, before anybody serves it."""
+"""The sockets of a daemon that speak HTTP, before anybody serves them."""
 
 import socket
 
-from interpose.config.endpoint import TcpListen, parse_listen
+from interpose.config.endpoint import TcpListen, parse_address, parse_listen
 from interpose.host.sockets import BoundSocket, bind_unix
 
 
@@ -13,11 +13,28 @@ def bind_admin(where: str) -> BoundSocket | socket.socket | None:
     address = parse_listen(where, "--admin-listen")
     if not isinstance(address, TcpListen):
         return bind_unix(address.path, mode=0o600)
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    return _listen(address, where)
+
+
+def bind_address(where: str, flag: str) -> socket.socket | None:
+    """A socket on any address, for what may be seen by everybody; None if it is turned off."""
+    return None if where == "none" else _listen(parse_address(where, flag), where)
+
+
+def _listen(address: TcpListen, where: str) -> socket.socket:
+    """Without a host: on all addresses of both families, if there are two."""
+    host = address.host or ("::" if socket.has_dualstack_ipv6() else "0.0.0.0")  # noqa: S104 -- it was asked for
+    try:
+        found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as error:
+        raise OSError(f"cannot listen on {where}: {error.strerror}") from error
+    family, kind, protocol, _, place = found[0]
+    sock = socket.socket(family, kind, protocol)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((address.host, address.port))
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bool(address.host)))
+        sock.bind(place)
         sock.listen(64)
         sock.setblocking(False)
     except OSError as error:

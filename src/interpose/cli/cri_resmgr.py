@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from interpose import __version__
-from interpose.cli.cri_resmgr_flags import FLAGS, Line, Said, read_line
+from interpose.cli.cri_resmgr_flags import FLAGS, Flag, Line, Said, read_line
 from interpose.cli.cri_resmgr_help import PROGRAM, help_text, loggers_text, modules_text, policies_text
 from interpose.cli.option_file import read_option_file
 from interpose.config.load import Given, Loaded, load
@@ -21,7 +21,7 @@ from interpose.errors import ConfigError, SocketInUseError
 
 EXIT_LEFTOVER: Final = 1
 EXIT_FLAGS: Final = 2  # what Go programs end with
-_PRESET: Final = ("relay-socket", "relay-dir", "config-socket", "dump")
+_PRESET: Final = ("relay-socket", "relay-dir", "config-socket", "agent-socket", "dump")
 _DEFAULT: Final = f"default of {PROGRAM}"
 _MODULE_HELP: Final = ("help", "config-help")
 _RESETS: Final = ("reset-policy", "reset-config")
@@ -76,11 +76,11 @@ def _given(said: Sequence[Said]) -> tuple[dict[str, Given], list[str]]:
     return given, problems
 
 
-def notes(said: Iterable[Said]) -> list[str]:
+def notes(said: Iterable[Said], flags: Mapping[str, Flag] | None = None) -> list[str]:
     """What there is to say about flags that were given, once for those of which it is the same."""
     names: dict[str, dict[str, None]] = {}
     for one in said:
-        flag = FLAGS[one.name]
+        flag = (FLAGS if flags is None else flags)[one.name]
         if flag.note and flag.noted(one.value) and not (flag.switch and one.value == "false"):
             names.setdefault(flag.note, {})[f"--{one.name}"] = None
     return [f"{', '.join(flags)}: {note}" for note, flags in names.items()]

@@ -31,6 +31,7 @@ _GO_UNITS: Final[Mapping[str, float]] = MappingProxyType(
 _NO_TRACE: Final = "tracing is not available; the admin socket has metrics"
 _NO_TOPOLOGY: Final = "the policy topology-aware is not available yet"
 _ONE_LOG: Final = "has no effect; the log has one form for all sources"
+_STDERR: Final = "has no effect; the log goes to standard error"
 
 
 def _same(text: str) -> str | None:
@@ -53,7 +54,7 @@ def _image_socket(text: str) -> str | None:
     return None if text in ("", "-", "default") else text
 
 
-def _config_socket(text: str) -> str | None:
+def _socket(text: str) -> str | None:
     return "none" if text in _OFF else text
 
 
@@ -87,6 +88,35 @@ class Flag(NamedTuple):
 def _ignored(note: str, *names: str, switch: bool = False) -> dict[str, Flag]:
     return {name: Flag("accepted", switch=switch, note=note) for name in names}
 
+
+# Of the log: all programs of CRI Resource Manager have them.
+LOG_FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
+    {
+        "logger-level": Flag("debug, info, warn or error", "info", "logging.level", read=_level),
+        "logger-debug": Flag("sources to debug, * or all; any of them turns debugging on for everything"),
+        **_ignored(_ONE_LOG, "logger", "logger-prefix", "logger-source"),
+        **_ignored(
+            "has no effect; see --logger-level and --logger-debug",
+            "v",
+            "vmodule",
+            "stderrthreshold",
+            "log_backtrace_at",
+            "log_dir",
+            "log_file",
+            "log_file_max_size",
+        ),
+        **_ignored(
+            _STDERR,
+            "logtostderr",
+            "alsologtostderr",
+            "skip_headers",
+            "skip_log_headers",
+            "add_dir_header",
+            "one_output",
+            switch=True,
+        ),
+    }
+)
 
 FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
     {
@@ -151,43 +181,21 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             'socket on which the agent sends configuration; "disabled" turns it off',
             "/var/run/cri-resmgr-config.sock",
             "policy.config_socket",
-            read=_config_socket,
+            read=_socket,
         ),
         "agent-socket": Flag(
-            "socket of the agent",
+            'socket of the agent, through which static-pools publishes exclusive cores; "disabled" turns it off',
             "/var/run/cri-resmgr-agent.sock",
-            note="has no effect yet; nothing is published through the agent",
-            noted=lambda text: text not in _OFF,
+            "policy.agent_socket",
+            read=_socket,
         ),
         "host-root": Flag("where the file system of the host is", key="policy.host_root", read=_absolute),
         "pid-file": Flag(
             "accepted", note="has no effect; the lock on the relay socket keeps a second one from starting"
         ),
         # The log.
-        "logger-level": Flag("debug, info, warn or error", "info", "logging.level", read=_level),
-        "logger-debug": Flag("sources to debug, * or all; any of them turns debugging on for everything"),
-        **_ignored(_ONE_LOG, "logger", "logger-prefix", "logger-source"),
-        **_ignored(
-            "has no effect; see --logger-level and --logger-debug",
-            "v",
-            "vmodule",
-            "stderrthreshold",
-            "log_backtrace_at",
-            "log_dir",
-            "log_file",
-            "log_file_max_size",
-        ),
-        **_ignored(
-            "has no effect; the log goes to standard error",
-            "logtostderr",
-            "alsologtostderr",
-            "skip_headers",
-            "skip_log_headers",
-            "add_dir_header",
-            "one_output",
-            "cpu-allocator-debug",
-            switch=True,
-        ),
+        **LOG_FLAGS,
+        **_ignored(_STDERR, "cpu-allocator-debug", switch=True),
         # What is written down of the calls.
         "dump": Flag(
             f"calls to write down, [target:]method,...; targets are {', '.join(TARGETS)}; what is not said stays as it "
@@ -249,7 +257,11 @@ class Line:
         return next((one for one in reversed(self.said) if one.name == name), None)
 
 
-def read_line(arguments: Sequence[str], options_of: Callable[[str], Sequence[Option]]) -> Line:
+def read_line(
+    arguments: Sequence[str],
+    options_of: Callable[[str], Sequence[Option]] = lambda _path: (),
+    flags: Mapping[str, Flag] = FLAGS,
+) -> Line:
     """A command line, with the options of files in the place of `-config FILE`. ConfigError if a file is wrong."""
     line = Line()
     rest = list(arguments)
@@ -259,7 +271,7 @@ def read_line(arguments: Sequence[str], options_of: Callable[[str], Sequence[Opt
         if argument == "--" or not argument.startswith("-") or argument == "-":
             line.rest.extend(rest if argument == "--" else [argument, *rest])
             break
-        flag = FLAGS.get(name)
+        flag = flags.get(name)
         dashes = 2 if argument.startswith("--") else 1
         shown = "-" * dashes + name
         if flag is None:

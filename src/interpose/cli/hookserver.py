@@ -48,7 +48,7 @@ def _hookserver(
         return run_once(settings, restore=restore, dry_run=dry_run, as_json=output == "json")
     from interpose.cli.hookserver_process import run
 
-    return run(settings)
+    return run(settings, loaded.origins)
 
 
 hookserver = SettingsCommand(

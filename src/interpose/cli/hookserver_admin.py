@@ -3,6 +3,7 @@
 import os
 import socket
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from interpose import __version__
@@ -12,9 +13,10 @@ from interpose.admin.metrics import metrics_route
 from interpose.admin.routes import Request, Response, RouteTable
 from interpose.admin.routes import json_response as json
 from interpose.admin.server import AdminServer
+from interpose.cli.metrics_listen import metrics_server
+from interpose.config.effective import config_answer
 from interpose.config.hookserver import HOOKSERVER
 from interpose.config.hookserver_settings import HookServerSettings
-from interpose.config.schema import value_of
 from interpose.host.sockets import BoundSocket
 from interpose.instrumentation.logging import LogControl
 from interpose.instrumentation.metrics import Collector, build_info, log_collector
@@ -30,23 +32,30 @@ if TYPE_CHECKING:
 class HookServerViews:
     """Handlers over the parts of a running hook server."""
 
-    def __init__(self, settings: HookServerSettings, daemon: "Daemon", log: LogControl) -> None:
+    def __init__(
+        self, settings: HookServerSettings, origins: Mapping[str, str], daemon: "Daemon", log: LogControl
+    ) -> None:
         self._settings = settings
+        self._origins = origins
         self._daemon = daemon
         self._log = log
         self._started = time.time()
-        self._server: AdminServer | None = None
+        self._servers: list[AdminServer] = []
 
-    def start(self, admin: "BoundSocket | socket.socket") -> None:
-        """Serve a listening socket; its file stays with whoever bound it."""
-        listener = (admin.sock if isinstance(admin, BoundSocket) else admin).dup()
-        self._server = AdminServer(listener, self.routes())
-        self._server.start()
+    def start(self, admin: "BoundSocket | socket.socket | None", metrics: "socket.socket | None") -> None:
+        """Serve listening sockets; they and their files stay with whoever bound them."""
+        if admin is not None:
+            listener = (admin.sock if isinstance(admin, BoundSocket) else admin).dup()
+            self._servers.append(AdminServer(listener, self.routes()))
+        if metrics is not None:
+            self._servers.append(metrics_server(metrics.dup(), self.routes()))
+        for server in self._servers:
+            server.start()
 
     async def close(self) -> None:
         """Serve no more."""
-        if self._server is not None:
-            await self._server.close()
+        while self._servers:
+            await self._servers.pop().close()
 
     def collectors(self) -> list[Collector]:
         """All metrics."""
@@ -174,4 +183,4 @@ class HookServerViews:
         return json(as_json(done.items, failures=troubles, problems=problems, qos=qos))
 
     async def _config(self, _request: Request) -> Response:
-        return json({setting.key: value_of(self._settings, setting.key) for setting in HOOKSERVER.table})
+        return json(config_answer(HOOKSERVER, self._settings, self._origins))

@@ -9,12 +9,13 @@ import gc
 import logging
 import os
 import time
+from collections.abc import Mapping
 from functools import partial
 
 import uvloop
 
 from interpose import __version__
-from interpose.cli.admin_socket import bind_admin
+from interpose.cli.admin_socket import bind_address, bind_admin
 from interpose.cli.hookserver_admin import HookServerViews
 from interpose.cli.hookserver_parts import Parts, chosen_plugins, stages
 from interpose.cli.signals import handle_signals
@@ -52,11 +53,11 @@ NEWCOMERS = "newcomers"
 AGAIN = "again"
 
 
-def run(settings: HookServerSettings) -> int:
+def run(settings: HookServerSettings, origins: Mapping[str, str]) -> int:
     """Run until told to stop."""
     log = setup(settings.logging.level, settings.logging.format)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_main(settings, log))
+        return runner.run(_main(settings, origins, log))
 
 
 def _registrar(settings: HookServerSettings, served: frozenset[HookPoint]) -> Registrar:
@@ -72,9 +73,9 @@ def _registrar(settings: HookServerSettings, served: frozenset[HookPoint]) -> Re
     )
 
 
-async def _main(settings: HookServerSettings, log: LogControl) -> int:
+async def _main(settings: HookServerSettings, origins: Mapping[str, str], log: LogControl) -> int:
     stop = handle_signals(log, "files are watched")
-    daemon = Daemon(settings, log)
+    daemon = Daemon(settings, origins, log)
     try:
         await daemon.start()
         why = await stop
@@ -87,7 +88,7 @@ async def _main(settings: HookServerSettings, log: LogControl) -> int:
 class Daemon:
     """A hook server with everything around it."""
 
-    def __init__(self, settings: HookServerSettings, log: LogControl) -> None:
+    def __init__(self, settings: HookServerSettings, origins: Mapping[str, str], log: LogControl) -> None:
         self._settings = settings
         self._log_control = log
         self._notifier = Notifier(os.environ)
@@ -95,9 +96,10 @@ class Daemon:
         served = stages(settings, plugins) if settings.serves_hooks else frozenset()
         # The socket comes first: a second hook server must not get as far as the journal.
         self._socket = bind_unix(settings.listen, mode=0o600) if settings.serves_hooks else None
-        self._admin_socket = None
+        self._admin_socket = self._metrics_socket = None
         try:
             self._admin_socket = bind_admin(settings.admin.listen)
+            self._metrics_socket = bind_address(settings.admin.metrics_listen, "--metrics-listen")
             self.parts = parts = Parts(
                 settings,
                 plugins=plugins,
@@ -139,7 +141,7 @@ class Daemon:
         self._has_groups = any(Parameter.RESCTRL in one.serves.get(Level.POD, ()) for one in plugins)
         self._watch: CgroupWatch | None = None
         self._newcomers: Newcomers | None = None
-        self._views = HookServerViews(settings, self, log)
+        self._views = HookServerViews(settings, origins, self, log)
         self._tasks = TaskBag()
         self._troubled = 0  # rounds in a row with something left to do
         self._ticker: asyncio.TimerHandle | None = None
@@ -165,8 +167,7 @@ class Daemon:
         if settings.reconciles:
             self._watch = CgroupWatch(parts.tree.watch_root, partial(self._rounds.soon, CGROUPS))
             self._newcomers = Newcomers(parts.tree, self._watch, now=time.monotonic)
-        if self._admin_socket is not None:
-            self._views.start(self._admin_socket)
+        self._views.start(self._admin_socket, self._metrics_socket)
         if self._socket is None:
             self._begin()
         else:
@@ -208,7 +209,7 @@ class Daemon:
         self._close_sockets()
 
     def _close_sockets(self) -> None:
-        for sock in (self._socket, self._admin_socket):
+        for sock in (self._socket, self._admin_socket, self._metrics_socket):
             if sock is not None:
                 sock.close()
 

@@ -14,9 +14,9 @@ from interpose.admin.metrics import metrics_route
 from interpose.admin.routes import Handler, Hijack, Request, Response, RouteTable, error_response
 from interpose.admin.routes import json_response as json
 from interpose.cli.relay_interception import Interception
-from interpose.config.schema import value_of
+from interpose.config.effective import config_answer
 from interpose.config.settings import RelaySettings
-from interpose.config.table import RELAY_SETTINGS
+from interpose.config.table import RELAY
 from interpose.host.sockets import BoundSocket
 from interpose.instrumentation.logging import LogControl
 from interpose.instrumentation.metrics import Collector
@@ -41,6 +41,7 @@ class AdminViews:
         self,
         *,
         settings: RelaySettings,
+        origins: Mapping[str, str],
         relay: Relay,
         listener: Listener,
         upstreams: Mapping[str, Upstream],
@@ -51,6 +52,7 @@ class AdminViews:
         attach: Handler,
     ) -> None:
         self._settings = settings
+        self._origins = origins
         self._relay = relay
         self._listener = listener
         self._upstreams = upstreams
@@ -139,7 +141,7 @@ class AdminViews:
         return json(self._hooks.view())
 
     async def _config(self, _request: Request) -> Response:
-        return json({setting.key: value_of(self._settings, setting.key) for setting in RELAY_SETTINGS})
+        return json(config_answer(RELAY, self._settings, self._origins))
 
 
 def _backend_check(upstream: Upstream) -> Callable[[], str | None]:
@@ -166,6 +168,7 @@ def take_over_handler(
     *,
     watchdog: Callable[[], float | None],
     memory: Callable[[], Mapping[str, object]],
+    metrics: tuple[str, socket] | None,
     handed_over: Callable[[], None],
 ) -> Handler:
     """Hands the sockets to a successor. `handed_over` is called when it says that it accepts."""
@@ -183,7 +186,7 @@ def take_over_handler(
             if not isinstance(admin, BoundSocket):
                 return
             # In a thread: what there is to remember may be more than the socket takes at once.
-            await asyncio.to_thread(bequeath, sock, listen, admin, watchdog(), memory())
+            await asyncio.to_thread(bequeath, sock, listen, admin, watchdog(), memory(), metrics)
             answer = await asyncio.get_running_loop().sock_recv(sock, 64)
             if answer == READY:
                 handed_over()

@@ -9,7 +9,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from socket import socket
@@ -63,22 +63,29 @@ def wanted(settings: DumpSettings) -> bool:
 def check(settings: DumpSettings) -> None:
     """Said at start rather than found out later. ConfigError if a file cannot be where it shall be, or if rules take
     so long to work out that nobody would be served meanwhile."""
-    problems = []
+    if problems := [*rule_problems(settings), *place_problems(settings)]:
+        raise ConfigError(problems)
+
+
+def rule_problems(settings: DumpSettings) -> Iterator[str]:
+    """What is wrong with the rules, wherever they are used."""
     try:
         with Patience(_RULES_TIME).limited():
             interest_of(parse_rules(settings.rules))
     except TooSlow:
-        problems.append(f"dump.rules: {quoted('; '.join(settings.rules))} takes too long, simplify its expressions")
+        yield f"dump.rules: {quoted('; '.join(settings.rules))} takes too long, simplify its expressions"
+
+
+def place_problems(settings: DumpSettings) -> Iterator[str]:
+    """Files that cannot be where they shall be, on this machine."""
     for key, value in (("dump.file", settings.file), ("dump.record", settings.record)):
         path = Path(value)
         if not value:
             continue
         if not path.parent.is_dir():
-            problems.append(f"{key}: {quoted(value)} cannot be written, {quoted(str(path.parent))} is not a directory")
+            yield f"{key}: {quoted(value)} cannot be written, {quoted(str(path.parent))} is not a directory"
         elif path.is_dir():
-            problems.append(f"{key}: {quoted(value)} is a directory")
-    if problems:
-        raise ConfigError(problems)
+            yield f"{key}: {quoted(value)} is a directory"
 
 
 def interest_of(rules: Rules) -> dict[str, Interest]:

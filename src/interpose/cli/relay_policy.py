@@ -17,6 +17,7 @@ from typing import Final
 from interpose.admin.routes import Handler
 from interpose.cli.policy_wanted import state_path
 from interpose.cli.relay_policy_views import PolicyViews
+from interpose.cli.relay_publishing import Publishing
 from interpose.config.settings import RelaySettings
 from interpose.errors import ConfigError, SocketInUseError
 from interpose.host.cpusets import resolve
@@ -110,6 +111,7 @@ class PolicyPart:
         self._files: ConfigFiles | None = None
         self._server: ConfigServer | None = None
         self._socket: ConfigSocket | None = None
+        self._publishing = Publishing(self._settings, hub)
         self._pending: tuple[Request, ...] = ()  # creates that a predecessor has in flight
 
     def _set_aside(self, path: str) -> None:
@@ -196,6 +198,7 @@ class PolicyPart:
         if self._reconfiguring is not None:
             self._files = ConfigFiles(self._reconfiguring.by_files)
             self._files.watch(self._sources.watched)
+            self._publishing.start(self.manager.books)
         self._open_socket(patient=self._take_over)
 
     def _open_socket(self, *, patient: bool) -> None:
@@ -225,6 +228,7 @@ class PolicyPart:
             self._open_socket(patient=True)
         if self._socket is not None:
             self._socket.tick()
+        self._publishing.tick(manager.books)
         self._ticks += 1
         if self._ticks in _AGAIN and not self._retired:
             manager.books.sync.resync_soon(completely=True)
@@ -272,8 +276,9 @@ class PolicyPart:
             await self._reconfiguring.by_machine(become)
 
     def retire(self) -> None:
-        """A successor has taken over: state file and config socket are its own."""
+        """A successor has taken over: state file, config socket and what the node shows are its own."""
         self._retired = True
+        self._tasks.spawn(self._publishing.close(), name="leave the agent")
         self.manager.books.retire()
         if self._socket is not None:
             socket, self._socket = self._socket, None
@@ -285,6 +290,7 @@ class PolicyPart:
             await self._files.close()
         if self._socket is not None:
             await self._socket.close()
+        await self._publishing.close()
         await self._tasks.cancel()
         if self._manager is not None:
             await self._manager.books.close()
@@ -367,6 +373,7 @@ class PolicyPart:
         """Metrics."""
         yield from policy_collector(self.manager)()
         yield from state_collector(self.checkpoint, self._server)()
+        yield from self._publishing.collect()
 
     def summary(self) -> dict[str, object]:
         """What a status says of policies."""
@@ -384,4 +391,4 @@ class PolicyPart:
         waits = "" if books.ready.is_set() else "what runs is not known yet: nobody gets CPUs of their own"
         troubles = [f"{what} cannot be looked up: {why}" for what, why in books.sync.troubles.items()]
         own = (waits, self._trouble, unplugged(books.configuration, books.topology))
-        return [*filter(None, own), *of_files, *troubles]
+        return [*filter(None, own), *of_files, *troubles, *self._publishing.problems()]

@@ -123,7 +123,7 @@ async def _main(settings: RelaySettings, origins: Mapping[str, str], log: LogCon
     policy = _policy(settings, origins, hub)
     _check_dump(settings)
     sockets = acquire(settings, endpoints, os.environ)
-    daemon = Daemon(settings, log, hub, upstreams, sockets, stop, policy)
+    daemon = Daemon(settings, origins, log, hub, upstreams, sockets, stop, policy)
     try:
         return await daemon.run(ready)
     finally:
@@ -146,6 +146,7 @@ class Daemon:
     def __init__(
         self,
         settings: RelaySettings,
+        origins: Mapping[str, str],
         log: LogControl,
         hub: Hub,
         upstreams: dict[str, Upstream],
@@ -154,6 +155,7 @@ class Daemon:
         policy: "PolicyPart | None",
     ) -> None:
         self._settings = settings
+        self._origins = origins
         self._log_control = log
         self._hub = hub
         self._upstreams = upstreams
@@ -188,7 +190,7 @@ class Daemon:
                 self._tick_interception,
             ]
         )
-        self._admin: AdminServer | None = None
+        self._admin: list[AdminServer] = []  # on the admin socket, and on the address for metrics
         self._interception = _interception(settings, self._relay, self._listener, hub, runtime, policy)
         self._dump: DumpPart | None = None
 
@@ -259,10 +261,11 @@ class Daemon:
             self._interception.tick()
 
     async def _start_admin(self) -> None:
-        admin = self._sockets.admin
-        if admin is None:
+        admin, metrics = self._sockets.admin, self._sockets.metrics
+        if admin is None and metrics is None:
             return
         from interpose.admin.server import AdminServer
+        from interpose.cli.metrics_listen import metrics_server
         from interpose.cli.relay_admin import AdminViews, take_over_handler
         from interpose.instrumentation.metrics import build_info, log_collector
         from interpose.instrumentation.process_metrics import process_collector
@@ -270,6 +273,7 @@ class Daemon:
 
         views = AdminViews(
             settings=self._settings,
+            origins=self._origins,
             relay=self._relay,
             listener=self._listener,
             upstreams=self._upstreams,
@@ -284,6 +288,7 @@ class Daemon:
             admin,
             watchdog=lambda: self._watchdog,
             memory=lambda: {} if self._interception is None else self._interception.memory(),
+            metrics=None if metrics is None else (self._settings.admin.metrics_listen, metrics),
             handed_over=lambda: self._stop_because(_REPLACED),
         )
         collectors = [
@@ -297,10 +302,13 @@ class Daemon:
             *(self._interception.collectors() if self._interception is not None else []),
             self._collect_dump,
         ]
-        listener = (admin.sock if isinstance(admin, BoundSocket) else admin).dup()
-        server = AdminServer(listener, views.routes(collectors, take_over))
-        server.start()
-        self._admin = server
+        routes = views.routes(collectors, take_over)
+        if admin is not None:
+            self._admin.append(AdminServer((admin.sock if isinstance(admin, BoundSocket) else admin).dup(), routes))
+        if metrics is not None:
+            self._admin.append(metrics_server(metrics.dup(), routes))
+        for server in self._admin:
+            server.start()
 
     def _dump_part(self) -> "DumpPart":
         """Made when it is needed: nobody may ever look."""
@@ -322,9 +330,8 @@ class Daemon:
         return await self._dump_part().attach(request)
 
     async def _stop_admin(self) -> None:
-        if self._admin is not None:
-            await self._admin.close()
-            self._admin = None
+        while self._admin:
+            await self._admin.pop().close()
 
     async def close(self) -> None:
         """Leave nothing behind."""

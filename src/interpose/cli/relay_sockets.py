@@ -1,4 +1,4 @@
-"""Where the relay's two sockets come from: a predecessor, systemd, or our own bind."""
+"""Where the relay's sockets come from: a predecessor, systemd, or our own bind."""
 
 import logging
 import os
@@ -7,7 +7,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from interpose.cli.admin_socket import bind_admin
+from interpose.cli.admin_socket import bind_address, bind_admin
 from interpose.config.endpoint import WELL_KNOWN_RUNTIMES, TcpListen, parse_endpoint, parse_listen
 from interpose.config.settings import RelaySettings
 from interpose.errors import ConfigError
@@ -50,28 +50,58 @@ def find_endpoints(settings: RelaySettings, known: Sequence[str] = WELL_KNOWN_RU
 
 @dataclass(slots=True)
 class Sockets:
-    """The sockets of a relay. `admin` is None if it was turned off, and a plain socket if it is a loopback address."""
+    """The sockets of a relay. `admin` is None if it was turned off, and a plain socket if it is a loopback address.
+
+    `metrics` is None unless somebody wants it.
+    """
 
     listen: BoundSocket
     admin: BoundSocket | socket.socket | None
     predecessor: Predecessor | None = None
     matched: bool = True  # False: the backend's mode and owner are still to be copied
+    metrics: socket.socket | None = None
 
     def close(self) -> None:
         """Stop listening and remove our files."""
         self.listen.close()
         if self.admin is not None:
             self.admin.close()
+        if self.metrics is not None:
+            self.metrics.close()
 
     def release(self) -> None:
         """A successor has taken over: leave the files to it."""
         self.listen.release()
         if isinstance(self.admin, BoundSocket):
             self.admin.release()
+        if self.metrics is not None:
+            self.metrics.close()
 
 
 def acquire(settings: RelaySettings, endpoints: Endpoints, environ: MutableMapping[str, str]) -> Sockets:
-    """The listening socket and the admin socket."""
+    """The listening socket, the admin socket and that for metrics."""
+    sockets = _acquire(settings, endpoints, environ)
+    try:
+        sockets.metrics = _metrics(settings.admin.metrics_listen, sockets.predecessor)
+    except BaseException:
+        # What a predecessor has stays with it: it goes on as if nobody had asked.
+        sockets.close() if sockets.predecessor is None else sockets.release()
+        raise
+    return sockets
+
+
+def _metrics(where: str, predecessor: Predecessor | None) -> socket.socket | None:
+    """The predecessor's socket if it is at the same address, so that it is open all the time; else one of our own."""
+    given = None if predecessor is None else predecessor.estate.metrics
+    if given is not None:
+        if predecessor is not None and predecessor.estate.metrics_listen == where:
+            given.setblocking(False)
+            return given
+        given.close()
+    return bind_address(where, "--metrics-listen")
+
+
+def _acquire(settings: RelaySettings, endpoints: Endpoints, environ: MutableMapping[str, str]) -> Sockets:
     if settings.process.take_over:
         where = settings.admin.listen
         if where == "none" or isinstance(parse_listen(where, "--admin-listen"), TcpListen):

@@ -44,8 +44,7 @@ class SettingsGroup(LazyGroup):
         if ctx.invoked_subcommand is None:
             return ctx.invoke(self._alone, **parameters)
         for parameter in self.params:
-            source = None if parameter.name is None else ctx.get_parameter_source(parameter.name)
-            if source is ParameterSource.COMMANDLINE:
+            if ctx.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE:
                 name = ctx.invoked_subcommand
                 raise click.UsageError(f"{parameter.opts[0]} has no effect before {name!r}, which has its own options")
         return None

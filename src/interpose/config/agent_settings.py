@@ -35,6 +35,7 @@ class ServiceSettings:
 
     socket: str = "/var/run/interpose/agent.sock"  # "none" turns it off
     allow_uids: tuple[int, ...] = ()  # empty: root and our own uid
+    allow_keys: tuple[str, ...] = ("*",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class NodeStateSettings:
     """The file that feeds the hook server."""
 
     file: str = "/var/run/interpose/node/state.json"  # "none" turns it off
-    nodeslo_deleted: str = "drop"
+    nodeslo_deleted: str = "keep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,6 +174,16 @@ AGENT_SETTINGS: tuple[Setting, ...] = (
         why="Whoever can ask us can label and taint this node.",
     ),
     _row(
+        "service.allow_keys",
+        "--allow-keys",
+        words(),
+        about=(
+            "Labels, annotations, taints and resources of the Node that may be changed there: patterns such as "
+            "cmk.intel.com/*. Those of Kubernetes itself never are."
+        ),
+        why="What policies publish is theirs to name.",
+    ),
+    _row(
         "node_state.file",
         "--node-state-file",
         _file_or_none(),
@@ -186,9 +196,9 @@ AGENT_SETTINGS: tuple[Setting, ...] = (
     _row(
         "node_state.nodeslo_deleted",
         "--nodeslo-deleted",
-        choice("drop", "keep"),
-        about="What happens when the NodeSLO of this node is deleted: drop takes it out of the file, keep leaves it.",
-        why="What the cluster says is what the node has.",
+        choice("keep", "drop"),
+        about="What happens when the NodeSLO of this node is deleted: keep leaves it in the file, drop takes it out.",
+        why="Its controller writes one for each node again; without one, pods would lose their ranks in between.",
     ),
     _row(
         "admin.listen",
@@ -261,4 +271,5 @@ AGENT: Final = Schema(
     ),
     contradictions=contradictions,
     prefix=PREFIX,
+    foreign=("INTERPOSE_AGENT_SOCKET",),  # where the relay looks for us
 )

@@ -6,7 +6,7 @@ stay visible, and the checker decides. Aliases are refused, so a small file cann
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -38,6 +38,11 @@ TAG_NAMES: Mapping[str, str] = MappingProxyType(
         "null": "nothing",
     }
 )
+# More than any manifest has.
+_MAX_DOCUMENTS = 1000
+# At the beginning of a line, whatever it is in: YAML allows it nowhere else.
+_SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+_NO_CONTENT = re.compile(r"(?:[ \t]*(?:#.*)?\n|\.\.\.[ \t]*\n)*[ \t]*(?:#.*)?\Z")
 # A text in JSON; with a colon after it, it is a key.
 _JSON_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?')
 
@@ -55,10 +60,15 @@ class Node:
 
 def read_document(path: str, limit: int = MAX_FILE_BYTES) -> Node:
     """Read and parse a .yaml, .yml or .json file; any trouble is a ConfigError that names the file."""
+    return parse_file(lambda: read_text(path, limit), path)
+
+
+def parse_file(text: Callable[[], str], path: str) -> Node:
+    """The document of a file whose text somebody else may have; it is asked for when the name is right."""
     suffix = Path(path).suffix.lower()
     if suffix not in (".yaml", ".yml", ".json"):
         raise ConfigError(f"file {path}: the name must end in .yaml, .yml or .json")
-    return parse_document(read_text(path, limit), f"file {path}", json_only=suffix == ".json")
+    return parse_document(text(), f"file {path}", json_only=suffix == ".json")
 
 
 def parse_document(text: str, where: str, *, json_only: bool = False) -> Node:
@@ -71,6 +81,20 @@ def parse_document(text: str, where: str, *, json_only: bool = False) -> Node:
         raise ConfigError(f"{where}: is nested too deeply") from None
 
 
+def split_documents(text: str, where: str) -> Iterator[tuple[str, str]]:
+    """Each document of a text by its title; lines before it are blank, so that line numbers are those of the file."""
+    starts = [0, *(match.start() for match in _SEPARATOR.finditer(text))]
+    if len(starts) > _MAX_DOCUMENTS:
+        raise ConfigError(f"{where}: has more than {_MAX_DOCUMENTS} documents")
+    found = []
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        document = _SEPARATOR.sub("   ", text[start:end])
+        if not _NO_CONTENT.match(document):
+            found.append("\n" * text.count("\n", 0, start) + document)
+    for number, document in enumerate(found, 1):
+        yield (f"{where} document {number}" if len(found) > 1 else where), document
+
+
 def read_text(path: str, limit: int) -> str:
     """What a file holds; any trouble is a ConfigError that names it."""
     try:
@@ -78,6 +102,11 @@ def read_text(path: str, limit: int) -> str:
             data = file.read(limit + 1)
     except OSError as error:
         raise ConfigError(f"file {path}: cannot be read: {error.strerror}") from None
+    return decoded(data, path, limit)
+
+
+def decoded(data: bytes, path: str, limit: int) -> str:
+    """The text of a file; `data` is all of it, or more than the limit."""
     if len(data) > limit:
         raise ConfigError(f"file {path}: is larger than {limit} bytes, no such file has so many")
     try:

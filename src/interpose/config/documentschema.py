@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from interpose.config.document import TAG_NAMES, Node
 from interpose.errors import ConfigError
@@ -60,6 +60,19 @@ class Report:
             raise ConfigError(self._said)
 
 
+@runtime_checkable
+class Described(Protocol):
+    """A kind that can say what it takes in the words of JSON Schema."""
+
+    def form(self) -> dict[str, Any]:
+        """The schema of a value."""
+
+
+def form_of(kind: object) -> dict[str, Any]:
+    """What JSON Schema says of a kind; nothing of one that does not describe itself."""
+    return kind.form() if isinstance(kind, Described) else {}
+
+
 class Kind(Protocol):
     """What a key may hold."""
 
@@ -90,6 +103,10 @@ class Number:
         report.expected(f"a number from {self.low} to {self.high}", "int", node, key)
         return None
 
+    def form(self) -> dict[str, Any]:
+        """A whole number within the bounds."""
+        return {"type": "integer", "minimum": self.low, "maximum": self.high}
+
 
 @dataclass(frozen=True, slots=True)
 class Flag:
@@ -102,6 +119,10 @@ class Flag:
         report.expected("true or false", "bool", node, key)
         return None
 
+    def form(self) -> dict[str, Any]:
+        """A boolean."""
+        return {"type": "boolean"}
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
@@ -113,6 +134,10 @@ class Text:
             return node.text
         report.expected("text", "str", node, key)
         return None
+
+    def form(self) -> dict[str, Any]:
+        """A text."""
+        return {"type": "string"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +152,10 @@ class Choice:
             return self.words[node.text]
         report.expected(" or ".join(filter(None, self.words)), "str", node, key)
         return None
+
+    def form(self) -> dict[str, Any]:
+        """One of the words."""
+        return {"type": "string", "enum": list(self.words)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +178,10 @@ class Texts:
                 report.expected("text in quotes", "str", child, where)
         return MappingProxyType(found)
 
+    def form(self) -> dict[str, Any]:
+        """Any keys, each with a text."""
+        return {"type": "object", "additionalProperties": {"type": ["string", "null"]}}
+
 
 @dataclass(frozen=True, slots=True)
 class Items:
@@ -165,6 +198,10 @@ class Items:
         before = report.count
         found = tuple(self.kind.read(item, f"{key}[{index}]", report) for index, item in enumerate(node.items))
         return _made(self.make, found, node, key, report, before)
+
+    def form(self) -> dict[str, Any]:
+        """A list."""
+        return {"type": "array", "items": form_of(self.kind)}
 
 
 def _as_is(values: dict[str, Any]) -> dict[str, Any]:
@@ -208,6 +245,14 @@ class Group:
                 report.say(node, f"{key}.{name}" if key else name, "is missing")
         return _made(self.make, values, node, key, report, before)
 
+    def form(self) -> dict[str, Any]:
+        """The keys; null is as good as absent, except where a key is required."""
+        keys = {
+            name: form_of(kind) if name in self.required else or_null(form_of(kind)) for name, kind in self.keys.items()
+        }
+        required = {"required": list(self.required)} if self.required else {}
+        return {"type": "object", "properties": keys, **required, "additionalProperties": self.loose}
+
     def _unknown(self, name: str, child: Node, where: str, report: Report) -> None:
         if report.full:  # nobody reads what it was meant to be
             if not self.loose:
@@ -220,6 +265,11 @@ class Group:
             close = difflib.get_close_matches(name, self.keys, n=1, cutoff=_MUCH_ALIKE if self.loose else _ALIKE)
         if close or not self.loose:
             report.say(child, where, "is not a known key" + (f", did you mean {close[0]}?" if close else ""))
+
+
+def or_null(form: dict[str, Any]) -> dict[str, Any]:
+    """The same, or nothing."""
+    return {"anyOf": [form, {"type": "null"}]} if form else form
 
 
 def _made(make: Callable[[Any], Any], values: Any, node: Node, key: str, report: Report, before: int) -> Any:

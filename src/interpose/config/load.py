@@ -4,12 +4,15 @@ The caller hands over the environment and the flags; nothing is read from the pr
 of all sources are reported together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interpose.config.schema import Schema
 from interpose.errors import ConfigError
+
+if TYPE_CHECKING:
+    from interpose.config.document import Node
 
 
 class Given(NamedTuple):
@@ -36,8 +39,11 @@ def load(
     env: Mapping[str, str],
     path: str | None = None,
     presets: Mapping[str, Given] | None = None,
+    read: "Callable[[str], Node] | None" = None,
 ) -> Loaded:
     """Merge all sources. `flags` and `presets` are by key; presets are another program's defaults.
+
+    `read` is for who has the file's document already, or nowhere a file.
 
     An empty environment variable counts as not set, since unit files cannot unset one.
     """
@@ -59,7 +65,7 @@ def load(
     take(presets or {})
     if chosen := path or env.get(schema.config_env):
         try:
-            _take_file(chosen, schema, values, origins, problems)
+            _take_file(chosen, read, schema, values, origins, problems)
         except ConfigError as error:
             problems += error.problems
     take({s.key: Given(env[s.env], f"environment {s.env}") for s in table if env.get(s.env)})
@@ -73,12 +79,19 @@ def load(
     return Loaded(settings=settings, schema=schema, origins=origins, warnings=tuple(_unknown_variables(env, schema)))
 
 
-def _take_file(path: str, schema: Schema, values: dict[str, Any], origins: dict[str, str], problems: list[str]) -> None:
+def _take_file(
+    path: str,
+    read: "Callable[[str], Node] | None",
+    schema: Schema,
+    values: dict[str, Any],
+    origins: dict[str, str],
+    problems: list[str],
+) -> None:
     # Only a relay with a settings file pays for the checker and the parsers behind it.
     from interpose.config.check import check_document
     from interpose.config.document import read_document
 
-    checked = check_document(read_document(path), path, schema)
+    checked = check_document((read or read_document)(path), path, schema)
     values.update(checked.values)
     origins.update(checked.origins)
     problems += checked.problems

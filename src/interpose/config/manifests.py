@@ -5,13 +5,12 @@ filled in: a request that is missing is the limit, a namespace that is missing i
 documents are reported at once. Pure but for `read_manifest_file`.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from interpose.config.document import MAX_FILE_BYTES, Node, parse_document, read_text
+from interpose.config.document import MAX_FILE_BYTES, Node, parse_document, read_text, split_documents
 from interpose.config.documentschema import Choice, Group, Items, Report, Text, Texts, Unread
 from interpose.errors import ConfigError
 from interpose.model.cgroup import KubeQos
@@ -20,10 +19,6 @@ from interpose.model.text import quoted
 from interpose.policy.request import Amounts, Key, Request, Source
 from interpose.policy.simulation import Member, PlannedPod, Role
 
-_MAX_DOCUMENTS: Final = 1000
-# At the beginning of a line, whatever it is in: YAML allows it nowhere else.
-_SEPARATOR: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
-_NO_CONTENT: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n|\.\.\.[ \t]*\n)*[ \t]*(?:#.*)?\Z")
 _LISTS: Final = ("List", "PodList")
 _QOS_RESOURCES: Final = ("cpu", "memory")
 
@@ -37,7 +32,7 @@ def read_manifests(text: str, where: str) -> tuple[PlannedPod, ...]:
     """The pods of a text: documents of kind Pod, or lists of them. ConfigError with everything that is wrong."""
     problems: list[str] = []
     pods: list[PlannedPod] = []
-    for title, document in _documents(text, where):
+    for title, document in split_documents(text, where):
         report = Report(title)
         try:
             pods += _pods(parse_document(document, title), "", report)
@@ -59,20 +54,6 @@ def repeated(pods: Iterable[PlannedPod]) -> Iterator[str]:
         if pod.title in seen:
             yield pod.title
         seen.add(pod.title)
-
-
-def _documents(text: str, where: str) -> Iterator[tuple[str, str]]:
-    """Each document by its title; lines before it are blank, so that line numbers are those of the file."""
-    starts = [0, *(match.start() for match in _SEPARATOR.finditer(text))]
-    if len(starts) > _MAX_DOCUMENTS:
-        raise ConfigError(f"{where}: has more than {_MAX_DOCUMENTS} documents")
-    found = []
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-        document = _SEPARATOR.sub("   ", text[start:end])
-        if not _NO_CONTENT.match(document):
-            found.append("\n" * text.count("\n", 0, start) + document)
-    for number, document in enumerate(found, 1):
-        yield (f"{where} document {number}" if len(found) > 1 else where), document
 
 
 def _pods(node: Node, key: str, report: Report) -> Iterator[PlannedPod]:

@@ -14,7 +14,14 @@ from interpose.config.constraints import DOMAINS, CpuAmount, cpu_amount
 from interpose.config.document import Node, parse_document
 from interpose.config.documentschema import Choice, Group, Kind, Report, Unread
 from interpose.config.dotted import unfold
-from interpose.config.policy_options import OPTIONS, AnyCase, names_option, read_options, without_effect
+from interpose.config.policy_options import (
+    OPTIONS,
+    AnyCase,
+    names_option,
+    option_values,
+    read_options,
+    without_effect,
+)
 from interpose.errors import ConfigError
 from interpose.model.text import quoted
 from interpose.policy.names import NAMES, POLICIES
@@ -71,6 +78,25 @@ def read_config_map(data: Mapping[str, str], node_name: str) -> PolicyDocument:
     for key in sorted(data):
         found.sort(key, data[key])
     return found.read()
+
+
+def policy_form() -> dict[str, Any]:
+    """The JSON Schema of a document. Keys with dots are the same as groups; only the reader looks into those."""
+    form = _DOCUMENT.form()
+    return {**form, "patternProperties": {**form["patternProperties"], "^[Pp][Oo][Ll][Ii][Cc][Yy]\\..+$": {}}}
+
+
+def policy_values(document: PolicyDocument) -> Iterator[tuple[str, str]]:
+    """What a document says, key by key; policies of which it says nothing are not in it."""
+    amounts = (("AvailableResources", document.available), ("ReservedResources", document.reserved))
+    if document.active is not None:
+        yield f"{_POLICY}.Active", document.active
+    for name, amount in amounts:
+        if amount is not None:
+            yield f"{_POLICY}.{name}.CPU", str(amount)
+    for policy, options in document.options.items():
+        for key, value in option_values(options):
+            yield f"{_POLICY}.{policy}.{key}", value
 
 
 # -- ConfigMaps
@@ -206,6 +232,10 @@ class _Cpu:
             report.say(node, key, f"{quoted(node.text)} is an amount, say which CPUs: cpuset:0-7 or cgroup:DIR")
         return amount
 
+    def form(self) -> dict[str, Any]:
+        """A number of CPUs, or text of which only the reader can tell."""
+        return {"type": ["string", "number"] if self.amounts else ["string", "integer"]}
+
 
 @dataclass(frozen=True, slots=True)
 class _Options:
@@ -216,6 +246,10 @@ class _Options:
     def read(self, node: Node, key: str, report: Report) -> Any:
         """Typed; None is as good as absent."""
         return read_options(self.policy, node, key, report)
+
+    def form(self) -> dict[str, Any]:
+        """Those of the policy."""
+        return OPTIONS[self.policy].form()
 
 
 def _constraints(*, amounts: bool) -> AnyCase:

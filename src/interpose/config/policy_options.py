@@ -4,13 +4,13 @@ Keys count in any case, as in the files of others that this reads: `cpuLists` is
 report of the document.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from interpose.config.document import Node
-from interpose.config.documentschema import Flag, Group, Items, Kind, Number, Report, Unread
+from interpose.config.documentschema import Flag, Group, Items, Kind, Number, Report, Unread, form_of
 from interpose.model.cpuset import CpuSet
 from interpose.model.resources import nothing
 from interpose.model.text import quoted
@@ -36,6 +36,20 @@ class AnyCase:
         entries = tuple((names.get(name.lower(), name), child) for name, child in node.entries)
         return self.group.read(replace(node, entries=entries), key, report)
 
+    def form(self) -> dict[str, Any]:
+        """The keys as they are best written, for editors that offer them; what they hold, in any spelling."""
+        keys: Mapping[str, Any] = self.group.form()["properties"]
+        named = [(name, name) for name in keys] + [(alias, name) for alias, name in self.aliases.items()]
+        spelled = {_any_case(alias): keys[name] for alias, name in named if name in keys}
+        # What is required may be spelled otherwise: the reader says what is missing.
+        offered: dict[str, Any] = {name: {} for name in keys}
+        return {"type": "object", "properties": offered, "patternProperties": spelled, "additionalProperties": False}
+
+
+def _any_case(name: str) -> str:
+    """A pattern for a name in any case; JSON Schema has no switch for that."""
+    return "^" + "".join(f"[{one.upper()}{one}]" if one.isalpha() else one for one in name.lower()) + "$"
+
 
 @dataclass(frozen=True, slots=True)
 class Named:
@@ -57,6 +71,10 @@ class Named:
                 found[name] = self.kind.read(child, where, report)
         return MappingProxyType(found)
 
+    def form(self) -> dict[str, Any]:
+        """Any keys."""
+        return {"type": "object", "additionalProperties": form_of(self.kind)}
+
 
 @dataclass(frozen=True, slots=True)
 class FlagText:
@@ -67,6 +85,12 @@ class FlagText:
         if node.tag == "str" and node.text.lower() in ("true", "false"):
             return node.text.lower() == "true"
         return Flag().read(node, key, report)
+
+    def form(self) -> dict[str, Any]:
+        """A boolean, or its text."""
+        return {
+            "anyOf": [{"type": "boolean"}, {"type": "string", "pattern": "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"}]
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +111,10 @@ class Cpus:
             report.say(node, key, "the list of CPUs is empty")
         return cpus, node.text
 
+    def form(self) -> dict[str, Any]:
+        """One CPU, or text of which only the reader can tell."""
+        return {"type": ["string", "integer"]}
+
 
 @dataclass(frozen=True, slots=True)
 class Path:
@@ -100,6 +128,10 @@ class Path:
             return node.text
         report.expected("an absolute path", "str", node, key)
         return None
+
+    def form(self) -> dict[str, Any]:
+        """A path, or empty."""
+        return {"type": "string", "pattern": "^(/|$)"}
 
 
 # -- the tables
@@ -205,6 +237,30 @@ OPTIONS: Final[Mapping[str, AnyCase]] = MappingProxyType(
         ),
     }
 )
+
+
+def option_values(options: Any) -> Iterator[tuple[str, str]]:
+    """What the options of a policy say, by their keys in documents; those that are not set have their defaults."""
+    if isinstance(options, StaticOptions):
+        for key in _KUBELET:
+            yield f"{_KUBELET_KEY}.{key}", _word(getattr(options, key.replace("-", "_")))
+    for key, field_name in (_POOLS if isinstance(options, PoolsOptions) else _STATIC).items():
+        if key == "pools":
+            yield from pool_values(options.pools)
+        elif hasattr(options, field_name):
+            yield key, _word(getattr(options, field_name))
+
+
+def pool_values(pools: Mapping[str, Pool]) -> Iterator[tuple[str, str]]:
+    """What pools are, key by key."""
+    for name, pool in pools.items():
+        yield f"pools.{name}.exclusive", _word(pool.exclusive)
+        for index, one in enumerate(pool.lists):
+            yield f"pools.{name}.cpuLists[{index}]", f"{one.cpus} of socket {one.socket}"
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read_options(name: str, node: Node, where: str, report: Report) -> Any:

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from interpose.config.endpoint import parse_endpoint
 from interpose.config.schema import Setting, value_of
 from interpose.config.settings import RelaySettings
-from interpose.config.values import Kind, directory, refuse, switch
+from interpose.config.values import Kind, directory, refuse, socket_or_none, switch
 from interpose.policy.names import NAMES, NONE, POLICIES
 
 
@@ -18,7 +17,8 @@ def _policy() -> Kind:
             raise refuse(where, text, f"is not one of {', '.join(NAMES)}")
         return NAMES.get(text, NONE)
 
-    return Kind(name=" or ".join(one.name for one in POLICIES), accepts=frozenset({"str"}), parse=parse)
+    form = {"type": "string", "enum": ["", *NAMES]}
+    return Kind(name=" or ".join(one.name for one in POLICIES), accepts=frozenset({"str"}), parse=parse, form=form)
 
 
 def _resources(*, amounts: bool) -> Kind:
@@ -37,15 +37,6 @@ def _resources(*, amounts: bool) -> Kind:
 
     name = "cpu=AMOUNT, cpu=CPUS or cpu=cgroup:DIR" if amounts else "cpu=CPUS or cpu=cgroup:DIR"
     return Kind(name=name, accepts=frozenset({"str"}), parse=parse)
-
-
-def _socket_or_none() -> Kind:
-    """A unix socket, or the word none."""
-
-    def parse(text: str, where: str) -> str:
-        return "none" if text in ("", "none") else parse_endpoint(text, where)
-
-    return Kind(name="socket path or none", accepts=frozenset({"str"}), parse=parse)
 
 
 POLICY_SETTINGS: Final = (
@@ -94,9 +85,17 @@ POLICY_SETTINGS: Final = (
     Setting(
         key="policy.config_socket",
         flag="--config-socket",
-        kind=_socket_or_none(),
+        kind=socket_or_none(),
         help='Socket on which an agent of the node may send policy documents. "none" turns it off.',
         why="Who is not there cannot change what a node does.",
+    ),
+    Setting(
+        key="policy.agent_socket",
+        flag="--agent-socket",
+        kind=socket_or_none(),
+        help="Socket of the agent of the node, through which static-pools publishes exclusive cores, label and taint. "
+        '"none": nothing is published.',
+        why="Not every node has an agent, and most policies publish nothing.",
     ),
     Setting(
         key="policy.static_relaxed_isolation",
@@ -123,14 +122,14 @@ POLICY_SETTINGS: Final = (
         key="policy.pools_label_node",
         flag="--static-pools-label-node",
         kind=switch(),
-        help="Policy static-pools: label the node cmk.intel.com/cmk-node=true. Takes an agent on the node.",
+        help="Policy static-pools: label the node cmk.intel.com/cmk-node=true. Takes --agent-socket.",
         why="Only pods written for CMK look for that label.",
     ),
     Setting(
         key="policy.pools_taint_node",
         flag="--static-pools-taint-node",
         kind=switch(),
-        help="Policy static-pools: taint the node, so that only pods written for CMK come. Takes an agent on the node.",
+        help="Policy static-pools: taint the node, so that only pods written for CMK come. Takes --agent-socket.",
         why="Off: it would keep all others away.",
     ),
     Setting(
@@ -159,9 +158,11 @@ def policy_contradictions(settings: RelaySettings, origins: Mapping[str, str]) -
             f"{origins['policy.fallback']}: policy.fallback contradicts policy.config ({origins['policy.config']}), "
             "which is in force from the start; drop one"
         )
+    others = ("listen", "runtime_endpoint", "image_endpoint", "admin.listen")
     problems += [
-        f"{origins['policy.config_socket']}: policy.config_socket is the socket of {key}: {policy.config_socket!r}"
-        for key in ("listen", "runtime_endpoint", "image_endpoint", "admin.listen")
-        if policy.config_socket != "none" and value_of(settings, key) == policy.config_socket
+        f"{origins[own]}: {own} is the socket of {key}: {path!r}"
+        for own, keys in (("policy.config_socket", others), ("policy.agent_socket", (*others, "policy.config_socket")))
+        for key in keys
+        if (path := value_of(settings, own)) != "none" and value_of(settings, key) == path
     ]
     return problems

@@ -1,7 +1,8 @@
 """Text about settings for people: the reference pages and the table of --print-config. Pure."""
 
+from interpose.config.effective import Row, rows_of, settings_file, table_text
 from interpose.config.load import Loaded
-from interpose.config.schema import Schema, Setting, value_of
+from interpose.config.schema import Schema, Setting
 
 _INTRODUCTION = """\
 # Settings of `{program}`
@@ -33,12 +34,7 @@ def settings_page(schema: Schema) -> str:
 
 def values_table(loaded: Loaded) -> str:
     """Key, value and origin of every setting in aligned columns."""
-    rows = [("KEY", "VALUE", "ORIGIN")]
-    for setting in loaded.schema.table:
-        shown = setting.kind.show(value_of(loaded.settings, setting.key))
-        rows.append((setting.key, shown or '""', loaded.origins[setting.key]))
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    return "\n".join(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {origin}" for key, value, origin in rows)
+    return table_text(rows_of(loaded))
 
 
 def _entry(setting: Setting, schema: Schema) -> str:
@@ -52,16 +48,5 @@ def _entry(setting: Setting, schema: Schema) -> str:
 
 
 def _example(schema: Schema) -> str:
-    lines = ["```yaml", "apiVersion: interpose/v1", f"kind: {schema.file_kind}"]
-    section = ""
-    for setting in schema.table:
-        if setting.section != section:
-            section = setting.section
-            lines.append(f"{section}:")
-        default = schema.default(setting)
-        indent = "  " if section else ""
-        # Everything that YAML itself might read as something else is quoted.
-        plain = setting.is_switch or (default.isdigit() and not default.startswith("0"))
-        written = default if plain else f'"{default}"'
-        lines.append(f"{indent}{setting.key.rpartition('.')[2]}: {written}")
-    return "\n".join([*lines, "```", ""])
+    rows = (Row(setting.key, schema.default(setting), "") for setting in schema.table)
+    return "\n".join(["```yaml", settings_file(schema, rows, origins=False), "```", ""])

@@ -50,6 +50,7 @@ class PolicySettings:
     fallback: str = ""  # policy document until an agent sends one
     state_dir: str = "/var/lib/interpose"
     config_socket: str = "none"
+    agent_socket: str = "none"
     static_relaxed_isolation: bool = False
     pools_file: str = ""
     pools_dir: str = ""

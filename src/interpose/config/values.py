@@ -6,8 +6,9 @@ writes, `parse` reads back to the same value. Every error names where the text c
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from interpose.config.endpoint import UnixListen, parse_address, parse_endpoint, parse_listen
@@ -18,6 +19,9 @@ _N = TypeVar("_N", int, float)
 _DURATION_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZE_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _NUMBER_AND_UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")
+# The same two for those who check files before we do: editors, which read JSON Schema.
+_TIME_PATTERN = r"^[0-9]+(\.[0-9]+)? ?([mM]?[sS]|[mMhH])?$"
+_SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)? ?([bB]|[kKmMgG][iI][bB])?$"
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 # Linux keeps 2^32-1 for "no such user": chown(2) reads it as "leave unchanged".
 _MAX_UID = 2**32 - 2
@@ -29,7 +33,7 @@ class Kind:
 
     `accepts` lists what a file may hold: tags of `document.Node`. `parse(text, where)` raises ConfigError. A list is
     handed over as one text with `separator` between its items; the flag of a `repeatable` kind may be given several
-    times, which is such a list too.
+    times, which is such a list too. `form` is what JSON Schema can say of it; empty: no more than `accepts` does.
     """
 
     name: str
@@ -38,6 +42,7 @@ class Kind:
     show: Callable[[Any], str] = str
     separator: str = ","
     repeatable: bool = False
+    form: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), compare=False)
 
 
 def refuse(where: str, text: str, reason: str) -> ConfigError:
@@ -66,7 +71,8 @@ def integer(lowest: int, highest: int) -> Kind:
             raise refuse(where, text, "is not a whole number")
         return _within(int(text), lowest, highest, str, text, where)
 
-    return Kind(name=f"whole number, {lowest} to {highest}", accepts=frozenset({"int"}), parse=parse)
+    form = {"type": "integer", "minimum": lowest, "maximum": highest}
+    return Kind(name=f"whole number, {lowest} to {highest}", accepts=frozenset({"int"}), parse=parse, form=form)
 
 
 def duration(lowest: float, highest: float) -> Kind:
@@ -77,7 +83,8 @@ def duration(lowest: float, highest: float) -> Kind:
         return _within(float(number) * factor, lowest, highest, show_duration, text, where)
 
     name = f"time, {show_duration(lowest)} to {show_duration(highest)}"
-    return Kind(name=name, accepts=frozenset({"str", "int", "float"}), parse=parse, show=show_duration)
+    form = _number_or("number", lowest, highest, _TIME_PATTERN)
+    return Kind(name=name, accepts=frozenset({"str", "int", "float"}), parse=parse, show=show_duration, form=form)
 
 
 def size(lowest: int, highest: int) -> Kind:
@@ -92,7 +99,8 @@ def size(lowest: int, highest: int) -> Kind:
         return _within(value, lowest, highest, show_size, text, where)
 
     name = f"size, {show_size(lowest)} to {show_size(highest)}"
-    return Kind(name=name, accepts=frozenset({"str", "int"}), parse=parse, show=show_size)
+    form = _number_or("integer", lowest, highest, _SIZE_PATTERN)
+    return Kind(name=name, accepts=frozenset({"str", "int"}), parse=parse, show=show_size, form=form)
 
 
 def mode() -> Kind:
@@ -108,7 +116,13 @@ def mode() -> Kind:
         return value
 
     # Files keep the text of a number, so a plain YAML 0660 arrives here as it was written.
-    return Kind(name="octal file mode", accepts=frozenset({"str", "int"}), parse=parse, show=lambda bits: f"{bits:04o}")
+    return Kind(
+        name="octal file mode",
+        accepts=frozenset({"str", "int"}),
+        parse=parse,
+        show=lambda bits: f"{bits:04o}",
+        form={"anyOf": [{"type": "string", "pattern": "^(0o)?0?[0-7]{3}$"}, {"type": "integer", "minimum": 0}]},
+    )
 
 
 def choice(*options: str) -> Kind:
@@ -119,7 +133,8 @@ def choice(*options: str) -> Kind:
             raise refuse(where, text, f"is not one of {', '.join(options)}")
         return text
 
-    return Kind(name=" or ".join(options), accepts=frozenset({"str"}), parse=parse)
+    form = {"type": "string", "enum": list(options)}
+    return Kind(name=" or ".join(options), accepts=frozenset({"str"}), parse=parse, form=form)
 
 
 def uids() -> Kind:
@@ -135,7 +150,9 @@ def uids() -> Kind:
     def show(value: tuple[int, ...]) -> str:
         return ",".join(map(str, value))
 
-    return Kind(name="list of user ids", accepts=frozenset({"str", "int", "list"}), parse=parse, show=show)
+    one = {"type": "integer", "minimum": 0, "maximum": _MAX_UID}
+    form = {"anyOf": [one, {"type": "array", "items": one}, {"type": "string", "pattern": "^[0-9, ]*$"}]}
+    return Kind(name="list of user ids", accepts=frozenset({"str", "int", "list"}), parse=parse, show=show, form=form)
 
 
 def owner() -> Kind:
@@ -155,7 +172,8 @@ def endpoint(*, optional: bool) -> Kind:
     def parse(text: str, where: str) -> str:
         return "" if optional and not text else parse_endpoint(text, where)
 
-    return Kind(name="socket path or unix:///path", accepts=frozenset({"str"}), parse=parse)
+    form = {"type": "string", "pattern": "^(/|unix:|$)" if optional else "^(/|unix:)"}
+    return Kind(name="socket path or unix:///path", accepts=frozenset({"str"}), parse=parse, form=form)
 
 
 def directory(*, optional: bool = False) -> Kind:
@@ -168,7 +186,8 @@ def directory(*, optional: bool = False) -> Kind:
             raise refuse(where, text, "is not an absolute path")
         return text.rstrip("/") or "/"
 
-    return Kind(name="absolute path", accepts=frozenset({"str"}), parse=parse)
+    form = {"type": "string", "pattern": "^(/|$)" if optional else "^/"}
+    return Kind(name="absolute path", accepts=frozenset({"str"}), parse=parse, form=form)
 
 
 def words() -> Kind:
@@ -249,6 +268,12 @@ def show_size(count: int) -> str:
         if count >= factor and count % factor == 0:
             return f"{count // factor}{unit}"
     return str(count)
+
+
+def _number_or(kind: str, lowest: float, highest: float, pattern: str) -> Mapping[str, Any]:
+    """A number within its range, or text of which only the form can be checked."""
+    number = {"type": kind, "minimum": lowest, "maximum": highest}
+    return {"anyOf": [number, {"type": "string", "pattern": pattern}]}
 
 
 def _split_unit(

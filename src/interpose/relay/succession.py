@@ -1,8 +1,8 @@
 """One relay takes over from another: the listening descriptors change hands, no call fails.
 
 The successor starts fully and connects to the admin socket of the one that runs. The answer to its request carries the
-descriptors of both sockets and of their locks. From then on both accept; when the successor says that it does, the
-predecessor drains and ends. A successor that dies before that changes nothing.
+descriptors of both sockets and of their locks, and of the one for metrics if there is one. From then on both accept.
+When the successor says that it does, the predecessor drains and ends; one that dies before that changes nothing.
 """
 
 import json
@@ -34,6 +34,8 @@ class Estate:
     admin: BoundSocket
     watchdog_interval: float | None
     memory: Mapping[str, Any]  # what parts of it knew and no runtime remembers
+    metrics: socket.socket | None = None
+    metrics_listen: str = ""  # where that listens, as it was said; a relay that says the same goes on with it
 
 
 class Predecessor:
@@ -60,8 +62,12 @@ def bequeath(
     admin: BoundSocket,
     watchdog: float | None,
     memory: Mapping[str, Any] | None = None,
+    metrics: tuple[str, socket.socket] | None = None,
 ) -> None:
-    """Answer a successor: the state as an HTTP response, the descriptors attached to it."""
+    """Answer a successor: the state as an HTTP response, the descriptors attached to it.
+
+    `metrics` is the address of that listener, as it was said, and its socket.
+    """
     body = json.dumps(
         {
             "version": _VERSION,
@@ -70,10 +76,12 @@ def bequeath(
             "admin": {"path": admin.path, "owned": admin.identity is not None, "fds": len(admin.descriptors)},
             "watchdog_interval": watchdog,
             "memory": dict(memory or {}),
+            **({} if metrics is None else {"metrics": {"listen": metrics[0]}}),
         }
     ).encode()
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
-    send_descriptors(sock, head + body, [*listen.descriptors, *admin.descriptors])
+    last = [] if metrics is None else [metrics[1].fileno()]
+    send_descriptors(sock, head + body, [*listen.descriptors, *admin.descriptors, *last])
 
 
 def ask_predecessor(admin_path: str) -> Predecessor | None:
@@ -130,6 +138,12 @@ def _read_estate(admin_path: str, answer: bytes, fds: list[int]) -> tuple[int, E
     if sockets[1].path != admin_path:
         raise ValueError(f"its admin socket is {sockets[1].path}")
     memory = state.get("memory")
+    metrics = state.get("metrics")  # one of an older version has none
     return state["pid"], Estate(
-        sockets[0], sockets[1], state["watchdog_interval"], memory if isinstance(memory, dict) else {}
+        sockets[0],
+        sockets[1],
+        state["watchdog_interval"],
+        memory if isinstance(memory, dict) else {},
+        None if metrics is None else socket.socket(fileno=fds[0]),
+        "" if metrics is None else metrics["listen"],
     )

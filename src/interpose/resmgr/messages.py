@@ -1,18 +1,22 @@
-"""The door to the generated classes of the config socket: bytes to values and back.
+"""The door to the generated classes: bytes to values and back, of the config socket and of the agent's service.
 
 Whatever bytes come in, the outcome is a value or a ValueError that can be shown to whoever sent them.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from interpose.api import resmgr_config_pb2
+from interpose.api import resmgr_agent_pb2, resmgr_config_pb2
 from interpose.model.text import quoted
 from interpose.resmgr.sent import Sent
 
 SET_CONFIG: Final = b"/v1.Config/SetConfig"
 SET_ADJUSTMENT: Final = b"/v1.Config/SetAdjustment"
+# Served by the agent.
+GET_NODE: Final = b"/v1.Agent/GetNode"
+PATCH_NODE: Final = b"/v1.Agent/PatchNode"
+UPDATE_NODE_CAPACITY: Final = b"/v1.Agent/UpdateNodeCapacity"
 # More than a person reads, and far below what a client takes in one message.
 _MAX_PROBLEMS: Final = 100
 _MAX_ADJUSTMENTS: Final = 1000
@@ -53,6 +57,34 @@ def set_adjustment_reply(errors: Mapping[str, str]) -> bytes:
     """None: all of them are in force."""
     sendable = {_sendable(name): _sendable(text) for name, text in errors.items()}
     wire: bytes = resmgr_config_pb2.SetAdjustmentReply(errors=sendable).SerializeToString()
+    return wire
+
+
+# -- the agent's service
+
+
+def read_node(data: bytes) -> dict[str, Any]:
+    """The Node object that GetNode answered with."""
+    text = _parse(resmgr_agent_pb2.GetNodeReply, data).node
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"node: is not valid JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"node: expected an object, found {quoted(text)}")
+    return found
+
+
+def patch_node_request(operations: Iterable[tuple[str, str, str]]) -> bytes:
+    """Operations, paths and values, each value JSON text."""
+    patches = [resmgr_agent_pb2.JsonPatch(op=op, path=path, value=value) for op, path, value in operations]
+    wire: bytes = resmgr_agent_pb2.PatchNodeRequest(patches=patches).SerializeToString()
+    return wire
+
+
+def update_node_capacity_request(capacities: Mapping[str, str]) -> bytes:
+    """Resources and their quantities."""
+    wire: bytes = resmgr_agent_pb2.UpdateNodeCapacityRequest(capacities=dict(capacities)).SerializeToString()
     return wire
 
 

@@ -6,6 +6,7 @@ from interpose.instrumentation.metrics import Family, Sample
 from interpose.resmgr.checkpoint import Checkpoint
 from interpose.resmgr.configserver import ConfigServer, Outcome
 from interpose.resmgr.manager import Manager
+from interpose.resmgr.publisher import Publisher, Result
 
 
 def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
@@ -87,6 +88,22 @@ def state_collector(checkpoint: Checkpoint, server: ConfigServer | None) -> Call
             "counter",
             "Configurations that agents sent, by what became of them.",
             [Sample(outcomes.get(one, 0), {"outcome": one.value}) for one in Outcome],
+        )
+
+    return collect
+
+
+def publishing_collector(publisher: Publisher) -> Callable[[], Iterable[Family]]:
+    """What reaches the cluster of what the policy wants of the node."""
+
+    def collect() -> Iterable[Family]:
+        text = "1 if the Node object shows what the policy wants of the node."
+        yield Family("interpose_policy_published", "gauge", text, [Sample(int(publisher.published))])
+        yield Family(
+            "interpose_policy_publishing_total",
+            "counter",
+            "Looks at the Node object through the agent, by how they ended.",
+            [Sample(publisher.results[one], {"result": one.value}) for one in Result],
         )
 
     return collect

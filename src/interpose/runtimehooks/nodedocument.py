@@ -45,6 +45,17 @@ def parse_node_document(root: Node, path: str) -> NodeDocument:
     return found
 
 
+def node_form() -> dict[str, Any]:
+    """The JSON Schema of these documents."""
+    return {"anyOf": [_SLO_DOCUMENT.form(), _STATE.form(), _SPEC_DOCUMENT.form()]}
+
+
+def is_node_document(root: Node) -> bool:
+    """Whether it wants to be one, by its kind or by the keys of a spec."""
+    header = {name: node.text for name, node in root.entries}
+    return header.get("kind") in (SLO_KIND, STATE_KIND) or bool(header.keys() & _SPEC_KEYS.keys())
+
+
 def _form(root: Node) -> Group:
     """Which of the three a document wants to be."""
     header = {name: node.text for name, node in root.entries}

@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from interpose.admin.connection import HttpLimits, serve
+from interpose.admin.connection import serve
+from interpose.admin.limits import HttpLimits
+from interpose.admin.pipes import SocketPipe
 from interpose.admin.routes import BadRequestError, Hijack, Request, Response, RouteTable, json_response, text_response
 
 
@@ -63,7 +65,7 @@ class Client:
         self.sock, server = socket.socketpair()
         self.sock.setblocking(False)
         server.setblocking(False)
-        self.task = asyncio.create_task(serve(server, ROUTES, limits))
+        self.task = asyncio.create_task(serve(SocketPipe(server), ROUTES, limits))
 
     async def send(self, data: bytes) -> None:
         """Write all of it."""
@@ -233,7 +235,7 @@ async def _over_tcp(host: bytes) -> int:
     listener.close()
     client.setblocking(False)
     server.setblocking(False)
-    task = asyncio.create_task(serve(server, ROUTES, HttpLimits()))
+    task = asyncio.create_task(serve(SocketPipe(server), ROUTES, HttpLimits()))
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(client, b"GET /echo HTTP/1.1\r\nconnection: close\r\nhost: " + host + b"\r\n\r\n")
     answer = await loop.sock_recv(client, 65536)

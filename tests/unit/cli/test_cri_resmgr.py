@@ -24,7 +24,11 @@ SAMPLES = Path(__file__).parents[3] / "samples"
 DEFAULTS = RelaySettings(
     listen="/var/run/cri-relay.sock",
     hooks=HookSettings(enabled=False),
-    policy=PolicySettings(state_dir="/var/lib/cri-relay", config_socket="/var/run/cri-resmgr-config.sock"),
+    policy=PolicySettings(
+        state_dir="/var/lib/cri-relay",
+        config_socket="/var/run/cri-resmgr-config.sock",
+        agent_socket="/var/run/cri-resmgr-agent.sock",
+    ),
     dump=DumpSettings(rules=("on",)),
 )
 
@@ -98,6 +102,9 @@ def test_the_policy_is_not_said_if_it_is_not_given() -> None:
         ("--config-socket /c.sock", "policy.config_socket", "/c.sock"),
         ("--config-socket disabled", "policy.config_socket", "none"),
         ("--config-socket=", "policy.config_socket", "none"),
+        ("--agent-socket /a.sock", "policy.agent_socket", "/a.sock"),
+        ("--agent-socket disabled", "policy.agent_socket", "none"),
+        ("--agent-socket=", "policy.agent_socket", "none"),
         ("--host-root /host", "policy.host_root", "/host"),
         ("--host-root=", "policy.host_root", "/"),
         ("-logger-level warn", "logging.level", "warning"),
@@ -191,8 +198,8 @@ def test_what_does_nothing_is_said(name: str) -> None:
 
 
 def test_nothing_is_said_about_what_is_off() -> None:
-    """A switch that is false, an agent that is disabled, a flag that asks for what is so anyway."""
-    line = "--skip_headers=false --agent-socket disabled --allow-untested-runtimes --disable-ui --image-socket default"
+    """A switch that is false, a flag that asks for what is so anyway."""
+    line = "--skip_headers=false --allow-untested-runtimes --disable-ui --image-socket default"
     assert loaded(line).warnings == ()
 
 

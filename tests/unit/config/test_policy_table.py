@@ -30,7 +30,18 @@ def test_that_no_policy_was_named_can_be_told_from_none() -> None:
 def test_empty_values_say_nothing() -> None:
     """A unit file may pass on variables that are empty."""
     empty = dict.fromkeys(
-        ("name", "reserved", "available", "config", "fallback", "config_socket", "pools_file", "pools_dir"), ""
+        (
+            "name",
+            "reserved",
+            "available",
+            "config",
+            "fallback",
+            "config_socket",
+            "agent_socket",
+            "pools_file",
+            "pools_dir",
+        ),
+        "",
     )
     assert given(**empty).settings == given().settings
 
@@ -57,6 +68,11 @@ def test_resources_are_checked_and_kept_as_written(text: str) -> None:
         (
             {"config_socket": "/var/run/interpose/cri.sock"},
             "flag config_socket: policy.config_socket is the socket of listen: '/var/run/interpose/cri.sock'",
+        ),
+        ({"agent_socket": "x"}, "flag agent_socket: 'x' is not absolute"),
+        (
+            {"agent_socket": "/run/a.sock", "config_socket": "/run/a.sock"},
+            "flag agent_socket: policy.agent_socket is the socket of policy.config_socket: '/run/a.sock'",
         ),
     ],
 )

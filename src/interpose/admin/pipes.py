@@ -1,0 +1,118 @@
+"""What the bytes of a conversation travel through: a raw socket, or a stream with TLS.
+
+Raw sockets have no transport, so a handler can have one for passing descriptors. Invariant: whoever holds a pipe owns
+what is below it, and after `close` nothing of it is left, whatever the other side does.
+"""
+
+import asyncio
+import socket
+import ssl
+from typing import Protocol
+
+from interpose.host.peers import PeerCredentials, peer_credentials
+
+# Seconds the other side has to say goodbye to a TLS connection.
+_GOODBYE = 2.0
+
+
+class Pipe(Protocol):
+    """Bytes in, bytes out."""
+
+    peer: PeerCredentials | None  # who is on the other side of a unix socket
+    certified: bool  # whether the other side has shown a certificate that we trust
+    raw: socket.socket | None  # what descriptors can be passed through
+
+    async def recv(self, size: int) -> bytes:
+        """At most so many bytes, at least one; none at all at the end."""
+
+    async def send_all(self, data: bytes) -> None:
+        """Returns when all of them are on their way and none is held here."""
+
+    def finish(self) -> None:
+        """Nothing more will be sent; a pipe that cannot say so does nothing."""
+
+    async def close(self) -> None:
+        """Give everything back."""
+
+
+class SocketPipe:
+    """A connected, non-blocking socket."""
+
+    certified = False
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.raw: socket.socket | None = sock
+        self._sock = sock
+        self.peer = peer_credentials(sock) if sock.family == socket.AF_UNIX else None
+
+    async def recv(self, size: int) -> bytes:
+        """What has come."""
+        return await self._loop.sock_recv(self._sock, size)
+
+    async def send_all(self, data: bytes) -> None:
+        """All of it."""
+        await self._loop.sock_sendall(self._sock, data)
+
+    def finish(self) -> None:
+        """Half-close: the other side sees the end and may still send."""
+        self._sock.shutdown(socket.SHUT_WR)
+
+    async def close(self) -> None:
+        """Close the socket."""
+        self._sock.close()
+
+
+class StreamPipe:
+    """The two ends of a stream that has a transport, such as one with TLS."""
+
+    peer: PeerCredentials | None = None
+    raw: socket.socket | None = None
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        # So that `drain` waits for the last byte: only then does a time limit for writing mean anything.
+        writer.transport.set_write_buffer_limits(0)
+        self.certified = bool(writer.get_extra_info("peercert"))
+
+    async def recv(self, size: int) -> bytes:
+        """What has come."""
+        return await self._reader.read(size)
+
+    async def send_all(self, data: bytes) -> None:
+        """All of it."""
+        self._writer.write(data)
+        await self._writer.drain()
+
+    def finish(self) -> None:
+        """TLS has no half of a connection."""
+
+    async def close(self) -> None:
+        """Say goodbye, and go if that is not heard."""
+        self._writer.close()
+        try:
+            async with asyncio.timeout(_GOODBYE):
+                await self._writer.wait_closed()
+        except (OSError, TimeoutError):
+            return  # it was broken, or is now
+        finally:
+            self._writer.transport.abort()
+
+
+async def accept_tls(sock: socket.socket, context: ssl.SSLContext, *, timeout: float) -> StreamPipe:
+    """Greet a client that has just connected; OSError (ssl.SSLError too) or TimeoutError if that comes to nothing.
+
+    The socket is ours from here on, and closed if this fails.
+    """
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(loop=loop)
+    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+    try:
+        transport, _ = await loop.connect_accepted_socket(
+            lambda: protocol, sock, ssl=context, ssl_handshake_timeout=timeout, ssl_shutdown_timeout=_GOODBYE
+        )
+    except BaseException:
+        sock.close()
+        raise
+    return StreamPipe(reader, asyncio.StreamWriter(transport, protocol, reader, loop))

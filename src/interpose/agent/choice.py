@@ -1,0 +1,184 @@
+"""Which ConfigMap is the configuration of this node, and what of it the relay is given.
+
+One map counts, as a whole: that of the node, of its group, the default one, the plain one. Keys that are for other
+nodes alone are left out, so that an edit of theirs changes nothing here; whatever the relay has something to say about
+stays.
+
+Pure. Invariant: a map that is only out of sight is never taken for one that is missing.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from interpose.config.policy_options import names_option
+from interpose.kube.api import Object
+from interpose.model.text import quoted
+from interpose.policy.names import NAMES
+
+# The relay takes a message of 1 MiB. The API server's own limit for a ConfigMap is as large, without the framing.
+MAX_DATA: Final = 900 * 1024
+_MAX_NAME: Final = 253
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_POLICY: Final = "policy"
+
+
+class Seen(NamedTuple):
+    """An object as far as it is known. Known without an object: it does not exist."""
+
+    name: str
+    known: bool
+    object: Object | None
+    problem: str = ""
+    forbidden: bool = False  # we may not look at it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """A configuration: where it is from, and YAML texts by key."""
+
+    source: str  # namespace/name
+    version: str
+    data: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """Tells one content from another."""
+        return digest(self.data)
+
+    def same(self, other: "Chosen | None") -> bool:
+        """Whether it says the same and is from the same map. Versions change for other reasons too."""
+        return other is not None and self.source == other.source and self.data == other.data
+
+
+class Verdict(StrEnum):
+    """What can be said about the configuration of the node."""
+
+    WAIT = "wait"  # not enough is known
+    MISSING = "missing"  # there is none
+    CHOSEN = "chosen"
+    UNUSABLE = "unusable"  # there is one, and it cannot be sent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The outcome. `problems` are those of the map that counts, `notes` are about maps that were passed over."""
+
+    verdict: Verdict
+    chosen: Chosen | None = None
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Content:
+    """What was found in a map."""
+
+    data: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def map_names(base: str, node: str, group: str) -> tuple[str, ...]:
+    """Which maps may count, the first that exists does. A group that makes no name of a ConfigMap is left out."""
+    names = (f"{base}.node.{node}", f"{base}.group.{group}" if group else "", f"{base}.default", base)
+    return tuple(name for name in names if is_name(name))
+
+
+def group_problem(base: str, group: str) -> str:
+    """Why there can be no map for a group; empty if there can be one, or there is no group."""
+    if not group or is_name(f"{base}.group.{group}"):
+        return ""
+    return f"group {quoted(group)}: no ConfigMap can be named {base}.group.{group}, so none is looked for"
+
+
+def is_name(text: str) -> bool:
+    """Whether an object may be called so."""
+    return len(text) <= _MAX_NAME and _NAME.fullmatch(text) is not None
+
+
+def digest(data: Mapping[str, str]) -> str:
+    """Of a content, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(dict(data), sort_keys=True).encode()).hexdigest()
+
+
+def choose(seen: Sequence[Seen], *, node: str, namespace: str) -> Choice:
+    """Find the map that counts. `seen` is in the order of `map_names`.
+
+    A map that we were never allowed to see is passed over, with a note: rights are given by name, and nobody can give
+    them for names that are made up later. If that is so for all of them, nothing is known.
+    """
+    notes: list[str] = []
+    known = 0
+    for one in seen:
+        if one.known:
+            known += 1
+            if one.object is not None:
+                return _read(one.object, f"{namespace}/{one.name}", node, notes)
+        elif one.forbidden:
+            notes.append(f"ConfigMap {namespace}/{one.name} is passed over: {one.problem or 'it may not be read'}")
+        else:
+            return Choice(verdict=Verdict.WAIT, notes=tuple(notes))
+    return Choice(verdict=Verdict.MISSING if known else Verdict.WAIT, notes=tuple(notes))
+
+
+def for_other_nodes(key: str, node: str) -> bool:
+    """Whether the relay of this node passes a key over without a word, since its policy is that of another node."""
+    module, _, rest = key.partition(".")
+    name, _, whose = rest.partition(".")
+    policy = NAMES.get(name.lower())
+    if module != _POLICY or policy is None or whose in ("", node):
+        return False
+    # What looks like an option is a mistake or a warning, and the relay has the words for it.
+    return not names_option(policy, whose.partition(".")[0])
+
+
+def _read(found: Object, source: str, node: str, notes: Sequence[str]) -> Choice:
+    where = f"ConfigMap {source}"
+    content = _Content(notes=list(notes))
+    _texts(found.get("data"), where, node, content)
+    _binary(found.get("binaryData"), where, node, content)
+    size = sum(len(key.encode()) + len(text.encode("utf-8", "replace")) for key, text in content.data.items())
+    if size > MAX_DATA:
+        content.problems.append(f"{where}: has {size} bytes of data, at most {MAX_DATA} can be sent to the relay")
+    metadata = found.get("metadata")
+    version = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
+    return Choice(
+        verdict=Verdict.UNUSABLE if content.problems else Verdict.CHOSEN,
+        chosen=Chosen(source=source, version=version if isinstance(version, str) else "", data=content.data),
+        problems=tuple(content.problems),
+        notes=tuple(content.notes),
+    )
+
+
+def _texts(data: Any, where: str, node: str, content: _Content) -> None:
+    if not isinstance(data, Mapping):
+        if data is not None:
+            content.problems.append(f"{where}: data: expected texts by key")
+        return
+    for key in sorted(data):
+        if for_other_nodes(key, node):
+            continue
+        text = data[key]
+        if isinstance(text, str) and _sendable(text):
+            content.data[key] = text
+        else:
+            content.problems.append(f"{where}: key {key}: expected text")
+
+
+def _sendable(text: str) -> bool:
+    """JSON can spell half a character, which no message can hold."""
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _binary(data: Any, where: str, node: str, content: _Content) -> None:
+    """What is not UTF-8 is in a place of its own. The relay would miss it only where it looks for something."""
+    for key in sorted(data) if isinstance(data, Mapping) else ():
+        if key.partition(".")[0] != _POLICY:
+            content.notes.append(f"{where}: key {key}: is binary, has no effect")
+        elif not for_other_nodes(key, node):
+            content.problems.append(f"{where}: key {key}: is binary (not UTF-8 text), expected text")

@@ -1,0 +1,207 @@
+"""Which objects of the cluster a node goes by: its Node, up to four ConfigMaps, its NodeSLO.
+
+A label of the Node says which group it is in, and so which ConfigMap may be that of its group: when the label changes,
+another one is followed and the old one no more. Invariant: questions are answered from what was last seen, never from
+the network, and a group that is not known is never taken for none.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+from interpose.agent.choice import Choice, Seen, choose, group_problem, map_names
+from interpose.kube.api import CONFIG_MAPS, NODE_SLOS, NODES, Api, Object, Resource
+from interpose.kube.follow import Follower
+from interpose.rpc.tasks import TaskBag
+
+_log = logging.getLogger(__name__)
+
+_UNKNOWN_GROUP: Final = "?"
+
+
+class Follows(Protocol):
+    """What is needed of a Follower."""
+
+    known: bool
+    object: Object | None
+    problem: str
+    forbidden: bool
+    lists: int
+    watches: int
+    failures: int
+
+    async def run(self) -> None:
+        """Until cancelled."""
+
+
+class Make(Protocol):
+    """Makes one."""
+
+    def __call__(
+        self, api: Api, resource: Resource, *, name: str, namespace: str = "", changed: Callable[[], None]
+    ) -> Follows:
+        """As the class Follower does."""
+
+
+class Counts(NamedTuple):
+    """How much there was to do."""
+
+    lists: int = 0
+    watches: int = 0
+    failures: int = 0
+
+    def plus(self, one: Follows) -> "Counts":
+        """With those of one more."""
+        return Counts(self.lists + one.lists, self.watches + one.watches, self.failures + one.failures)
+
+
+class Following:
+    """Follows them all from `start` on. What it is told to call is called after each change of what is seen."""
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        node: str,
+        namespace: str,
+        base: str,
+        group_label: str,
+        maps: bool,
+        slo: bool,
+        on_choice: Callable[[Choice], None],
+        on_node: Callable[[], None],
+        on_slo: Callable[[], None],
+        make: Make = Follower,
+    ) -> None:
+        """`base` is what names of ConfigMaps begin with; without `maps` and `slo` only the Node is followed."""
+        self.group: str | None = None if maps and group_label else ""  # None: not known
+        self.choice = choose((), node=node, namespace=namespace)
+        self._api = api
+        self._node_name = node
+        self._namespace = namespace
+        self._base = base
+        self._group_label = group_label
+        self._follows_maps = maps
+        self._on_choice = on_choice
+        self._on_node = on_node
+        self._make = make
+        self._node = make(api, NODES, name=node, changed=self._node_changed)
+        self._slo = make(api, NODE_SLOS, name=node, changed=on_slo) if slo else None
+        self._maps: dict[str, Follows] = {}
+        self._map_tasks: dict[str, asyncio.Task[None]] = {}
+        self._past = Counts()  # of ConfigMaps that are followed no more
+        self._tasks = TaskBag()
+
+    # -- what is seen
+
+    @property
+    def node(self) -> Seen:
+        """The Node we run on."""
+        return _seen(self._node_name, self._node)
+
+    @property
+    def slo(self) -> Seen:
+        """Its NodeSLO, if somebody wants to know."""
+        return Seen(self._node_name, False, None) if self._slo is None else _seen(self._node_name, self._slo)
+
+    @property
+    def maps(self) -> list[Seen]:
+        """The ConfigMaps that may count, the first that exists does."""
+        seen = []
+        for name in self._names():
+            follower = self._maps.get(name)
+            if follower is not None:
+                seen.append(_seen(name, follower))
+            else:
+                trouble = self._node.problem or "there is no such Node yet" if self._node.known else self._node.problem
+                seen.append(Seen(name, False, None, f"the group is not known: {trouble}" if trouble else ""))
+        return seen
+
+    @property
+    def followers(self) -> Iterator[tuple[str, str, Follows]]:
+        """All of them: kind, name, follower."""
+        yield NODES.kind, self._node_name, self._node
+        if self._slo is not None:
+            yield NODE_SLOS.kind, self._node_name, self._slo
+        for name in self._names():
+            if name in self._maps:
+                yield CONFIG_MAPS.kind, name, self._maps[name]
+
+    @property
+    def counts(self) -> dict[str, Counts]:
+        """By kind; never less than before."""
+        found = {CONFIG_MAPS.kind: self._past} if self._follows_maps else {}
+        for kind, _, follower in self.followers:
+            found[kind] = found.get(kind, Counts()).plus(follower)
+        return found
+
+    # -- following
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._tasks.spawn(self._node.run(), name="follow the Node")
+        if self._slo is not None:
+            self._tasks.spawn(self._slo.run(), name="follow the NodeSLO")
+        if self._follows_maps:
+            self._follow_maps()
+
+    async def close(self) -> None:
+        """Look no more."""
+        await self._tasks.cancel()
+
+    def _names(self) -> tuple[str, ...]:
+        """Of the ConfigMaps, with a name that no object has in the place of that of an unknown group."""
+        if not self._follows_maps:
+            return ()
+        if self.group is not None:
+            return map_names(self._base, self._node_name, self.group)
+        first = f"{self._base}.node.{self._node_name}"
+        rest = map_names(self._base, self._node_name, "")
+        unknown = f"{self._base}.group.{_UNKNOWN_GROUP}"
+        return (first, unknown, *rest[1:]) if rest[:1] == (first,) else (unknown, *rest)
+
+    def _follow_maps(self) -> None:
+        wanted = [name for name in self._names() if not name.endswith(f".group.{_UNKNOWN_GROUP}")]
+        for name in self._maps.keys() - set(wanted):
+            self._past = self._past.plus(self._maps.pop(name))
+            self._map_tasks.pop(name).cancel()
+        for name in wanted:
+            if name not in self._maps:
+                follower = self._make(
+                    self._api, CONFIG_MAPS, name=name, namespace=self._namespace, changed=self._maps_changed
+                )
+                self._maps[name] = follower
+                self._map_tasks[name] = self._tasks.spawn(follower.run(), name=f"follow ConfigMap {name}")
+        self._maps_changed()
+
+    def _maps_changed(self) -> None:
+        self.choice = choose(self.maps, node=self._node_name, namespace=self._namespace)
+        self._on_choice(self.choice)
+
+    def _node_changed(self) -> None:
+        group = self._group_of(self._node.object)
+        if self._follows_maps and group is not None and group != self.group:
+            kv: dict[str, Any] = {"node": self._node_name, "group": group, "before": self.group or ""}
+            if group or self.group:
+                _log.info("Group of the node is known", extra={"kv": kv})
+            if problem := group_problem(self._base, group):
+                _log.warning("Group of the node has no ConfigMap", extra={"kv": {"err": problem}})
+            self.group = group
+            self._follow_maps()
+        elif self._follows_maps and self.group is None:
+            self._maps_changed()  # why it is not known
+        self._on_node()
+
+    def _group_of(self, node: Object | None) -> str | None:
+        """None if it cannot be told: a Node that is gone may come back as it was."""
+        if not self._group_label or node is None:
+            return None
+        metadata = node.get("metadata")
+        labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
+        value = labels.get(self._group_label) if isinstance(labels, Mapping) else None
+        return value if isinstance(value, str) else ""
+
+
+def _seen(name: str, follower: Follows) -> Seen:
+    return Seen(name, follower.known, follower.object, follower.problem, follower.forbidden)

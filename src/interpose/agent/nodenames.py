@@ -1,0 +1,57 @@
+"""Names that others may put on our node: labels, annotations, taints and resources. Pure.
+
+Names of Kubernetes itself are nobody's business but Kubernetes'; what else is allowed may be narrowed down by patterns.
+"""
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Final
+
+from interpose.model.text import quoted
+
+_LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_MAX_PREFIX: Final = 253
+_KUBERNETES: Final = ("kubernetes.io", "k8s.io")
+
+EVERYTHING: Final = ("*",)
+# Where a relay notes what it has published: without it nothing of that could ever be taken back.
+PUBLISHED: Final = "interpose/published"
+# What this agent says about itself is not for others to write.
+STATUS: Final = "interpose/config-status"
+
+
+def check_name(name: str) -> None:
+    """ValueError if it is no name that a label, an annotation or a taint can have."""
+    prefix, slash, rest = name.rpartition("/")
+    if slash and (len(prefix) > _MAX_PREFIX or not _PREFIX.fullmatch(prefix)):
+        raise ValueError(f"{quoted(name)} does not begin with a domain name in lower case")
+    if not _NAME.fullmatch(rest):
+        raise ValueError(
+            f"{quoted(name)} is no name: up to 63 letters, digits, '-', '_' and '.', perhaps behind a domain and '/'"
+        )
+
+
+def check_label_value(text: str) -> None:
+    """ValueError if no label and no taint can have this value."""
+    if not _LABEL_VALUE.fullmatch(text):
+        raise ValueError(f"{quoted(text)} is no value: up to 63 letters, digits, '-', '_' and '.'")
+
+
+def of_kubernetes(name: str) -> bool:
+    """Whether it is in a domain that Kubernetes keeps for itself."""
+    domain = name.rpartition("/")[0]
+    return any(domain == own or domain.endswith(f".{own}") for own in _KUBERNETES)
+
+
+def check_writable(name: str, allowed: Sequence[str] = EVERYTHING) -> None:
+    """ValueError if it is no name, or not one that may be changed. `allowed` are patterns as in a shell."""
+    check_name(name)
+    if of_kubernetes(name):
+        raise ValueError(f"{name} is in a domain of Kubernetes and may not be changed")
+    if name == STATUS:
+        raise ValueError(f"{name} is the agent's own and may not be changed")
+    if name != PUBLISHED and not any(fnmatchcase(name, pattern) for pattern in allowed):
+        raise ValueError(f"{name} is not among what may be changed: {', '.join(allowed) or 'nothing'}")

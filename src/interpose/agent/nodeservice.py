@@ -1,0 +1,283 @@
+"""The agent's service on its socket: what the relay of this node may have done to the Node object.
+
+The relay does not talk to the cluster; it asks here, and what it asks for is checked before anything is sent, whatever
+the agent's own rights are. Only this node can be read or changed. A call ends with its caller's deadline, at the latest
+with our own; nothing is tried again behind the caller's back, except for a patch that was made for a version of the
+node which was outdated when it arrived.
+"""
+
+import asyncio
+import json
+import logging
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import MappingProxyType
+from typing import Final
+
+from interpose.agent.messages import (
+    GET_NODE,
+    HEALTH_CHECK,
+    PATCH_NODE,
+    UPDATE_NODE_CAPACITY,
+    get_node_reply,
+    health_check_reply,
+    patch_node_reply,
+    read_health_check,
+    read_patch_node,
+    read_update_node_capacity,
+    update_node_capacity_reply,
+)
+from interpose.agent.nodenames import EVERYTHING
+from interpose.agent.patches import (
+    JsonPatch,
+    Operation,
+    Step,
+    capacity_patch,
+    needs_node,
+    node_patch,
+    read_steps,
+    writes,
+)
+from interpose.agent.taints import UnmetError
+from interpose.host.peers import peer_credentials
+from interpose.host.sockets import BoundSocket, bind_unix
+from interpose.instrumentation.logging import RateLimited
+from interpose.kube.api import NODES, Api, ApiError, Object, PatchKind, UnreachableError
+from interpose.model.text import quoted
+from interpose.rpc.handlers import Handlers, ServerContext, Unary
+from interpose.rpc.listener import Admission
+from interpose.rpc.server import LocalServer
+from interpose.rpc.status import Code, RpcError
+from interpose.rpc.transport import Hub
+
+_log = logging.getLogger(__name__)
+
+MAX_MESSAGE: Final = 1 << 20
+# There is one relay on a node, and it makes one call after the other.
+MAX_RUNNING: Final = 4
+MAX_WAITING: Final = 16
+_CONNECTIONS: Final = 16
+_TRIES: Final = 3
+_TIMEOUT: Final = 30.0
+_QUERIES: Final = ("", "config-status")
+
+_CODES: Final[Mapping[int, Code]] = MappingProxyType(
+    {
+        400: Code.INVALID_ARGUMENT,
+        401: Code.UNAUTHENTICATED,
+        403: Code.PERMISSION_DENIED,
+        404: Code.NOT_FOUND,
+        409: Code.FAILED_PRECONDITION,
+        413: Code.INVALID_ARGUMENT,
+        422: Code.FAILED_PRECONDITION,
+        429: Code.UNAVAILABLE,
+    }
+)
+# What an API server answers to a patch for another version of the object.
+_OUTDATED: Final = frozenset({409, 422})
+
+_Call = Callable[[bytes], Awaitable[bytes]]
+
+
+class NodeService:
+    """Handlers of the service. Counters are plain numbers, read when somebody scrapes."""
+
+    def __init__(
+        self,
+        api: Api,
+        node: str,
+        health: Callable[[str], str],
+        *,
+        followed: Callable[[], Object | None] = lambda: None,
+        allowed: Sequence[str] = EVERYTHING,
+        timeout: float = _TIMEOUT,
+    ) -> None:
+        """`health` says what is wrong, for a query. `followed` is the Node object if it is known and up to date."""
+        self.calls: Counter[tuple[str, str]] = Counter()  # method and code
+        self.running = 0
+        self._api = api
+        self._node = node
+        self._health = health
+        self._followed = followed
+        self._allowed = tuple(allowed)
+        self._timeout = timeout
+        self._places = asyncio.Semaphore(MAX_RUNNING)
+        self._waiting = 0
+        self._written = 0  # version of the node after our last change
+        self._limited = RateLimited(_log)
+
+    def handlers(self) -> Handlers:
+        """For a server."""
+        return {
+            GET_NODE: Unary(self._handler("GetNode", self._get_node)),
+            PATCH_NODE: Unary(self._handler("PatchNode", self._patch_node)),
+            UPDATE_NODE_CAPACITY: Unary(self._handler("UpdateNodeCapacity", self._update_capacity)),
+            HEALTH_CHECK: Unary(self._handler("HealthCheck", self._health_check)),
+        }
+
+    def _handler(self, method: str, call: _Call) -> Callable[[bytes, ServerContext], Awaitable[bytes]]:
+        """Counts what becomes of a call, and turns what went wrong into a status."""
+
+        async def handle(data: bytes, _context: ServerContext) -> bytes:
+            try:
+                reply = await call(data)
+            except asyncio.CancelledError:  # by its client, or its deadline
+                self.calls[method, Code.CANCELLED.name] += 1
+                raise
+            except Exception as error:
+                refused = _status(method, error)
+                self.calls[method, refused.code.name] += 1
+                if refused.code is Code.INTERNAL:
+                    _log.exception("Call of the node service failed", extra={"kv": {"method": method}})
+                else:
+                    text = "Call of the node service was refused"
+                    self._limited.log(logging.WARNING, text, key=str(error), method=method, err=refused.message)
+                raise refused from error
+            self.calls[method, Code.OK.name] += 1
+            return reply
+
+        return handle
+
+    # -- calls
+
+    async def _get_node(self, _data: bytes) -> bytes:
+        node = self._followed()
+        if node is None or _version(node) < self._written:
+            async with self._place():
+                node = await self._read()
+        return get_node_reply(json.dumps(node, separators=(",", ":")))
+
+    async def _patch_node(self, data: bytes) -> bytes:
+        steps = read_steps([Operation(*one) for one in read_patch_node(data)], self._allowed)
+        async with self._place():
+            if not needs_node(steps):
+                await self._send(node_patch(steps, {}, self._allowed))
+            else:
+                await self._patch_as_read(steps)
+        return patch_node_reply()
+
+    async def _patch_as_read(self, steps: Sequence[Step]) -> None:
+        """With a patch that is made for the node as it is. Heartbeats change it too: then it is made again."""
+        for left in reversed(range(_TRIES)):
+            patch = node_patch(steps, await self._read(), self._allowed)
+            try:
+                await self._send(patch)
+            except ApiError as error:
+                if not left or error.code not in _OUTDATED:
+                    raise
+            else:
+                return
+
+    async def _update_capacity(self, data: bytes) -> bytes:
+        patch = capacity_patch(read_update_node_capacity(data), self._allowed)
+        async with self._place():
+            await self._send(patch, subresource="status")
+        return update_node_capacity_reply()
+
+    async def _health_check(self, data: bytes) -> bytes:
+        query = read_health_check(data)
+        if query not in _QUERIES:
+            known = ", ".join(quoted(one) for one in _QUERIES)
+            return health_check_reply(f"unknown query {quoted(query)}: expected one of {known}")
+        return health_check_reply(self._health(query))
+
+    # -- what they are made of
+
+    async def _read(self) -> Object:
+        return await self._api.get(NODES, self._node)
+
+    async def _send(self, patch: JsonPatch, *, subresource: str = "") -> None:
+        if not patch:
+            return  # it is so already
+        node = await self._api.patch(NODES, self._node, patch, kind=PatchKind.JSON, subresource=subresource)
+        self._written = max(self._written, _version(node))
+        if writes(patch):
+            paths = ", ".join(one["path"] for one in patch if one["op"] != "test")
+            _log.info("Node was changed", extra={"kv": {"node": self._node, "paths": paths}})
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """To do something with the API server, with few others at the same time, and not for ever."""
+        if self._waiting >= MAX_WAITING:
+            raise RpcError(Code.UNAVAILABLE, "too many calls are waiting")
+        async with asyncio.timeout(self._timeout):
+            self._waiting += 1
+            try:
+                await self._places.acquire()
+            finally:
+                self._waiting -= 1
+            self.running += 1
+            try:
+                yield
+            finally:
+                self.running -= 1
+                self._places.release()
+
+
+def _version(node: Object) -> int:
+    """Versions of one object grow. One that is no number is taken as old: then the API server is asked."""
+    text = str(node.get("metadata", {}).get("resourceVersion", ""))
+    return int(text) if text.isascii() and text.isdigit() else -1
+
+
+def _status(method: str, error: Exception) -> RpcError:
+    """What the caller is told."""
+    match error:
+        case RpcError():
+            return RpcError(error.code, f"{method}: {error.message}")
+        case TimeoutError():
+            return RpcError(Code.DEADLINE_EXCEEDED, f"{method}: the API server did not answer in time")
+        case UnreachableError():
+            return RpcError(Code.UNAVAILABLE, f"{method}: the API server is not reachable: {error}")
+        case ApiError():
+            code = _CODES.get(error.code, Code.UNAVAILABLE if error.code >= 500 else Code.UNKNOWN)
+            return RpcError(code, f"{method}: {error}")
+        case UnmetError():
+            return RpcError(Code.FAILED_PRECONDITION, f"{method}: {error}")
+        case ValueError():
+            return RpcError(Code.INVALID_ARGUMENT, f"{method}: {error}")
+    return RpcError(Code.INTERNAL, f"{method}: internal error, see the log of the agent")
+
+
+def bind_agent_socket(path: str) -> BoundSocket:
+    """The socket a relay connects to; SocketInUseError if another agent has it."""
+    return bind_unix(path, mode=0o600)
+
+
+class AgentSocket:
+    """The service on its socket, for root and ourselves unless others are named."""
+
+    def __init__(
+        self,
+        bound: BoundSocket,
+        service: NodeService,
+        *,
+        hub: Hub | None = None,
+        uids: Collection[int] | None = None,
+    ) -> None:
+        self.service = service
+        self._bound = bound
+        admission = Admission(
+            identify=peer_credentials, uids={0, os.getuid()} if uids is None else uids, connections=_CONNECTIONS
+        )
+        self._local = LocalServer(service.handlers(), limit=MAX_MESSAGE, hub=hub, admission=admission)
+
+    @property
+    def refused(self) -> int:
+        """Connections that were not let in."""
+        return self._local.listener.refused
+
+    async def start(self) -> None:
+        """Answer calls."""
+        await self._local.start(self._bound.sock)
+
+    def tick(self) -> None:
+        """A second has passed."""
+        self._local.listener.tick()
+
+    async def close(self) -> None:
+        """Stop at once; calls in flight are cancelled."""
+        await self._local.close()
+        self._bound.close()

@@ -1,0 +1,236 @@
+"""Which changes of the node others may ask for, and the patch that is sent for them. Pure.
+
+Labels, annotations and taints, by the operations of RFC 6902, and the capacity of extended resources; never a name of
+Kubernetes itself. A request is carried out as a whole or refused with every reason against it, each with the number of
+its operation, path and value.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from interpose.agent.nodenames import EVERYTHING, check_label_value, check_name, check_writable
+from interpose.agent.taints import Taint, UnmetError, patched, read_taint, read_taints
+from interpose.model.quantity import parse_quantity
+from interpose.model.text import quoted
+
+JsonPatch: TypeAlias = list[dict[str, Any]]
+
+MAX_OPERATIONS: Final = 100
+_MAX_ANNOTATION: Final = 256 * 1024  # what Kubernetes takes for all of a node
+_WRITES: Final = ("add", "replace", "remove")
+_OPS: Final = (*_WRITES, "test")
+_TAINTS: Final = "/spec/taints"
+_NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "storage", "pods"})
+_PATHS: Final = re.compile(
+    r"/metadata/(?P<map>labels|annotations)(/(?P<key>[^/]+))?|/spec/taints(/(?P<place>0|[1-9][0-9]{0,3}|-))?"
+)
+_ESCAPE: Final = re.compile(r"~(?![01])")
+
+
+class Operation(NamedTuple):
+    """As it came: `value` is JSON text."""
+
+    op: str
+    path: str
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """An operation that may be carried out, as far as that is known without the node."""
+
+    number: int
+    op: str
+    path: str
+    value: Any = None
+    whole: str = ""  # labels or annotations: an empty map is to be put there
+    place: str | None = None  # in the list of taints; empty is the whole list
+
+
+class RefusedError(ValueError):
+    """A request that is not carried out, and every reason."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+
+
+def read_steps(operations: Sequence[Operation], allowed: Sequence[str] = EVERYTHING) -> list[Step]:
+    """What the operations mean; RefusedError if one of them may not be. `allowed` are patterns of names."""
+    if not operations:
+        raise RefusedError(["no operations"])
+    if len(operations) > MAX_OPERATIONS:
+        raise RefusedError([f"{len(operations)} operations are more than {MAX_OPERATIONS}"])
+    steps, problems = [], []
+    for number, operation in enumerate(operations):
+        try:
+            steps.append(_step(number, operation, allowed))
+        except ValueError as error:
+            problems.append(_problem(number, operation.op, operation.path, error))
+    if problems:
+        raise RefusedError(problems)
+    return steps
+
+
+def needs_node(steps: Sequence[Step]) -> bool:
+    """Whether it depends on the node what they do."""
+    return any(step.whole or step.place is not None for step in steps)
+
+
+def node_patch(steps: Sequence[Step], node: Mapping[str, Any], allowed: Sequence[str] = EVERYTHING) -> JsonPatch:
+    """The patch to send. `node` counts only if it is needed; the patch then fails if it is another one by now.
+
+    RefusedError if something may not be done to this node, UnmetError if the node is not as the operations take it
+    to be.
+    """
+    patch: JsonPatch = []
+    fixed = False  # whether the patch depends on this very version of the node
+    before = node.get("spec", {}).get("taints")
+    taints: Sequence[Taint] = before or ()
+    for step in steps:
+        if step.place is not None:
+            try:
+                taints = patched(taints, step.op, step.place, step.value, allowed)
+            except UnmetError as error:
+                raise UnmetError(_problem(step.number, step.op, step.path, error)) from None
+            except ValueError as error:
+                raise RefusedError([_problem(step.number, step.op, step.path, error)]) from None
+        elif not step.whole:
+            patch.append(_plain(step))
+        elif not node.get("metadata", {}).get(step.whole):
+            # Only where there is none: it would remove all that are there.
+            patch.append(_plain(step))
+            fixed = True
+    if any(step.place is not None for step in steps):
+        if before:
+            patch.append({"op": "test", "path": _TAINTS, "value": before})
+        else:
+            fixed = True
+        if list(taints) != list(before or ()):
+            patch.append({"op": "add", "path": _TAINTS, "value": list(taints)})
+    if fixed:
+        version = node.get("metadata", {}).get("resourceVersion", "")
+        patch.insert(0, {"op": "test", "path": "/metadata/resourceVersion", "value": version})
+    return patch
+
+
+def writes(patch: JsonPatch) -> bool:
+    """Whether a patch changes anything."""
+    return any(one["op"] in _WRITES for one in patch)
+
+
+def capacity_patch(capacities: Mapping[str, str], allowed: Sequence[str] = EVERYTHING) -> JsonPatch:
+    """The patch of a node's status that publishes extended resources; RefusedError if one of them may not be."""
+    if not capacities:
+        raise RefusedError(["no capacities"])
+    if len(capacities) > MAX_OPERATIONS:
+        raise RefusedError([f"{len(capacities)} capacities are more than {MAX_OPERATIONS}"])
+    patch, problems = [], []
+    for name, text in sorted(capacities.items()):
+        try:
+            value = str(_amount(name, text, allowed))
+        except ValueError as error:
+            problems.append(f"capacity {quoted(name)}: {error}")
+        else:
+            patch.append({"op": "add", "path": f"/status/capacity/{escaped(name)}", "value": value})
+    if problems:
+        raise RefusedError(problems)
+    return patch
+
+
+def escaped(key: str) -> str:
+    """A key as a part of a path."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _amount(name: str, text: str, allowed: Sequence[str]) -> int:
+    if name in _NATIVE or name.startswith("hugepages-"):
+        raise ValueError("is a resource of Kubernetes, which the kubelet publishes itself")
+    if "/" not in name or "." not in name.rpartition("/")[0]:
+        raise ValueError("is no extended resource: its name needs a domain, as in example.com/cores")
+    check_writable(name, allowed)
+    amount = parse_quantity(text, negative=False)
+    if amount.denominator != 1:
+        raise ValueError(f"{quoted(text)} is no whole number")
+    return amount.numerator
+
+
+def _plain(step: Step) -> dict[str, Any]:
+    value = {} if step.op == "remove" else {"value": step.value}
+    return {"op": step.op, "path": step.path, **value}
+
+
+def _problem(number: int, op: str, path: str, error: ValueError) -> str:
+    return f"operation {number} ({op[:20]} {quoted(path)}): {error}"
+
+
+def _step(number: int, operation: Operation, allowed: Sequence[str]) -> Step:
+    op, path, text = operation
+    if op not in _OPS:
+        raise ValueError(f"{quoted(op)} is not one of {', '.join(_OPS)}")
+    match = _PATHS.fullmatch(path)
+    if match is None:
+        raise ValueError(
+            "may not be changed: expected /metadata/labels/KEY, /metadata/annotations/KEY (with ~1 for a slash), "
+            "/spec/taints, /spec/taints/NUMBER or /spec/taints/-"
+        )
+    if match["map"] is None:
+        return _taint_step(number, op, path, match["place"] or "", text)
+    if match["key"] is None:
+        return _whole_step(number, op, path, match["map"], text)
+    if _ESCAPE.search(match["key"]):
+        raise ValueError("has a ~ that is neither ~0 nor ~1")
+    key = match["key"].replace("~1", "/").replace("~0", "~")
+    if op == "test":
+        check_name(key)
+    else:
+        check_writable(key, allowed)
+    value = None if op == "remove" else _VALUES[match["map"]](text)
+    return Step(number=number, op=op, path=path, value=value)
+
+
+def _taint_step(number: int, op: str, path: str, place: str, text: str) -> Step:
+    if place == "-" and op != "add":
+        raise ValueError("there is nothing behind the last taint: only add can be done there")
+    value = None
+    if op != "remove":
+        value = (read_taint if place else read_taints)(_json(text))
+    return Step(number=number, op=op, path=path, value=value, place=place)
+
+
+def _whole_step(number: int, op: str, path: str, which: str, text: str) -> Step:
+    if op == "test":
+        return Step(number=number, op=op, path=path, value=_json(text))
+    if op != "add" or _json(text) != {}:
+        raise ValueError("can only be added as a whole, with the value {}, where there is none")
+    return Step(number=number, op=op, path=path, value={}, whole=which)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(f"value {quoted(text)} is no JSON") from None
+
+
+def _text(value: str) -> str:
+    """A value that is text: JSON with quotes, or the bare text itself, which older clients send."""
+    return str(_json(value)) if value.lstrip().startswith('"') else value
+
+
+def _label(value: str) -> str:
+    text = _text(value)
+    check_label_value(text)
+    return text
+
+
+def _annotation(value: str) -> str:
+    text = _text(value)
+    if len(text.encode("utf-8", "surrogatepass")) > _MAX_ANNOTATION:
+        raise ValueError(f"a value of {len(text)} characters is longer than an annotation may be")
+    return text
+
+
+_VALUES: Final[Mapping[str, Callable[[str], str]]] = {"labels": _label, "annotations": _annotation}

@@ -1,0 +1,155 @@
+"""Sees to it that the relay has what the cluster wants: the loop around the plan.
+
+A relay that is away or says no is everyday. The loop never ends by itself, and never has two calls in flight.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
+
+from interpose.agent.choice import Choice, Chosen
+from interpose.agent.pushplan import Push, PushPlan, State
+from interpose.instrumentation.logging import RateLimited
+from interpose.rpc.status import RpcError
+
+_log = logging.getLogger(__name__)
+
+INTERVAL: Final = 2.0
+GRACE: Final = 30.0
+_MAX_LOGGED: Final = 5  # problems in one line of the log; the state has all of them
+_LEAST_PAUSE: Final = 0.001
+
+
+class Relay(Protocol):
+    """Who is to have the configuration."""
+
+    sessions: int
+    on_change: Callable[[], None] | None
+
+    @property
+    def up(self) -> bool:
+        """Whether it is there."""
+
+    @property
+    def last_error(self) -> str:
+        """Why not."""
+
+    async def send(self, node: str, data: Mapping[str, str]) -> list[str]:
+        """Hand a configuration over; the reasons against it, or RpcError."""
+
+
+Idle = Callable[[asyncio.Event, float | None], Awaitable[None]]
+
+
+async def idle(wake: asyncio.Event, seconds: float | None) -> None:
+    """Until somebody wakes us, or the time is over."""
+    try:
+        async with asyncio.timeout(seconds):
+            await wake.wait()
+    except TimeoutError:
+        pass
+
+
+class Pusher:
+    """`on_state` is called when there is something new to tell. Counters are read when somebody scrapes."""
+
+    def __init__(
+        self,
+        relay: Relay,
+        *,
+        node: str,
+        on_state: Callable[[State], None],
+        interval: float = INTERVAL,
+        grace: float = GRACE,
+        when_missing: str = "withdraw",
+        now: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        chance: Callable[[], float] = random.random,
+        pause: Idle = idle,
+    ) -> None:
+        self.outcomes: Counter[str] = Counter()  # accepted, rejected, failed
+        self.last_success: float | None = None  # wall clock
+        self.state = State(since=wall())
+        self._relay = relay
+        self._node = node
+        self._on_state = on_state
+        self._now = now
+        self._wall = wall
+        self._pause = pause
+        self._wake = asyncio.Event()
+        self._plan = PushPlan(interval=interval, grace=grace, withdraw=when_missing == "withdraw", chance=chance)
+        self._limited = RateLimited(_log, interval=600.0)
+        relay.on_change = self.poke
+
+    @property
+    def last_good(self) -> Chosen | None:
+        """What the relay accepted last."""
+        return self._plan.last_good
+
+    def consider(self, choice: Choice) -> None:
+        """The cluster says something about what is wanted."""
+        self._plan.consider(choice, self._now())
+        self.poke()
+
+    def poke(self) -> None:
+        """Something may have changed."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self._wake.clear()
+            now = self._now()
+            self._plan.connection(self._relay.sessions if self._relay.up else None, self._relay.last_error, now)
+            push = self._plan.begin(now)
+            self._tell()
+            if push is not None:
+                await self._send(push)
+                continue
+            due = self._plan.due(now)
+            await self._pause(self._wake, None if due is None else max(due - now, _LEAST_PAUSE))
+
+    async def _send(self, push: Push) -> None:
+        kv: dict[str, object] = {"keys": len(push.data)}
+        if push.chosen is not None:
+            kv |= {"configmap": push.chosen.source, "version": push.chosen.version}
+        try:
+            problems = await self._relay.send(self._node, push.data)
+        except RpcError as error:
+            self._failed(f"{error.code.name}: {error.message}", kv)
+        except Exception as error:  # a mistake of ours must not end the loop
+            _log.exception("Configuration could not be sent", extra={"kv": kv})
+            self._failed(f"{type(error).__name__}: {error}", kv)
+        else:
+            if problems:
+                self._rejected(tuple(problems), kv)
+            else:
+                self.outcomes["accepted"] += 1
+                self.last_success = self._wall()
+                self._plan.accepted()
+                message = "Configuration was withdrawn" if push.chosen is None else "Configuration is in force"
+                _log.info(message, extra={"kv": kv})
+        self._tell()
+
+    def _failed(self, trouble: str, kv: dict[str, object]) -> None:
+        self.outcomes["failed"] += 1
+        self._plan.failed(trouble, self._now())
+        self._limited.log(logging.WARNING, "Relay did not take the configuration", key=trouble, **kv, err=trouble)
+
+    def _rejected(self, problems: tuple[str, ...], kv: dict[str, object]) -> None:
+        self.outcomes["rejected"] += 1
+        self._plan.rejected(problems, self._now())
+        shown = "; ".join(problems[:_MAX_LOGGED])
+        if (more := len(problems) - _MAX_LOGGED) > 0:
+            shown += f"; and {more} more"
+        self._limited.log(logging.ERROR, "Relay rejected the configuration", key=shown, **kv, problems=shown)
+
+    def _tell(self) -> None:
+        state = self._plan.state(self._now(), self._wall())
+        if not state.alike(self.state):
+            self.state = state
+            self._on_state(state)

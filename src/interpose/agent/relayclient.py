@@ -1,0 +1,108 @@
+"""The relay's config socket, seen from the agent: one connection that is kept, and one call.
+
+Where the socket belongs to somebody who may not be the relay of this node, nothing is sent to it.
+"""
+
+import errno
+import logging
+import os
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from interpose.agent.messages import SET_CONFIG, read_set_config_reply, set_config_request
+from interpose.h2.limits import Limits
+from interpose.rpc.client import Client
+from interpose.rpc.status import Code, RpcError
+from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import Upstream
+
+_log = logging.getLogger(__name__)
+
+# The relay may be busy with another configuration for 10 s before it begins with ours.
+TIMEOUT: Final = 15.0
+# A call is only made when the relay is there; it may be gone again this very moment.
+_WAIT: Final = 1.0
+_REPLY_LIMIT: Final = 1 << 20
+
+
+class RelayClient:
+    """Keeps a connection from `start` on. `on_change` is called when the relay comes or goes."""
+
+    def __init__(self, path: str, *, hub: Hub, timeout: float = TIMEOUT, uids: Collection[int] | None = None) -> None:
+        """`uids` are those that a relay may run as: root and our own one."""
+        self.path = path
+        self.on_change: Callable[[], None] | None = None
+        self.sessions = 0  # connections so far: whoever answers on another one may have forgotten everything
+        self._timeout = timeout
+        self._uids = frozenset({0, os.getuid()} if uids is None else uids)
+        self._upstream = Upstream(path, hub=hub, limits=Limits(), wait=_WAIT, find=self._find, reports=_Words(self))
+        self._upstream.on_up = self.tell
+        self._client = Client(self._upstream, hub, limit=_REPLY_LIMIT)
+
+    @property
+    def up(self) -> bool:
+        """Whether it is there."""
+        return self._upstream.up
+
+    @property
+    def last_error(self) -> str:
+        """Why it is not there; empty if it is."""
+        return self._upstream.last_error
+
+    def start(self) -> None:
+        """Begin to dial."""
+        self._upstream.start()
+
+    def tick(self) -> None:
+        """A second has passed."""
+        self._upstream.tick()
+
+    async def close(self) -> None:
+        """Drop the connection; a call in flight fails."""
+        self.on_change = None
+        await self._upstream.close()
+
+    async def send(self, node: str, data: Mapping[str, str]) -> list[str]:
+        """Hand a configuration over. The reasons against it; none: it is in force. RpcError: nobody knows."""
+        try:
+            message = set_config_request(node, data)
+        except ValueError as error:
+            raise RpcError(Code.INVALID_ARGUMENT, str(error)) from None
+        reply = await self._client.unary(SET_CONFIG, message, timeout=self._timeout)
+        try:
+            return read_set_config_reply(reply)
+        except ValueError as error:
+            raise RpcError(Code.INTERNAL, f"the relay's answer cannot be read: {error}") from None
+
+    def tell(self) -> None:
+        """The relay came or went."""
+        if self.on_change is not None:
+            self.on_change()
+
+    def _find(self) -> str:
+        """Before each dial: whoever made the socket is who answers."""
+        owner = os.stat(self.path).st_uid  # noqa: PTH116 - of whatever the name leads to
+        if owner not in self._uids:
+            allowed = " or ".join(map(str, sorted(self._uids)))
+            raise PermissionError(errno.EACCES, f"it belongs to uid {owner}, it must belong to uid {allowed}")
+        return self.path
+
+
+class _Words:
+    """Tells the log in words for a relay, and the client that something changed."""
+
+    def __init__(self, client: RelayClient) -> None:
+        self._client = client
+
+    def unreachable(self, path: str, error: str) -> None:
+        _log.warning("Relay is not reachable", extra={"kv": {"socket": path, "err": error}})
+        self._client.tell()
+
+    def connected(self, path: str, connections: int) -> None:
+        self._client.sessions += 1
+        _log.info("Connected to the relay", extra={"kv": {"socket": path}})
+
+    def lost(self, path: str, fault: str | None) -> None:
+        level = logging.INFO if fault is None else logging.ERROR
+        _log.log(level, "Connection to the relay ended", extra={"kv": {"socket": path, "err": fault or "closed"}})
+        self._client.tell()

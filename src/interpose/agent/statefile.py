@@ -1,0 +1,100 @@
+"""A file that others read while it changes: they see the old content or the new one, never a part.
+
+Everything happens inside one directory that was opened first, so that nobody can lead a step elsewhere; the directory
+must be ours or root's, and nobody else's to write to.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from interpose.host.trust import Trust
+
+_DIRECTORY_MODE: Final = 0o755
+_FILE_MODE: Final = 0o600
+_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
+_LIMIT: Final = 8 << 20
+
+
+class StateFile:
+    """One file by its path. Its methods wait for the disk."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._folder, self._name = os.path.split(path)
+
+    def read(self) -> str | None:
+        """What it holds; None if there is none. OSError or ValueError if it cannot be read or believed."""
+        try:
+            with self._directory() as directory:
+                return self._content(directory)
+        except FileNotFoundError:
+            return None
+
+    def write(self, text: str) -> bool:
+        """Put this in its place; false if it was so already. OSError or ValueError if it cannot be done."""
+        self._make_directory()
+        with self._directory() as directory:
+            with suppress(OSError, ValueError):  # whatever is there, it will be another
+                if self._content(directory) == text:
+                    return False
+            self._replace(directory, text.encode())
+        return True
+
+    @contextmanager
+    def _directory(self) -> Iterator[int]:
+        folder = self._folder or "."
+        try:
+            directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
+        except NotADirectoryError:
+            raise ValueError(f"{folder} is not a directory, or a link to one") from None
+        try:
+            if doubts := Trust().doubts(os.fstat(directory)):
+                raise ValueError(f"directory {folder} {doubts}")
+            yield directory
+        finally:
+            os.close(directory)
+
+    def _make_directory(self) -> None:
+        folder = Path(self._folder or ".")
+        if not folder.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(_DIRECTORY_MODE)  # whatever our umask is: its readers are other processes
+
+    def _content(self, directory: int) -> str | None:
+        try:
+            fd = os.open(self._name, os.O_RDONLY | os.O_NONBLOCK | _FLAGS, dir_fd=directory)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO):
+                raise ValueError(f"{self.path} is not a regular file") from None
+            raise
+        with os.fdopen(fd, "rb") as file:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                raise ValueError(f"{self.path} is not a regular file")
+            if doubts := Trust().doubts(found):
+                raise ValueError(f"{self.path} {doubts}")
+            if found.st_size > _LIMIT:
+                raise ValueError(f"{self.path} is larger than {_LIMIT} bytes")
+            return file.read(_LIMIT).decode()
+
+    def _replace(self, directory: int, data: bytes) -> None:
+        temporary = f".{self._name}.tmp"
+        with suppress(FileNotFoundError):  # of a process that was killed while writing
+            os.unlink(temporary, dir_fd=directory)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS
+        try:
+            with os.fdopen(os.open(temporary, flags, _FILE_MODE, dir_fd=directory), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self._name, src_dir_fd=directory, dst_dir_fd=directory)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=directory)
+            raise
+        os.fsync(directory)

@@ -1,0 +1,57 @@
+"""`interpose agent`: gather settings, then follow the cluster for this node; and commands that ask a running agent."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from interpose.cli.lazy import Subcommand
+from interpose.cli.options import given_flags
+from interpose.cli.settings_group import SettingsGroup
+from interpose.config.agent_table import AGENT
+from interpose.config.load import Loaded, load
+
+_COMMANDS = {
+    "status": Subcommand("interpose.cli.agent_status", "status", "Show what a running agent knows and does."),
+    "probe": Subcommand("interpose.cli.agent_probe", "probe", "Ask a running agent how it is, for probes."),
+}
+
+
+def _agent(config: str | None, print_config: bool, **parameters: Any) -> int:
+    if (kubeconfig := parameters.get("api__kubeconfig")) is not None:
+        # As everybody writes it on a command line; in files and variables there is no place it could be relative to.
+        parameters["api__kubeconfig"] = str(Path(kubeconfig).absolute()) if kubeconfig else ""
+    loaded = load(AGENT, flags=given_flags(parameters, AGENT), env=os.environ, path=config)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if print_config:
+        from interpose.config.reference import values_table
+
+        click.echo(values_table(loaded))
+        return 0
+    return run_loaded(loaded)
+
+
+def run_loaded(loaded: Loaded) -> int:
+    """Run an agent until it is told to stop. ConfigError if it cannot start with these settings."""
+    from interpose.cli.agent_checks import check, find_access, node_name
+
+    check(loaded, os.environ)
+    access = find_access(loaded.settings, loaded.origins, os.environ)
+    from interpose.cli.agent_process import run
+
+    return run(loaded.settings, node_name(loaded.settings, os.environ), access, loaded.origins)
+
+
+agent = SettingsGroup(
+    "agent",
+    AGENT,
+    table=_COMMANDS,
+    callback=_agent,
+    help=(
+        "Bring the cluster's configuration to this node, and what the node has to say to the cluster. Runs on each "
+        "node: the ConfigMap that counts for the node goes to the relay, the NodeSLO to the hook server, and results "
+        "are written to the Node. An API server or a relay that is away is waited for."
+    ),
+)

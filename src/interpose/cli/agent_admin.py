@@ -1,0 +1,194 @@
+"""The admin socket of the agent: health, metrics, and JSON for views and tools."""
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from interpose import __version__
+from interpose.admin.health import Check, health_routes
+from interpose.admin.log_level import log_level_routes
+from interpose.admin.metrics import metrics_route
+from interpose.admin.routes import Request, Response, RouteTable
+from interpose.admin.routes import json_response as json
+from interpose.admin.server import AdminServer
+from interpose.agent.choice import Chosen, Seen
+from interpose.cli.agent_parts import Parts
+from interpose.cli.metrics_listen import metrics_server
+from interpose.config.agent_settings import AgentSettings
+from interpose.config.agent_table import AGENT
+from interpose.config.effective import config_answer
+from interpose.host.sockets import BoundSocket
+from interpose.instrumentation.logging import LogControl
+from interpose.instrumentation.metrics import Collector, build_info, log_collector
+from interpose.instrumentation.process_metrics import process_collector
+
+
+class AgentViews:
+    """Handlers over the parts of a running agent."""
+
+    def __init__(self, settings: AgentSettings, origins: Mapping[str, str], parts: Parts, log: LogControl) -> None:
+        self._settings = settings
+        self._origins = origins
+        self._parts = parts
+        self._log = log
+        self._started = time.time()
+        self._servers: list[AdminServer] = []
+
+    def start(self, admin: "BoundSocket | socket.socket | None", metrics: "socket.socket | None") -> None:
+        """Serve listening sockets; they and their files stay with whoever bound them."""
+        routes = self.routes()
+        if admin is not None:
+            self._servers.append(AdminServer((admin.sock if isinstance(admin, BoundSocket) else admin).dup(), routes))
+        if metrics is not None:
+            self._servers.append(metrics_server(metrics.dup(), routes))
+        for server in self._servers:
+            server.start()
+
+    async def close(self) -> None:
+        """Serve no more."""
+        while self._servers:
+            await self._servers.pop().close()
+
+    def routes(self) -> RouteTable:
+        """Everything the admin socket answers."""
+        return {
+            **health_routes([Check("loop", lambda: None)], self._ready()),
+            **metrics_route([self._collect, log_collector(self._log), build_info, process_collector()]),
+            ("GET", "/v1/status"): self._status,
+            ("GET", "/v1/config"): self._config,
+            **log_level_routes(self._log),
+        }
+
+    def _collect(self) -> Any:
+        # Late: metrics know every part, and not all of them are there.
+        for collector in self._collectors():
+            yield from collector()
+
+    def _collectors(self) -> list[Collector]:
+        from interpose.agent.metrics import (
+            api_collector,
+            config_collector,
+            feed_collector,
+            report_collector,
+            service_collector,
+        )
+
+        parts = self._parts
+        found = [api_collector(parts.api.requests, lambda: not parts.api_problem, parts.following)]
+        if parts.pusher is not None and parts.relay is not None:
+            found.append(config_collector(parts.pusher, parts.relay))
+        if parts.feed is not None:
+            found.append(feed_collector(parts.feed))
+        found.append(report_collector(parts.reporter))
+        if parts.served is not None:
+            found.append(service_collector(parts.served))
+        return found
+
+    def _ready(self) -> list[Check]:
+        parts = self._parts
+        checks = [Check("api", lambda: parts.api_problem or None)]
+        if parts.pusher is not None:
+            checks.append(Check("config", lambda: parts.config_problem or None))
+        if parts.feed is not None:
+            feed = parts.feed
+            checks.append(Check("nodeslo", lambda: feed.problem or "; ".join(feed.slo.problems) or None))
+        return checks
+
+    async def _status(self, _request: Request) -> Response:
+        parts = self._parts
+        access = parts.api.access
+        return json(
+            {
+                "version": __version__,
+                "pid": os.getpid(),
+                "uptime_seconds": round(time.time() - self._started, 1),
+                "node": parts.node,
+                "group": parts.following.group,
+                "api": {
+                    "server": str(access.server),
+                    "access": access.source,
+                    "up": not parts.api_problem,
+                    "error": parts.api_problem,
+                },
+                "node_object": self._object(parts.following.node),
+                "configuration": self._configuration(),
+                "relay": None
+                if parts.relay is None
+                else {"socket": parts.relay.path, "up": parts.relay.up, "error": parts.relay.last_error},
+                "config_maps": [self._map(one) for one in parts.following.maps],
+                "nodeslo": self._nodeslo(),
+                "reports": {
+                    "kinds": list(self._settings.report),
+                    "pending": list(parts.reporter.pending),
+                    "problems": dict(parts.reporter.problems),
+                },
+                "service": None
+                if parts.served is None
+                else {
+                    "socket": self._settings.service.socket,
+                    "calls": sum(parts.served.service.calls.values()),
+                    "refused_connections": parts.served.refused,
+                },
+                "log_level": self._log.level,
+            }
+        )
+
+    def _configuration(self) -> dict[str, Any] | None:
+        parts = self._parts
+        if parts.pusher is None:
+            return None
+        state, choice = parts.pusher.state, parts.following.choice
+        last = parts.pusher.last_success
+        return {
+            "state": state.phase.value,
+            "since_seconds": round(time.time() - state.since, 1),
+            "map": _chosen(state.chosen),
+            "problem": parts.config_problem,
+            "problems": list(state.problems),
+            "notes": list(choice.notes),
+            "last_accepted": _chosen(state.last_good),
+            "last_accepted_seconds_ago": None if last is None else round(time.time() - last, 1),
+            "pushes": dict(parts.pusher.outcomes),
+        }
+
+    def _map(self, seen: Seen) -> dict[str, Any]:
+        chosen = self._parts.following.choice.chosen
+        namespace = self._settings.config.namespace
+        counts = chosen is not None and chosen.source == f"{namespace}/{seen.name}"
+        return {"name": seen.name, "namespace": namespace, "counts": counts, **self._object(seen)}
+
+    @staticmethod
+    def _object(seen: Seen) -> dict[str, Any]:
+        state = "unknown" if not seen.known else "missing" if seen.object is None else "present"
+        if not seen.known and seen.forbidden:
+            state = "forbidden"
+        return {"state": state, "version": _version(seen), "problem": seen.problem}
+
+    def _nodeslo(self) -> dict[str, Any] | None:
+        feed = self._parts.feed
+        if feed is None:
+            return None
+        return {
+            "state": feed.slo.phase.value,
+            "version": feed.slo.version,
+            "problems": list(feed.slo.problems),
+            "file": self._settings.node_state.file,
+            "file_problem": feed.problem,
+            "followed": self._object(self._parts.following.slo),
+        }
+
+    async def _config(self, _request: Request) -> Response:
+        return json(config_answer(AGENT, self._settings, self._origins))
+
+
+def _chosen(one: Chosen | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    return {"name": one.source, "version": one.version, "keys": sorted(one.data), "digest": one.digest}
+
+
+def _version(seen: Seen) -> str:
+    metadata = {} if seen.object is None else seen.object.get("metadata")
+    return str(metadata.get("resourceVersion", "")) if isinstance(metadata, Mapping) else ""

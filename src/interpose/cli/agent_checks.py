@@ -1,0 +1,53 @@
+"""Settings of the agent, seen with what is around it: its environment, the name of the host, the way to the cluster.
+
+Everything that cannot be used is found before anything is started; ConfigError then.
+"""
+
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from interpose.agent.choice import is_name, map_names
+from interpose.config.agent_settings import AgentSettings
+from interpose.config.load import Loaded
+from interpose.errors import ConfigError
+
+if TYPE_CHECKING:
+    from interpose.kube.access import Access
+
+NODE_NAME: Final = "NODE_NAME"
+
+
+def check(loaded: Loaded, env: Mapping[str, str]) -> None:
+    """ConfigError if an agent could not start with this."""
+    settings: AgentSettings = loaded.settings
+    name = node_name(settings, env)
+    base = settings.config.map
+    if base not in map_names(base, name, ""):
+        where = loaded.origins["config.map"]
+        raise ConfigError(f"{where}: config.map: {base!r} is not the name of a ConfigMap")
+
+
+def node_name(settings: AgentSettings, env: Mapping[str, str]) -> str:
+    """The Node we run on: as it was said, else NODE_NAME, else as the host is called."""
+    if settings.node_name:
+        return settings.node_name
+    given = env.get(NODE_NAME, "")
+    name = given or socket.gethostname().lower()
+    if not is_name(name):
+        where = f"environment {NODE_NAME}" if given else "name of the host"
+        raise ConfigError(f"{where}: {name!r} is not the name of a node, give one with --node-name")
+    return name
+
+
+def find_access(settings: AgentSettings, origins: Mapping[str, str], env: Mapping[str, str]) -> "Access":
+    """How to get to the API server. ConfigError if the kubeconfig cannot be used, or there is nothing to go by."""
+    from interpose.kube import kubeconfig
+
+    try:
+        return kubeconfig.find_access(settings.api.kubeconfig, env)
+    except ConfigError as error:
+        where = origins["api.kubeconfig"]
+        if settings.api.kubeconfig:
+            raise ConfigError([f"{where}: {problem}" for problem in error.problems]) from None
+        raise ConfigError([f"{problem} (--kubeconfig FILE)" for problem in error.problems]) from None

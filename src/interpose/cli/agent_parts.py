@@ -1,0 +1,188 @@
+"""The parts of an agent and how they are joined: who tells whom about what.
+
+The cluster's objects go to the pusher and to the feed of the hook server; what comes of it goes to the reporter, which
+tells the cluster. What was not asked for is not made, and not imported.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from interpose import __version__
+from interpose.agent.choice import Choice
+from interpose.agent.following import Following
+from interpose.agent.health import config_problem
+from interpose.agent.reporter import Reporter
+from interpose.config.agent_settings import AgentSettings
+from interpose.errors import ConfigError
+from interpose.kube.access import Access
+from interpose.kube.api import Object
+from interpose.kube.client import KubeClient
+from interpose.rpc.tasks import TaskBag
+from interpose.rpc.transport import Hub
+
+if TYPE_CHECKING:
+    from interpose.agent.nodefeed import NodeFeed
+    from interpose.agent.nodeservice import AgentSocket
+    from interpose.agent.pusher import Pusher
+    from interpose.agent.relayclient import RelayClient
+    from interpose.host.sockets import BoundSocket
+
+# An API server that answered so lately is one that is there, whatever the last request met.
+_LATELY: Final = 30.0
+
+
+class Parts:
+    """Everything but sockets for people, signals and systemd. `service_socket` is where the relay may ask us."""
+
+    def __init__(
+        self, settings: AgentSettings, node: str, access: Access, service_socket: "BoundSocket | None"
+    ) -> None:
+        self.node = node
+        self.hub = Hub()
+        self.api = KubeClient(access, timeout=settings.api.timeout, user_agent=f"interpose-agent/{__version__}")
+        self.following = Following(
+            self.api,
+            node=node,
+            namespace=settings.config.namespace,
+            base=settings.config.map,
+            group_label=settings.config.group_label,
+            maps=settings.pushes,
+            slo=settings.feeds,
+            on_choice=self._choice_changed,
+            on_node=self._node_changed,
+            on_slo=self._slo_changed,
+        )
+        self.reporter = Reporter(self.api, node=node, seen=self._seen_node, kinds=settings.report)
+        self.relay: RelayClient | None = None
+        self.pusher: Pusher | None = None
+        if settings.pushes:
+            self.relay, self.pusher = self._make_pusher(settings)
+        self.feed = self._make_feed(settings) if settings.feeds else None
+        self.served = None if service_socket is None else self._make_service(settings, service_socket)
+        self._tasks = TaskBag()
+
+    async def start(self) -> None:
+        """Answer the relay first: it may be waiting."""
+        if self.served is not None:
+            await self.served.start()
+        for name, loop in (("push configuration", self.pusher), ("feed the hook server", self.feed)):
+            if loop is not None:
+                self._tasks.spawn(loop.run(), name=name)
+        self._tasks.spawn(self.reporter.run(), name="report to the cluster")
+        if self.relay is not None:
+            self.relay.start()
+        self.following.start()
+
+    def tick(self) -> None:
+        """A second has passed."""
+        if self.relay is not None:
+            self.relay.tick()
+        if self.served is not None:
+            self.served.tick()
+
+    async def close(self) -> None:
+        """Nobody is told anything any more; what is in force stays so."""
+        await self.following.close()
+        await self._tasks.cancel()
+        if self.served is not None:
+            await self.served.close()
+        if self.relay is not None:
+            await self.relay.close()
+        await self.api.close()
+
+    # -- how it is
+
+    @property
+    def api_problem(self) -> str:
+        """Why the API server does not count as there; empty if it does."""
+        last = self.api.last_answer
+        if last is None:
+            return self.api.last_error or "it has not answered yet"
+        return self.api.last_error if time.monotonic() - last >= _LATELY else ""
+
+    @property
+    def config_problem(self) -> str:
+        """Why the node does not have the configuration of the cluster; empty if it has, or gets none by us."""
+        if self.pusher is None:
+            return ""
+        return config_problem(self.following.choice, self.pusher.state, self.following.maps)
+
+    # -- who tells whom
+
+    def _choice_changed(self, choice: Choice) -> None:
+        if self.pusher is not None:
+            self.pusher.consider(choice)
+
+    def _node_changed(self) -> None:
+        self.reporter.poke()
+        if self.feed is not None:
+            self.feed.poke()
+
+    def _slo_changed(self) -> None:
+        if self.feed is not None:
+            self.feed.poke()
+
+    def _seen_node(self) -> Object | None:
+        return self.following.node.object
+
+    def _fresh_node(self) -> Object | None:
+        """As it is now, as far as a watch that works can tell."""
+        seen = self.following.node
+        return None if seen.problem else seen.object
+
+    def _health(self, query: str) -> str:
+        return self.config_problem if query == "config-status" else ""
+
+    # -- what they are made of
+
+    def _make_pusher(self, settings: AgentSettings) -> "tuple[RelayClient, Pusher]":
+        from interpose.agent.pusher import Pusher
+        from interpose.agent.relayclient import RelayClient
+
+        config = settings.config
+        relay = RelayClient(config.socket, hub=self.hub)
+        pusher = Pusher(
+            relay,
+            node=self.node,
+            on_state=self.reporter.on_state,
+            interval=config.push_interval,
+            grace=config.missing_grace,
+            when_missing=config.when_missing,
+        )
+        return relay, pusher
+
+    def _make_feed(self, settings: AgentSettings) -> "NodeFeed":
+        from interpose.agent.nodefeed import NodeFeed
+        from interpose.agent.statefile import StateFile
+
+        return NodeFeed(
+            StateFile(settings.node_state.file),
+            node=self.node,
+            seen_node=lambda: self.following.node,
+            seen_slo=lambda: self.following.slo,
+            check=document_problems,
+            on_slo=self.reporter.on_slo,
+            deleted=settings.node_state.nodeslo_deleted,
+        )
+
+    def _make_service(self, settings: AgentSettings, bound: "BoundSocket") -> "AgentSocket":
+        from interpose.agent.nodeservice import AgentSocket, NodeService
+
+        service = NodeService(
+            self.api, self.node, self._health, followed=self._fresh_node, allowed=settings.service.allow_keys
+        )
+        return AgentSocket(bound, service, hub=self.hub, uids=settings.service.allow_uids or None)
+
+
+def document_problems(text: str) -> Sequence[str]:
+    """What the hook server would say about a document; nothing: it can be used."""
+    # Late: the rules of a NodeSLO are of no use before there is one.
+    from interpose.config.document import parse_document
+    from interpose.runtimehooks.nodedocument import parse_node_document
+
+    try:
+        parse_node_document(parse_document(text, "NodeSLO", json_only=True), "NodeSLO")
+    except ConfigError as error:
+        return error.problems
+    return ()

@@ -1,0 +1,116 @@
+"""Programs as `interpose config` sees them: what each makes of a command line, and what it insists on besides.
+
+Everything is asked of the program's own code, so that what is said here is what happens there. A program is one row in
+`config.programs`; one that checks its settings further, or goes by another name too, has a row here as well.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import click
+
+from interpose.config.load import Given, Loaded, load
+from interpose.config.programs import PROGRAMS
+from interpose.errors import ConfigError
+
+Env = Mapping[str, str]
+
+
+class DropIn(NamedTuple):
+    """Another name and other flags of one of our programs."""
+
+    program: str
+    load: Callable[[Sequence[str], Env], Loaded]
+
+
+def load_program(
+    name: str, arguments: Sequence[str], env: Env, *, config: str | None, given: Mapping[str, Given]
+) -> Loaded:
+    """The settings a program of ours has with these flags, and `given` by key over them. ConfigError, UsageError."""
+    from interpose.cli.options import SettingsCommand, given_flags
+
+    schema = PROGRAMS[name].schema()
+    command = SettingsCommand(schema.program, schema, params=[])
+    with command.make_context(schema.program, list(arguments)) as context:
+        parameters = context.params
+    flags = given_flags(parameters, schema)
+    return load(schema, flags={**flags, **given}, env=env, path=parameters["config"] or config)
+
+
+def check(name: str, loaded: Loaded, env: Env) -> list[str]:
+    """Refuse what the program refuses beyond its table. What only does not fit this machine is returned."""
+    found = _CHECKS.get(name)
+    return [] if found is None else found(loaded, env)
+
+
+# -- what else programs check
+
+
+def _check_relay(loaded: Loaded, _env: Env) -> list[str]:
+    dump = loaded.settings.dump
+    if not (dump.rules or dump.file or dump.record):
+        return []
+    from interpose.cli.relay_dump import place_problems, rule_problems
+
+    if problems := list(rule_problems(dump)):
+        raise ConfigError(problems)
+    return [f"{problem} (on this machine)" for problem in place_problems(dump)]
+
+
+def _check_hookserver(loaded: Loaded, _env: Env) -> list[str]:
+    from interpose.cli.hookserver_checks import check as checked
+
+    checked(loaded)
+    return []
+
+
+_CHECKS: Final[Mapping[str, Callable[[Loaded, Env], list[str]]]] = MappingProxyType(
+    {"relay": _check_relay, "hookserver": _check_hookserver}
+)
+
+
+# -- programs of others that we stand in for
+
+
+def _cri_resmgr(arguments: Sequence[str], env: Env) -> Loaded:
+    from interpose.cli.cri_resmgr import load_line
+    from interpose.cli.cri_resmgr_flags import read_line
+    from interpose.cli.option_file import read_option_file
+
+    line = read_line(arguments, read_option_file)
+    _refuse([*line.problems, *(f"unexpected argument {word!r}" for word in line.rest)])
+    return load_line(line, env)
+
+
+def _koord_runtime_proxy(arguments: Sequence[str], env: Env) -> Loaded:
+    from interpose.cli.go_flags import parse_go_flags
+    from interpose.cli.koord_runtime_proxy import FLAGS, load_flags
+
+    parsed = parse_go_flags(arguments, flags=FLAGS, words=())
+    _refuse(parsed.problems)
+    return load_flags(parsed.values, env)
+
+
+def _cri_resmgr_agent(arguments: Sequence[str], env: Env) -> Loaded:
+    from interpose.cli.cri_resmgr_agent import AGENT_PROGRAM
+    from interpose.cli.cri_resmgr_flags import read_line
+    from interpose.cli.cri_resmgr_program import load_line
+
+    line = read_line(arguments, flags=AGENT_PROGRAM.flags)
+    _refuse([*line.problems, *(f"unexpected argument {word!r}" for word in line.rest)])
+    return load_line(AGENT_PROGRAM, line, env)
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
+        raise click.UsageError("; ".join(problems))
+
+
+DROP_INS: Final[Mapping[str, DropIn]] = MappingProxyType(
+    {
+        "cri-resmgr": DropIn("relay", _cri_resmgr),
+        "koord-runtime-proxy": DropIn("relay", _koord_runtime_proxy),
+        "cri-resmgr-agent": DropIn("agent", _cri_resmgr_agent),
+    }
+)

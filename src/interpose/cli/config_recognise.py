@@ -1,0 +1,108 @@
+"""Tells what a file is by what is in it, and by its name where that says more. Pure.
+
+The kind a document names itself counts before its keys, keys before the form of the text. What has no kind but looks
+like somebody's settings is taken for them: the reader then says what is missing.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from interpose.cli.cri_resmgr_flags import FLAGS
+from interpose.config.check import API_VERSION
+from interpose.config.document import Node, parse_document, split_documents
+from interpose.config.programs import PROGRAMS, program_of
+from interpose.errors import ConfigError
+from interpose.runtimehooks.nodedocument import is_node_document
+
+_SOME: Final = 0.5  # of its keys or lines, for something to be taken for what they are of
+
+
+class Form(StrEnum):
+    """What there is besides settings files, which are called by their kind."""
+
+    POLICY = "PolicyDocument"
+    CONFIG_MAP = "ConfigMap"
+    REGISTRATION = "Registration"
+    NODE = "NodeSLO"
+    OPTIONS = "OptionFile"
+    POOLS = "PoolFile"
+
+
+KINDS: Final = (*(program.kind for program in PROGRAMS.values()), *Form)
+
+
+def recognise(text: str, where: str, *, json_only: bool = False) -> str:
+    """One of KINDS; ConfigError if it is none, or cannot even be read."""
+    if _is_option_file(text):
+        return Form.OPTIONS
+    if json_only:
+        return _kind(parse_document(text, where, json_only=True), where)
+    documents = [parse_document(document, title) for title, document in split_documents(text, where)]
+    if not documents:
+        raise ConfigError(f"{where}: is empty")
+    if len(documents) > 1 and any(map(_is_object, documents)):
+        return Form.CONFIG_MAP
+    return _kind(documents[0], where)
+
+
+def _kind(root: Node, where: str) -> str:
+    header = {name: node.text for name, node in root.entries}
+    kind = header.get("kind", "")
+    names = {name.lower() for name in header}
+    if program_of(kind):
+        return kind
+    if is_node_document(root):
+        return Form.NODE
+    if _is_object(root):
+        return Form.CONFIG_MAP
+    if "remote-endpoint" in names or "runtime-hooks" in names:
+        return Form.REGISTRATION
+    if any(name.partition(".")[0] == "policy" for name in names) and header.get("apiVersion") != API_VERSION:
+        # The relay's settings have a group of that name too, with other keys.
+        return Form.POLICY if not _like_settings(root) else PROGRAMS["relay"].kind
+    if names == {"pools"}:
+        return Form.POOLS
+    if found := _like_settings(root):
+        return found
+    said = f"{kind!r} is no kind of file that is known here" if kind else "cannot tell what this is"
+    raise ConfigError(f"{where}: {said}; --kind says which it shall be: {', '.join(KINDS)}")
+
+
+def _is_object(root: Node) -> bool:
+    """Whether it is an object of Kubernetes, of any kind."""
+    header = {name: node.text for name, node in root.entries}
+    return bool(header.get("kind")) and header.get("apiVersion", "") not in ("", API_VERSION)
+
+
+def _like_settings(root: Node) -> str:
+    """The kind of settings most of whose keys these are; empty if they are nobody's."""
+    given = [*_paths(root)]
+    shares: Mapping[str, float] = {
+        program.kind: sum(path in _known(name) for path in given) / len(given) if given else 0.0
+        for name, program in PROGRAMS.items()
+    }
+    best = max(shares, key=lambda kind: shares[kind])
+    return best if shares[best] > _SOME else ""
+
+
+def _paths(root: Node) -> list[str]:
+    """Keys with what is below them in settings: one level."""
+    found = []
+    for name, node in root.entries:
+        if node.tag == "map":
+            found += [f"{name}.{below}" for below, _ in node.entries]
+        elif name not in ("apiVersion", "kind"):
+            found.append(name)
+    return found
+
+
+def _known(program: str) -> set[str]:
+    return {setting.key for setting in PROGRAMS[program].schema().table}
+
+
+def _is_option_file(text: str) -> bool:
+    """Whether most lines begin with an option of cri-resmgr and nothing but an equals sign behind it."""
+    lines = [line for line in text.splitlines() if line.strip() and line[0] not in " \t#"]
+    known = sum(line.partition("=")[0].strip() in FLAGS for line in lines)
+    return known > len(lines) * _SOME

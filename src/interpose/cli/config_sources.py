@@ -1,0 +1,109 @@
+"""What `interpose config` is given to read: files, directories, standard input. Each is read once.
+
+A directory stands for its files that may be ours by their names. Files named after keys of a ConfigMap, as
+`kubectl create configmap --from-file` takes them, belong together: they are one source.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from interpose.config.document import Node, decoded, parse_document, parse_file
+from interpose.errors import ConfigError
+from interpose.policy.names import NAMES
+
+STDIN: Final = "-"
+# The largest that any program of ours reads.
+MAX_BYTES: Final = 4 << 20
+_SUFFIXES: Final = (".yaml", ".yml", ".json", ".cfg")
+_KEY: Final = re.compile(r"policy(?:\.([^.]+)(?:\..+)?)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One file, or the files of a directory that are keys of a ConfigMap."""
+
+    name: str  # as it was given
+    data: bytes = b""
+    is_file: bool = True  # whether it stands in the file system, with an owner and a name that means something
+    keys: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        """How messages begin."""
+        return f"file {self.name}"
+
+    def text(self, limit: int = MAX_BYTES) -> str:
+        """All of it, if it is not more than a program reads."""
+        return decoded(self.data, self.name, limit)
+
+    def document(self, limit: int = MAX_BYTES) -> Node:
+        """As the programs read documents that are named by a setting: the name says which format it is."""
+        if not self.is_file:
+            return parse_document(self.text(limit), self.where)
+        return parse_file(lambda: self.text(limit), self.name)
+
+    @property
+    def json_only(self) -> bool:
+        """Whether its name promises JSON."""
+        return self.is_file and self.name.endswith(".json")
+
+
+def read_sources(path: str) -> Iterator[Source | ConfigError]:
+    """Everything at a path; what cannot be read is an error among the others."""
+    if path == STDIN:
+        yield Source(name="<stdin>", data=sys.stdin.buffer.read(MAX_BYTES + 1), is_file=False)
+        return
+    try:
+        found = sorted(Path(path).iterdir())
+    except NotADirectoryError:
+        yield read_source(path)
+        return
+    except OSError as error:
+        yield ConfigError(f"file {path}: cannot be read: {error.strerror}")
+        return
+    files = [one for one in found if one.is_file() and not one.name.startswith(".")]
+    keys = {one.name: one for one in files if is_key(one.name)}
+    if keys:
+        yield _keys(path, keys)
+    yield from (read_source(str(one)) for one in files if one.suffix.lower() in _SUFFIXES)
+    for folder in found:
+        if folder.is_dir() and not folder.is_symlink() and not folder.name.startswith("."):
+            yield from read_sources(str(folder))
+
+
+def read_source(path: str) -> Source | ConfigError:
+    """One file."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        return ConfigError(f"file {path}: cannot be read: {error.strerror}")
+    name = Path(path).name
+    if not is_key(name):
+        return Source(name=path, data=data)
+    try:
+        return Source(name=path, data=data, keys={name: decoded(data, path, MAX_BYTES)})
+    except ConfigError as error:
+        return error
+
+
+def is_key(name: str) -> bool:
+    """Whether a file has the name of a key for policies: `policy`, `policy.static`, `policy.static.node-1`."""
+    match = _KEY.fullmatch(name)
+    return match is not None and Path(name).suffix not in _SUFFIXES and (match[1] is None or match[1].lower() in NAMES)
+
+
+def _keys(folder: str, files: Mapping[str, Path]) -> Source | ConfigError:
+    texts: dict[str, str] = {}
+    problems: list[str] = []
+    for name, path in files.items():
+        found = read_source(str(path))
+        if isinstance(found, Source):
+            texts |= found.keys
+        else:
+            problems += found.problems
+    return ConfigError(problems) if problems else Source(name=folder, keys=texts)

@@ -1,0 +1,104 @@
+"""`cri-resmgr-agent`: the agent under the name, flags and defaults of CRI Resource Manager.
+
+It feeds no hook server, which that project does not have.
+"""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from interpose.cli.cri_resmgr_flags import Flag
+from interpose.cli.cri_resmgr_program import COMMON, Program, run_program
+from interpose.config.agent_table import AGENT
+from interpose.config.load import Loaded
+
+PROGRAM: Final = "cri-resmgr-agent"
+SOCKET: Final = "/var/run/cri-resmgr-agent.sock"
+
+
+def _absolute(text: str) -> str | None:
+    return str(Path(text).absolute()) if text else None
+
+
+def _socket(text: str) -> str | None:
+    return "none" if text in ("", "disabled") else text
+
+
+FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
+    {
+        "kubeconfig": Flag(
+            "file that says where the API server is; empty: the service account of our own pod",
+            key="api.kubeconfig",
+            read=_absolute,
+        ),
+        "agent-socket": Flag(
+            'socket on which cri-resmgr reads and changes the node through us; "disabled" turns it off',
+            SOCKET,
+            "service.socket",
+            read=_socket,
+        ),
+        "cri-resmgr-socket": Flag(
+            'socket on which cri-resmgr takes configuration; "disabled": none is sent',
+            "/var/run/cri-resmgr-config.sock",
+            "config.socket",
+            read=_socket,
+        ),
+        "config-ns": Flag("namespace of the ConfigMaps", "kube-system", "config.namespace"),
+        "configmap-name": Flag(
+            "ConfigMap; NAME.node.NODE, NAME.group.GROUP and NAME.default count before it, the first that exists",
+            "cri-resmgr-config",
+            "config.map",
+        ),
+        "label-name": Flag(
+            "label of the node that names its group", "cri-resource-manager.intel.com/group", "config.group_label"
+        ),
+        **COMMON,
+    }
+)
+ABOUT: Final = """\
+Brings configuration from the cluster to cri-resmgr on this node, and what its policies publish to the cluster. This is
+`interpose agent` with other flags, and without a file for a hook server. NODE_NAME in the environment is the name of
+the node. Flags are written -flag value, -flag=value, --flag value or --flag=value. Everything else can be set by
+INTERPOSE_AGENT_* environment variables, which `interpose agent --help` lists."""
+
+
+def check(loaded: Loaded, env: Mapping[str, str]) -> Loaded:
+    """The old program wants NODE_NAME; a node is mostly called as its host is, so that is said and tried."""
+    if loaded.settings.node_name or env.get("NODE_NAME"):
+        return loaded
+    from interpose.cli.agent_checks import node_name
+
+    note = f"NODE_NAME is not set, the node is taken to be {node_name(loaded.settings, env)!r}, as this host is called"
+    return replace(loaded, warnings=(*loaded.warnings, note))
+
+
+def run(loaded: Loaded) -> int:
+    """Run until told to stop."""
+    from interpose.cli.agent import run_loaded
+
+    return run_loaded(loaded)
+
+
+AGENT_PROGRAM: Final = Program(
+    name=PROGRAM,
+    about=ABOUT,
+    flags=FLAGS,
+    schema=AGENT,
+    run=run,
+    presets=MappingProxyType({"node_state.file": "none"}),
+    check=check,
+)
+
+
+def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
+    """The whole program but for the process exit."""
+    return run_program(AGENT_PROGRAM, arguments, env)
+
+
+def main() -> None:
+    """Entry point of the `cri-resmgr-agent` program."""
+    sys.exit(run_command(sys.argv[1:], os.environ))

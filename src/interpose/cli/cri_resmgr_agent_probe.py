@@ -1,0 +1,39 @@
+"""`cri-resmgr-agent-probe`: asks an agent how it is, for probes of a kubelet. 0: well; 1: not, and why on stderr."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from interpose.cli.cri_resmgr_agent import SOCKET
+from interpose.cli.cri_resmgr_flags import Flag, read_line
+from interpose.cli.cri_resmgr_program import PRINTED, printed
+
+PROGRAM: Final = "cri-resmgr-agent-probe"
+FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
+    {
+        "agent-socket": Flag("socket of the agent", SOCKET),
+        "query": Flag("what to ask about: config-status, or nothing: whether it is there"),
+        **PRINTED,
+    }
+)
+ABOUT: Final = """\
+Asks an agent how it is. Ends with 0 if all is well, else with 1 and the reason. This is `interpose agent probe` with
+other flags."""
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """The whole program but for the process exit."""
+    line = read_line(arguments, flags=FLAGS)
+    code = printed(PROGRAM, ABOUT, FLAGS, line)
+    if code is not None:
+        return code
+    from interpose.cli.agent_probe import report_probe
+
+    said = {name: one.value if (one := line.last(name)) is not None else FLAGS[name].default for name in FLAGS}
+    return report_probe(said["agent-socket"], said["query"])
+
+
+def main() -> None:
+    """Entry point of the `cri-resmgr-agent-probe` program."""
+    sys.exit(run_command(sys.argv[1:]))

@@ -1,0 +1,60 @@
+"""`cri-resmgr-webhook`: the webhook under the name, flags and defaults of CRI Resource Manager."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from interpose.cli.cri_resmgr_flags import Flag
+from interpose.cli.cri_resmgr_program import COMMON, Program, run_program
+from interpose.config.load import Loaded
+from interpose.config.webhook_table import WEBHOOK
+
+PROGRAM: Final = "cri-resmgr-webhook"
+
+
+def _absolute(text: str) -> str | None:
+    return str(Path(text).absolute()) if text else None
+
+
+def _all_addresses(port: str) -> str:
+    return f":{port}"
+
+
+FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
+    {
+        # Without a default of its own: ours is the same, and a whole address.
+        "port": Flag(
+            "port on which API servers ask, on all addresses (default '443')", key="listen", read=_all_addresses
+        ),
+        "cert-file": Flag("file with the certificate, PEM", key="tls.cert", read=_absolute),
+        "key-file": Flag("file with its key, PEM", key="tls.key", read=_absolute),
+        **COMMON,
+    }
+)
+ABOUT: Final = """\
+Annotates pods with what their containers ask for. This is `interpose webhook` with other flags. Flags are written
+-flag value, -flag=value, --flag value or --flag=value. Everything else can be set by INTERPOSE_WEBHOOK_* environment
+variables, which `interpose webhook --help` lists."""
+
+
+def run(loaded: Loaded) -> int:
+    """Run until told to stop."""
+    from interpose.cli.webhook import run_loaded
+
+    return run_loaded(loaded)
+
+
+WEBHOOK_PROGRAM: Final = Program(name=PROGRAM, about=ABOUT, flags=FLAGS, schema=WEBHOOK, run=run)
+
+
+def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
+    """The whole program but for the process exit."""
+    return run_program(WEBHOOK_PROGRAM, arguments, env)
+
+
+def main() -> None:
+    """Entry point of the `cri-resmgr-webhook` program."""
+    sys.exit(run_command(sys.argv[1:], os.environ))

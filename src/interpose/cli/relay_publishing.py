@@ -1,0 +1,92 @@
+"""What the policy of a relay publishes through the agent of the node: capacity, label and taint follow the books.
+
+Looked at once a second and not told by anybody: whichever way a configuration came in force, the marks follow it. On
+the way out nothing is taken back; whoever comes next finds what is there and goes on with it.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from interpose.config.settings import PolicySettings
+from interpose.instrumentation.metrics import Family
+from interpose.resmgr.agentclient import AgentClient
+from interpose.resmgr.books import Books
+from interpose.resmgr.configuration import Configuration
+from interpose.resmgr.metrics import publishing_collector
+from interpose.resmgr.nodemarks import NodeMarks, marks_of
+from interpose.resmgr.publisher import Publisher
+from interpose.rpc.tasks import TaskBag
+from interpose.rpc.transport import Hub
+from interpose.topology.topology import Topology
+
+_log = logging.getLogger(__name__)
+
+
+class Publishing:
+    """Without a socket of an agent it only says what nobody publishes."""
+
+    def __init__(self, settings: PolicySettings, hub: Hub) -> None:
+        self._tasks = TaskBag()
+        self._client: AgentClient | None = None
+        self._publisher: Publisher | None = None
+        if settings.agent_socket != "none":
+            self._client = AgentClient(settings.agent_socket, hub=hub)
+            self._publisher = Publisher(self._client)
+        self._seen: tuple[Configuration, Topology] | None = None
+        self._wanted: NodeMarks | None = None
+        self._started = False
+        self._told = ""
+
+    def start(self, books: Books) -> None:
+        """Begin to publish."""
+        self._started = True
+        self._follow(books)
+        if self._client is not None and self._publisher is not None:
+            self._client.start(self._publisher.poke)
+            self._tasks.spawn(self._publisher.run(), name="publish what the policy wants of the node")
+
+    def tick(self, books: Books) -> None:
+        """A second has passed."""
+        if not self._started:
+            return
+        # While everything changes it is not known yet whether it will stay so.
+        if not books.changing.under_way:
+            self._follow(books)
+        if self._client is not None:
+            self._client.tick()
+
+    def _follow(self, books: Books) -> None:
+        now = (books.configuration, books.topology)
+        if self._seen is not None and now[0] is self._seen[0] and now[1] is self._seen[1]:
+            return
+        self._seen = now
+        self._wanted = marks_of(books.configuration, books.topology.online)
+        if self._publisher is not None:
+            self._publisher.want(self._wanted)
+        elif (note := self._note()) and note != self._told:
+            _log.warning("Nobody publishes what the policy wants of the node", extra={"kv": {"what": note}})
+        self._told = self._note()
+
+    def _note(self) -> str:
+        if self._publisher is not None or not self._wanted:
+            return ""
+        return f"{self._wanted} is not published: policy.agent_socket is none"
+
+    def problems(self) -> list[str]:
+        """What an operator has to know."""
+        if note := self._note():
+            return [f"note: {note}"]
+        if self._publisher is None or not self._wanted or not self._publisher.problem:
+            return []
+        return [f"{self._wanted} could not be published: {self._publisher.problem}"]
+
+    def collect(self) -> Iterable[Family]:
+        """Metrics; none without an agent."""
+        return () if self._publisher is None else publishing_collector(self._publisher)()
+
+    async def close(self) -> None:
+        """Stop, and leave the node as it is. A successor publishes from now on, or nobody."""
+        self._started = False
+        await self._tasks.cancel()
+        if self._client is not None:
+            await self._client.close()

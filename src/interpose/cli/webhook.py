@@ -1,0 +1,55 @@
+"""`interpose webhook`: gather settings, then annotate pods for API servers; `certs` makes a certificate for it."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from interpose.cli.lazy import Subcommand
+from interpose.cli.options import given_flags
+from interpose.cli.settings_group import SettingsGroup
+from interpose.config.load import Loaded, load
+from interpose.config.webhook_table import WEBHOOK
+
+_COMMANDS = {
+    "certs": Subcommand(
+        "interpose.cli.webhook_certs", "certs", "Make a certificate for the webhook, and let API servers trust it."
+    ),
+}
+_FILES = ("tls__cert", "tls__key", "tls__client_ca")
+
+
+def _webhook(config: str | None, print_config: bool, **parameters: Any) -> int:
+    for name in _FILES:
+        # As everybody writes it on a command line; in files and variables there is no place it could be relative to.
+        if given := parameters.get(name):
+            parameters[name] = str(Path(given).absolute())
+    loaded = load(WEBHOOK, flags=given_flags(parameters, WEBHOOK), env=os.environ, path=config)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if print_config:
+        from interpose.config.reference import values_table
+
+        click.echo(values_table(loaded))
+        return 0
+    return run_loaded(loaded)
+
+
+def run_loaded(loaded: Loaded) -> int:
+    """Run a webhook until it is told to stop."""
+    from interpose.cli.webhook_process import run
+
+    return run(loaded.settings)
+
+
+webhook = SettingsGroup(
+    "webhook",
+    WEBHOOK,
+    table=_COMMANDS,
+    callback=_webhook,
+    help=(
+        "Annotate pods with what their containers ask for, so that resource policies on nodes know it. API servers ask "
+        "over HTTPS, as a MutatingWebhookConfiguration tells them. Certificates are read again when their files change."
+    ),
+)

@@ -1,0 +1,153 @@
+"""Manifests of ConfigMaps as people write them, read for the policies in them before a cluster has them.
+
+A manifest may have many documents, and lists; what is no ConfigMap, or one about something else, is counted and left
+alone. Each map is read as a node reads it, once for every node that its keys name, so that a mistake in the part of
+one node is seen too. Pure.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from interpose.config.document import Node, parse_document, split_documents
+from interpose.config.documentschema import Flag, Group, Report, Texts, Unread
+from interpose.config.policy_document import PolicyDocument, read_config_map
+from interpose.errors import ConfigError
+from interpose.policy.names import NAMES
+
+KIND: Final = "ConfigMap"
+# What the agent looks for unless it is told otherwise.
+USUAL_NAME: Final = "cri-resmgr-config"
+_LISTS: Final = ("List", "ConfigMapList")
+_KEY: Final = re.compile(r"policy(\.|$)")
+_PLACE: Final = re.compile(r"ConfigMap key ([^:\s]+)")
+_MAP: Final = Group(
+    {
+        "apiVersion": Unread(),
+        "kind": Unread(),
+        "metadata": Unread(),
+        "immutable": Flag(),
+        "data": Texts(),
+        "binaryData": Unread(),
+    },
+    lambda values: dict(values.get("data", {})),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigMap:
+    """One map: what it says to the node that was asked for, or to all that are not named; notes come with the place."""
+
+    name: str
+    document: PolicyDocument
+    lines: Mapping[str, int]  # where its keys stand
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The maps of a file that are about policies, and what else is there, by kind."""
+
+    maps: tuple[ConfigMap, ...]
+    others: tuple[str, ...] = ()
+
+
+def read_manifest(text: str, where: str, node_name: str | None = None) -> Manifest:
+    """All documents of a text. ConfigError with everything that is wrong with any of them."""
+    problems: list[str] = []
+    maps: list[ConfigMap] = []
+    others: list[str] = []
+    for title, document in split_documents(text, where):
+        try:
+            for node in _objects(parse_document(document, title)):
+                kind = _text(node, "kind")
+                if kind == KIND and is_about_policies(node):
+                    maps.append(_read(node, title, node_name))
+                else:
+                    others.append(kind or "an object without a kind")
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return Manifest(maps=tuple(maps), others=tuple(others))
+
+
+def is_about_policies(node: Node) -> bool:
+    """Whether a ConfigMap has keys for policies, or goes by the name under which they are looked for."""
+    data = _child(node, "data")
+    keys = [] if data is None else [name for name, _ in data.entries]
+    return any(map(_KEY.match, keys)) or _name(node).startswith(USUAL_NAME)
+
+
+def read_data(data: Mapping[str, str], node_name: str | None) -> tuple[PolicyDocument, tuple[str, ...]]:
+    """What the data of a map says to a node, and what has no effect. Without a name: to all that have no part of
+    their own, and the parts of single nodes are checked as well. ConfigError with every problem of every key."""
+    problems: dict[str, None] = {}
+    warnings: dict[str, None] = {}
+    found = PolicyDocument()
+    for name in (node_name,) if node_name is not None else ("", *sorted(named_nodes(data))):
+        try:
+            document = read_config_map(data, name)
+        except ConfigError as error:
+            problems |= dict.fromkeys(error.problems)
+            continue
+        if name in ("", node_name):
+            found = document
+        warnings |= dict.fromkeys(document.warnings)
+    if problems:
+        raise ConfigError(list(problems))
+    return found, tuple(warnings)
+
+
+def named_nodes(data: Mapping[str, str]) -> set[str]:
+    """The nodes that keys such as `policy.static.node-1` name."""
+    parts = [key.split(".", 2) for key in data]
+    return {one[2] for one in parts if len(one) == 3 and one[0] == "policy" and one[1].lower() in NAMES and one[2]}
+
+
+def placed(texts: Sequence[str], where: str, lines: Mapping[str, int]) -> list[str]:
+    """What was said of keys, with the file and the line at which each key stands."""
+    return [f"{where}{_line(text, lines)}: {text}" for text in texts]
+
+
+def _line(text: str, lines: Mapping[str, int]) -> str:
+    named = _PLACE.match(text)
+    line = lines.get(named[1]) if named else None
+    return f" line {line}" if line else ""
+
+
+def _read(node: Node, where: str, node_name: str | None) -> ConfigMap:
+    report = Report(where)
+    data: Any = _MAP.read(node, "", report)
+    report.settle()
+    entries = _child(node, "data")
+    lines = {} if entries is None else {name: child.line for name, child in entries.entries if child.line}
+    try:
+        document, warnings = read_data(data, node_name)
+    except ConfigError as error:
+        raise ConfigError(placed(error.problems, where, lines)) from None
+    return ConfigMap(name=_name(node), document=document, lines=lines, warnings=tuple(placed(warnings, where, lines)))
+
+
+def _objects(node: Node) -> Iterator[Node]:
+    if _text(node, "kind") in _LISTS:
+        items = _child(node, "items")
+        for item in () if items is None else items.items:
+            yield from _objects(item)
+    else:
+        yield node
+
+
+def _name(node: Node) -> str:
+    metadata = _child(node, "metadata")
+    return "" if metadata is None else _text(metadata, "name")
+
+
+def _text(node: Node, name: str) -> str:
+    found = _child(node, name)
+    return "" if found is None else found.text
+
+
+def _child(node: Node, name: str) -> Node | None:
+    return next((child for key, child in node.entries if key == name), None)

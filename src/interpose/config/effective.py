@@ -1,0 +1,116 @@
+"""The settings in force, value by value with the origin of each: as rows for people, as a file, as an answer.
+
+A process answers with them on its admin socket (`config_answer`), and `rows_of_answer` reads that answer, which may be
+of another release: what is not known is shown as it came. Values of keys that hold secrets are never given away. Pure.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from interpose.config.check import API_VERSION
+from interpose.config.load import Loaded
+from interpose.config.schema import Schema, Setting, value_of
+
+DEFAULT: Final = "default"
+HIDDEN: Final = "(hidden)"
+UNKNOWN: Final = "unknown"
+# Keys of an answer that are no settings.
+PROGRAM: Final = "program"
+ORIGINS: Final = "origins"
+# A key that ends in one of these words is a secret itself; one that ends in "file" only says where it is.
+_SECRET: Final = frozenset(("token", "password", "secret"))
+
+
+class Row(NamedTuple):
+    """One value as a person would write it, and where it came from."""
+
+    key: str
+    value: str
+    origin: str
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a key is nobody's business."""
+    return key.rpartition(".")[2].rpartition("_")[2] in _SECRET
+
+
+def rows_of(loaded: Loaded) -> list[Row]:
+    """Every setting, in the order of the table."""
+    return [
+        Row(one.key, _shown(one, value_of(loaded.settings, one.key)), loaded.origins[one.key])
+        for one in loaded.schema.table
+    ]
+
+
+def config_answer(schema: Schema, settings: Any, origins: Mapping[str, str]) -> dict[str, Any]:
+    """What a running process says of its settings: values by key, whose they are, and the origin of each."""
+    values = {one.key: HIDDEN if is_secret(one.key) else value_of(settings, one.key) for one in schema.table}
+    said = {one.key: origins.get(one.key, UNKNOWN) for one in schema.table}
+    return {**values, PROGRAM: schema.program, ORIGINS: said}
+
+
+def rows_of_answer(schema: Schema, answer: Mapping[str, Any]) -> list[Row]:
+    """The rows of such an answer. A process that tells no origins has an older release."""
+    said = answer.get(ORIGINS)
+    origins: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
+    known = {one.key: one for one in schema.table}
+    ordered = [key for key in known if key in answer] + [key for key in answer if key not in known]
+    return [
+        Row(key, _shown_answer(known.get(key), key, answer[key]), str(origins.get(key, UNKNOWN)))
+        for key in ordered
+        if key not in (PROGRAM, ORIGINS)
+    ]
+
+
+def _shown(setting: Setting, value: Any) -> str:
+    return HIDDEN if is_secret(setting.key) else setting.kind.show(value)
+
+
+def _shown_answer(setting: Setting | None, key: str, value: Any) -> str:
+    if is_secret(key):
+        return HIDDEN
+    try:
+        if setting is not None:
+            return setting.kind.show(tuple(value) if isinstance(value, list) else value)
+    except (TypeError, ValueError, AttributeError):
+        pass  # another release has another kind of value there
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def table_text(rows: Iterable[Row]) -> str:
+    """Aligned columns under a header."""
+    lines = [("KEY", "VALUE", "ORIGIN"), *((row.key, row.value or '""', row.origin) for row in rows)]
+    shown = [tuple(map(harmless, line)) for line in lines]
+    widths = [max(len(line[column]) for line in shown) for column in (0, 1)]
+    return "\n".join(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {origin}" for key, value, origin in shown)
+
+
+def settings_file(schema: Schema, rows: Iterable[Row], *, origins: bool = True) -> str:
+    """A settings file with these values, in YAML; the origin of each is a comment behind it."""
+    known = {one.key: one for one in schema.table}
+    lines = [f"apiVersion: {API_VERSION}", f"kind: {schema.file_kind}"]
+    section = ""
+    for row in rows:
+        setting = known.get(row.key)
+        if setting is None or is_secret(row.key):
+            lines.append(f"# {harmless(row.key)}: {harmless(row.value)}")
+            continue
+        if setting.section != section:
+            section = setting.section
+            lines.append(f"{section}:")
+        indent = "  " if section else ""
+        comment = f"  # {harmless(row.origin)}" if origins else ""
+        lines.append(f"{indent}{setting.key.rpartition('.')[2]}: {written(setting, row.value)}{comment}")
+    return "\n".join(lines)
+
+
+def written(setting: Setting, text: str) -> str:
+    """A value as it stands in a file: everything that YAML itself might read as something else is quoted."""
+    whole = setting.kind.accepts == {"int"} or (text.isdigit() and not text.startswith("0"))
+    return text if setting.is_switch or whole else json.dumps(text, ensure_ascii=False)
+
+
+def harmless(text: str) -> str:
+    """Text on one line that cannot move a cursor."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)

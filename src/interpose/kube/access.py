@@ -1,0 +1,58 @@
+"""How to get to an API server and who we are there: values, as files and environment say them. Pure.
+
+Invariant: the text of a value (`repr`) never has a secret in it.
+"""
+
+from dataclasses import dataclass, field
+
+from interpose.kube.address import Proxy, Server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pem:
+    """Certificates or a key: in a file, which is read again when it changed, or as text, which counts more."""
+
+    file: str = ""
+    text: str = field(default="", repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.file or self.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecPlugin:
+    """A program that prints credentials."""
+
+    api_version: str
+    command: str
+    args: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # all of it, not only what is added
+    hint: str = ""  # how to get the program, for whoever has not
+    cluster: str = field(default="", repr=False)  # JSON for a program that asks where it is to be used
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """Who we are. What counts first: token file, token, name with password, program. A certificate counts too."""
+
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    name: str = ""
+    password: str = field(default="", repr=False)
+    certificate: Pem = Pem()
+    key: Pem = Pem()
+    plugin: ExecPlugin | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """An API server and us. `source` says where this was found, for logs and messages."""
+
+    server: Server
+    source: str
+    namespace: str = "default"
+    authorities: Pem = Pem()  # none: those that the system trusts
+    insecure: bool = False
+    server_name: str = ""  # that the certificate has to be for, if it is not the host's
+    proxy: Proxy | None = None
+    user: User = User()

@@ -1,0 +1,121 @@
+"""What an API server's bytes mean: objects, errors, and the lines of a watch. Pure.
+
+A ValueError says that the bytes are none of an API server.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from interpose.kube.api import ApiError, Change, Listed, Object, Resource, WatchEvent
+
+# Of a text that is none of an API server, this much goes into the message.
+_SHOWN: Final = 200
+# One line of a watch is one object; etcd takes 1.5 MiB, aggregated servers may have larger ones.
+MAX_LINE: Final = 16 << 20
+_CHANGES: Final = {change.value: change for change in Change}
+
+
+class Lines:
+    """Bytes in, whole lines out, wherever the bytes were cut."""
+
+    def __init__(self, limit: int = MAX_LINE) -> None:
+        self._limit = limit
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that are whole now; empty ones are left out. ValueError for one that does not end."""
+        if b"\n" not in data:
+            self._rest += data
+            lines = []
+        else:
+            *lines, rest = (bytes(self._rest) + data).split(b"\n")
+            self._rest = bytearray(rest)
+        if len(self._rest) > self._limit:
+            raise ValueError(f"a line of the watch is longer than {self._limit} bytes")
+        return [line for line in lines if line.strip()]
+
+    @property
+    def cut(self) -> bool:
+        """Whether a line has begun and not ended."""
+        return bool(self._rest.strip())
+
+
+def read_object(body: bytes) -> dict[str, Any]:
+    """A JSON object."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        raise ValueError(f"the answer is not JSON: {shortened(body)}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"the answer is not a JSON object: {shortened(body)}")
+    return found
+
+
+def read_list(body: bytes, resource: Resource) -> tuple[Listed, str]:
+    """The objects of one page, and the word that gets the next one; empty after the last."""
+    found = read_object(body)
+    metadata = found.get("metadata")
+    items = found.get("items")
+    if not isinstance(metadata, dict) or not isinstance(items, list | None):
+        raise ValueError(f"the answer is no list of {resource.plural}: {shortened(body)}")
+    objects = [_with_kind(item, resource) for item in items or ()]
+    return Listed(tuple(objects), str(metadata.get("resourceVersion", ""))), str(metadata.get("continue") or "")
+
+
+def _with_kind(item: Any, resource: Resource) -> Object:
+    """Inside lists objects do not say what they are."""
+    if not isinstance(item, dict):
+        raise ValueError(f"the list of {resource.plural} has something else than objects in it")
+    return {"apiVersion": resource.api_version, "kind": resource.kind} | item
+
+
+def read_event(line: bytes) -> WatchEvent:
+    """One line of a watch; ERROR is raised as the ApiError it tells."""
+    event = read_object(line)
+    kind, found = event.get("type"), event.get("object")
+    if not isinstance(found, dict):
+        raise ValueError(f"a line of the watch has no object: {shortened(line)}")
+    if kind == "ERROR":
+        raise status_error(found, code=500)
+    if kind not in _CHANGES:
+        raise ValueError(f"a line of the watch is of the unknown type {str(kind)[:40]!r}")
+    return WatchEvent(_CHANGES[kind], found)
+
+
+def read_error(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """What an answer with an error code says, whoever gave it."""
+    retry_after = _seconds(headers.get("retry-after", ""))
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict) and found.get("kind") == "Status":
+        return status_error(found, code=code, retry_after=retry_after)
+    return ApiError(code, "", shortened(body) or "the server gave no reason", retry_after=retry_after)
+
+
+def status_error(status: Mapping[str, Any], *, code: int, retry_after: float | None = None) -> ApiError:
+    """A Status as an error; the header counts more than the body for when to come again."""
+    said = status.get("code")
+    details = status.get("details")
+    if retry_after is None and isinstance(details, dict):
+        retry_after = _seconds(str(details.get("retryAfterSeconds") or ""))
+    return ApiError(
+        said if isinstance(said, int) and not isinstance(said, bool) and said > 0 else code,
+        str(status.get("reason") or ""),
+        shortened(str(status.get("message") or "the server gave no reason").encode(), 2048),
+        retry_after=retry_after,
+    )
+
+
+def shortened(body: bytes, most: int = _SHOWN) -> str:
+    """The beginning of a text that may be anything, on one line."""
+    text = " ".join(body[: most * 4].decode("utf-8", "replace").split())
+    text = "".join(char if char.isprintable() else "?" for char in text)
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def _seconds(text: str) -> float | None:
+    """Retry-After in seconds; API servers do not use its other form, a date."""
+    return float(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None

@@ -1,0 +1,127 @@
+"""What requests show the API server: an Authorization header and a TLS context, always those of now.
+
+Files are looked at for each request, and read when they changed: tokens and certificates rotate while we run.
+Invariant: something that cannot be used, such as a half-written file, never displaces what worked.
+"""
+
+import base64
+import logging
+import os
+import ssl
+from dataclasses import dataclass, field
+from typing import Final
+
+from interpose.config.document import read_text
+from interpose.errors import ConfigError
+from interpose.instrumentation.logging import RateLimited
+from interpose.kube.access import Access, Pem
+from interpose.kube.execplugin import ExecCredential, PluginRunner
+from interpose.kube.tlscontext import make_context
+
+_log = logging.getLogger(__name__)
+_MAX_TOKEN: Final = 1 << 16  # those with many groups in them have some KiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What one request is made with. `context` is None without TLS; another one means other connections."""
+
+    authorization: str = field(default="", repr=False)
+    context: ssl.SSLContext | None = None
+
+
+class Credentials:
+    """Makes grants for an access. ConfigError says why there is none."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._limited = RateLimited(_log)
+        self._runner = PluginRunner(access.user.plugin) if access.user.plugin is not None else None
+        self._token = ""
+        self._token_seen: object = None
+        self._context: ssl.SSLContext | None = None
+        self._context_seen: object = None
+
+    async def grant(self) -> Grant:
+        """For a request that is to be made now."""
+        given = await self._runner.credential() if self._runner is not None else None
+        return self._make(given)
+
+    async def renewed(self, refused: Grant) -> Grant | None:
+        """After a 401: newer ones than the grant that was refused, or None if there are none."""
+        given = None
+        if self._runner is not None:
+            held = self._runner.held
+            # Somebody else may have had the same answer and asked the program already.
+            same = held is not None and self._make(held) == refused
+            given = await self._runner.credential(refused=held if same else None)
+        self._token_seen = None  # files are read again, even if they look the same
+        newer = self._make(given)
+        return None if newer == refused else newer
+
+    def _make(self, given: ExecCredential | None) -> Grant:
+        context = self._tls(given) if self._access.server.scheme == "https" else None
+        return Grant(authorization=self._authorization(given), context=context)
+
+    def _authorization(self, given: ExecCredential | None) -> str:
+        user = self._access.user
+        if user.token_file:
+            return _bearer(self._file_token(user.token_file), user.token_file)
+        if user.token:
+            return _bearer(user.token, self._access.source)
+        if user.name:
+            return "Basic " + base64.b64encode(f"{user.name}:{user.password}".encode()).decode()
+        if given is not None and given.token and user.plugin is not None:
+            return _bearer(given.token, user.plugin.command)
+        return ""
+
+    def _file_token(self, path: str) -> str:
+        seen = _look(path)
+        if seen is None or seen != self._token_seen:
+            try:
+                token = read_text(path, _MAX_TOKEN).strip()
+                if not token:
+                    raise ConfigError(f"file {path}: is empty, a token was expected")
+                _bearer(token, path)
+            except ConfigError as error:
+                if not self._token:
+                    raise
+                self._limited.log(logging.WARNING, "Token could not be read, the last one stays", err=str(error))
+                return self._token
+            self._token, self._token_seen = token, seen
+        return self._token
+
+    def _tls(self, given: ExecCredential | None) -> ssl.SSLContext:
+        access, user = self._access, self._access.user
+        certificate, key = user.certificate, user.key
+        if given is not None and given.certificate:
+            certificate, key = Pem(text=given.certificate), Pem(text=given.key)
+        seen = tuple(pem.text or _look(pem.file) for pem in (access.authorities, certificate, key))
+        if self._context is None or seen != self._context_seen:
+            try:
+                context = make_context(
+                    authorities=access.authorities, insecure=access.insecure, certificate=certificate, key=key
+                )
+            except ConfigError as error:
+                if self._context is None:
+                    raise
+                self._limited.log(logging.WARNING, "Certificates could not be used, the last ones stay", err=str(error))
+                return self._context
+            self._context, self._context_seen = context, seen
+        return self._context
+
+
+def _bearer(token: str, where: str) -> str:
+    # Checked here: a header that cannot be sent would be shown, with the token in it.
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigError(f"the token of {where} has characters that no token has")
+    return f"Bearer {token}"
+
+
+def _look(path: str) -> tuple[int, int, int] | None:
+    """What tells a file from the one that was there before, also behind links that are swapped."""
+    try:
+        found = os.stat(path) if path else None  # noqa: PTH116 - once per request
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns, found.st_size) if found is not None else None

@@ -1,0 +1,151 @@
+"""What a running agent says about itself, as a page of text: is the node configured, by what, and if not, why. Pure.
+
+The answer may come from an agent of another version: what is missing is left out.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from interpose.views.text import WIDTH, flat, group, groups, plain, sentence, table, words
+
+_INDENT: Final = "  "
+_COUNTS: Final = "->"
+_SECONDS: Final = ((86400, "d"), (3600, "h"), (60, "m"))
+# What a state means to somebody who has not read the manual.
+_STATES: Final[Mapping[str, str]] = {
+    "waiting": "waiting: it is not known yet what the cluster wants, or whether the relay took it",
+    "applied": "applied: the relay has what the cluster wants",
+    "withdrawn": "withdrawn: the cluster has no configuration, the relay uses its own",
+    "rejected": "rejected: what was in force before stays",
+    "unreachable": "unreachable: the relay does not answer",
+}
+_SLO_STATES: Final[Mapping[str, str]] = {
+    "unknown": "unknown: the cluster has not said yet",
+    "none": "none: this node has no NodeSLO",
+    "applied": "applied",
+    "kept": "kept: it was deleted, what it said stays in force",
+    "rejected": "rejected: the last good one stays in force",
+}
+
+
+def agent_status_text(answer: object, *, width: int = WIDTH) -> str:
+    """The page."""
+    said = group(answer)
+    lines = [
+        *_head(said),
+        *_configuration(said, width),
+        *_maps(said, width),
+        *_slo(said, width),
+        *_reports(said, width),
+    ]
+    return "\n".join(lines)
+
+
+def _head(said: Mapping[str, Any]) -> Iterator[str]:
+    name = said.get("group")
+    belongs = "group not known" if name is None else f"group {plain(name)}" if name else "no group"
+    rows = {"Node": f"{plain(said.get('node'))} ({belongs})"}
+    node = group(said.get("node_object"))
+    if node.get("state") == "missing":
+        rows["Node"] += ", which the cluster does not have"
+    elif node.get("problem"):
+        rows["Node"] += f": {plain(node['problem'])}"
+    api = group(said.get("api"))
+    rows["API server"] = f"{plain(api.get('server'))} ({plain(api.get('access'))}), {_up(api)}"
+    relay = group(said.get("relay"))
+    rows["Relay"] = f"{plain(relay.get('socket'))}, {_up(relay)}" if relay else "gets nothing from us"
+    service = group(said.get("service"))
+    if service:
+        refused = service.get("refused_connections")
+        rows["Serving"] = f"{plain(service.get('socket'))}, {plain(service.get('calls'))} calls"
+        rows["Serving"] += f", {plain(refused)} connections refused" if refused else ""
+    rows["Agent"] = f"version {plain(said.get('version'))}, pid {plain(said.get('pid'))}, up {_time(said)}"
+    longest = max(map(len, rows))
+    yield from (f"{title:<{longest}}  {text}" for title, text in rows.items())
+
+
+def _configuration(said: Mapping[str, Any], width: int) -> Iterator[str]:
+    found = group(said.get("configuration"))
+    if not found:
+        return
+    state = plain(found.get("state"))
+    yield ""
+    yield f"Configuration {_STATES.get(state, state)} ({_since(found.get('since_seconds'))})"
+    chosen, last = group(found.get("map")), group(found.get("last_accepted"))
+    if chosen:
+        yield f"{_INDENT}from ConfigMap {_named(chosen)}: {', '.join(words(chosen.get('keys'))) or 'no keys'}"
+    if last and last != chosen:
+        yield f"{_INDENT}accepted last: ConfigMap {_named(last)}, {_since(found.get('last_accepted_seconds_ago'))}"
+    problems = words(found.get("problems")) or ([plain(found["problem"])] if found.get("problem") else [])
+    for text in [*problems, *words(found.get("notes"))]:
+        yield from sentence(f"- {text}", _INDENT, width)
+
+
+def _maps(said: Mapping[str, Any], width: int) -> Iterator[str]:
+    maps = groups(said.get("config_maps"))
+    if not maps:
+        return
+    yield ""
+    yield "ConfigMaps, the first that is there counts:"
+    rows = [["", "NAME", "STATE", "VERSION"]]
+    for one in maps:
+        name = f"{plain(one.get('namespace'))}/{plain(one.get('name'))}"
+        rows.append([_COUNTS if one.get("counts") else "", name, plain(one.get("state")), plain(one.get("version"))])
+    yield from flat(table(rows, width=width, indent=_INDENT, name=1))
+    for text in dict.fromkeys(plain(one["problem"]) for one in maps if one.get("problem")):
+        yield from sentence(f"- {text}", _INDENT, width)
+
+
+def _slo(said: Mapping[str, Any], width: int) -> Iterator[str]:
+    found = group(said.get("nodeslo"))
+    if not found:
+        return
+    state = plain(found.get("state"))
+    version = f", version {plain(found['version'])}" if found.get("version") else ""
+    yield ""
+    yield f"NodeSLO {_SLO_STATES.get(state, state)}{version}"
+    yield f"{_INDENT}written to {plain(found.get('file'))}"
+    for text in [*words(found.get("problems")), *([plain(found["file_problem"])] if found.get("file_problem") else [])]:
+        yield from sentence(f"- {text}", _INDENT, width)
+
+
+def _reports(said: Mapping[str, Any], width: int) -> Iterator[str]:
+    found = group(said.get("reports"))
+    pending, problems = words(found.get("pending")), group(found.get("problems"))
+    yield ""
+    kinds = ", ".join(words(found.get("kinds")))
+    yield f"Reports: {kinds or 'none are made'}" + (f"; still to be written: {', '.join(pending)}" if pending else "")
+    for kind, problem in problems.items():
+        yield from sentence(f"- {plain(kind)}: {plain(problem)}", _INDENT, width)
+
+
+def _named(one: Mapping[str, Any]) -> str:
+    return f"{plain(one.get('name'))} (version {plain(one.get('version'))})"
+
+
+def _up(one: Mapping[str, Any]) -> str:
+    if one.get("up"):
+        return "reachable"
+    return f"not reachable: {plain(one.get('error'))}"
+
+
+def _time(said: Mapping[str, Any]) -> str:
+    return _duration(said.get("uptime_seconds"))
+
+
+def _since(seconds: object) -> str:
+    return f"{_duration(seconds)} ago" if isinstance(seconds, int | float) else "at an unknown time"
+
+
+def _duration(seconds: object) -> str:
+    """Two units at most: 3d 4h, 5m 10s, 7s."""
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        return "-"
+    left, parts = max(int(seconds), 0), []
+    for size, unit in _SECONDS:
+        if left >= size:
+            parts.append(f"{left // size}{unit}")
+            left %= size
+    if left or not parts:
+        parts.append(f"{left}s")
+    return " ".join(parts[:2])

@@ -1,0 +1,195 @@
+"""An AdmissionReview in, its answer out: admission.k8s.io v1, and v1beta1 as older API servers speak it.
+
+Annotating is help, not a gate: a pod that cannot be read is let through with a warning, unless `deny` says otherwise;
+so is whatever is no pod at all, which the webhook's configuration should not send here: refusing it would stop
+workloads because of a mistake in a manifest. Only what has no uid cannot be answered and is a BadReviewError.
+
+Pure, and total: any bytes give an answer or a BadReviewError.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from interpose.model.text import quoted
+from interpose.webhook.annotate import KNOWN_KEYS, Number, Patch, UnreadableError, patch_for, same_for_us
+
+GROUP: Final = "admission.k8s.io"
+KIND: Final = "AdmissionReview"
+V1: Final = f"{GROUP}/v1"
+V1BETA1: Final = f"{GROUP}/v1beta1"
+OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+OTHER: Final = "other"
+
+_PODS: Final = {"group": "", "version": "v1", "resource": "pods"}
+# What may bring resources with it; a resize changes those of a running pod. API servers may keep nothing else of a
+# resize: then the annotation follows with the next update.
+_SUBRESOURCES: Final = ("", "resize")
+_MAX_UID: Final = 253  # characters; API servers send 36
+_MAX_WARNING: Final = 240  # API servers cut off what is beyond 256
+
+
+class BadReviewError(ValueError):
+    """There is nobody to answer: no JSON, no request in it, or no uid."""
+
+
+class Result(StrEnum):
+    """What became of a request."""
+
+    PATCHED = "patched"
+    UNCHANGED = "unchanged"
+    SKIPPED = "skipped"  # nothing for us
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How pods are annotated."""
+
+    keys: tuple[str, ...] = KNOWN_KEYS[:1]
+    deny: bool = False  # refuse pods that cannot be read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The response, and what metrics and the log want to know. `subject` is the pod, as far as it has a name."""
+
+    body: bytes
+    result: Result
+    operation: str
+    dry_run: bool
+    uid: str
+    subject: str
+    remark: str  # why nothing was done, or what is missing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Verdict:
+    result: Result
+    allowed: bool = True
+    operations: tuple[Mapping[str, Any], ...] = ()
+    remark: str = ""
+
+
+def review(body: bytes, rules: Rules) -> Answer:
+    """Answer one request."""
+    document = _read(body)
+    request = document.get("request")
+    if not isinstance(request, dict):
+        raise BadReviewError("the body is no AdmissionReview: it has no request")
+    uid = request.get("uid")
+    if type(uid) is not str or not 0 < len(uid) <= _MAX_UID:
+        raise BadReviewError("the request has no uid")
+    version = document.get("apiVersion")
+    if document.get("kind") != KIND or version not in (V1, V1BETA1):
+        what = f"{_shown(document.get('kind'))} of {_shown(version)}"
+        remark = f"expected {KIND} of {V1} or {V1BETA1}, found {what}"
+        verdict = _unreadable(remark, rules)
+    else:
+        verdict = _judge(request, rules)
+    operation = request.get("operation")
+    return Answer(
+        body=_response(_echoed(version), uid, verdict),
+        result=verdict.result,
+        operation=operation if operation in OPERATIONS else OTHER,
+        dry_run=request.get("dryRun") is True,
+        uid=uid,
+        subject=_subject(request),
+        remark=verdict.remark,
+    )
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    def refuse(name: str) -> Any:
+        raise ValueError(f"{name} is not a number")
+
+    try:
+        document = json.loads(body.decode(), parse_int=Number, parse_float=Number, parse_constant=refuse)
+    except RecursionError:
+        raise BadReviewError("the body is nested too deeply") from None
+    except ValueError as error:
+        raise BadReviewError(f"the body is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise BadReviewError("the body is no AdmissionReview: it is no object")
+    return document
+
+
+def _judge(request: Mapping[str, Any], rules: Rules) -> _Verdict:
+    resource = request.get("resource")
+    if not isinstance(resource, dict) or any((resource.get(key) or "") != value for key, value in _PODS.items()):
+        remark = f"only pods are annotated, this webhook should not be asked about {_resource(resource)}"
+        return _Verdict(result=Result.SKIPPED, remark=remark)
+    operation = request.get("operation")
+    if operation not in ("CREATE", "UPDATE") or (request.get("subResource") or "") not in _SUBRESOURCES:
+        return _Verdict(result=Result.SKIPPED)
+    pod = request.get("object")
+    try:
+        if pod is None:
+            raise UnreadableError("object: expected an object, found nothing")
+        if operation == "UPDATE" and _untouched(pod, request.get("oldObject"), rules):
+            return _Verdict(result=Result.UNCHANGED)
+        patch = patch_for(pod, rules.keys)
+    except UnreadableError as error:
+        return _unreadable(f"the pod cannot be read: {error}", rules)
+    return _Verdict(
+        result=Result.PATCHED if patch.operations else Result.UNCHANGED,
+        operations=patch.operations,
+        remark=_about(patch, rules),
+    )
+
+
+def _untouched(pod: object, before: object, rules: Rules) -> bool:
+    """Whether an update is about something else: pods older than the webhook are then left as they are."""
+    try:
+        return before is not None and same_for_us(pod, before, rules.keys)
+    except UnreadableError:
+        return False  # the new one alone counts
+
+
+def _about(patch: Patch, rules: Rules) -> str:
+    return f"the pod has no annotation {rules.keys[0]}: {patch.left_out}" if patch.left_out else ""
+
+
+def _unreadable(remark: str, rules: Rules) -> _Verdict:
+    return _Verdict(result=Result.UNREADABLE, allowed=not rules.deny, remark=remark)
+
+
+def _response(version: str, uid: str, verdict: _Verdict) -> bytes:
+    response: dict[str, Any] = {"uid": uid, "allowed": verdict.allowed}
+    if verdict.operations:
+        patch = json.dumps(verdict.operations, separators=(",", ":"))
+        response |= {"patchType": "JSONPatch", "patch": base64.b64encode(patch.encode()).decode()}
+    if verdict.remark:
+        text = f"interpose: {verdict.remark}"
+        response["status"] = {"message": text} if verdict.allowed else {"message": text, "code": 422}
+        if version != V1BETA1:  # older ones know no warnings
+            response["warnings"] = [text if len(text) <= _MAX_WARNING else text[: _MAX_WARNING - 3] + "..."]
+    return json.dumps({"apiVersion": version, "kind": KIND, "response": response}, separators=(",", ":")).encode()
+
+
+def _echoed(version: object) -> str:
+    """The version of the answer: that of the question, if it can be one."""
+    known = type(version) is str and version.startswith(f"{GROUP}/") and len(version) <= 64
+    return str(version) if known else V1
+
+
+def _resource(resource: object) -> str:
+    if not isinstance(resource, dict):
+        return _shown(resource)
+    parts = [resource.get(key) for key in _PODS]
+    return "/".join(str(part) if isinstance(part, str) and part.isprintable() else "?" for part in parts if part)[:80]
+
+
+def _subject(request: Mapping[str, Any]) -> str:
+    """Namespace and name, for the log; a pod that gets its name later has the beginning of one."""
+    name = request.get("name")
+    if not name and isinstance(pod := request.get("object"), dict) and isinstance(pod.get("metadata"), dict):
+        name = pod["metadata"].get("name") or pod["metadata"].get("generateName")
+    return "/".join(str(part)[:253] for part in (request.get("namespace"), name) if isinstance(part, str) and part)
+
+
+def _shown(value: object) -> str:
+    return quoted(value) if isinstance(value, str) else "nothing" if value is None else "something else"

@@ -1,0 +1,160 @@
+"""The webhook over HTTPS: reviews on some paths, health and metrics beside them.
+
+A review is answered on the event loop, one at a time: it takes a fraction of a millisecond, and whatever somebody
+sends, only one body at a time is taken apart. Invariant: from `begin_leaving` on we are not ready and each connection
+ends with its next answer, but nobody who still comes is refused before `finish`.
+"""
+
+import logging
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from interpose.admin.health import Check, health_routes
+from interpose.admin.limits import BodyBudget, HttpLimits
+from interpose.admin.metrics import metrics_route
+from interpose.admin.pipes import StreamPipe, accept_tls
+from interpose.admin.routes import JSON, Handler, Request, Response, RouteTable, error_response
+from interpose.admin.server import AdminServer
+from interpose.instrumentation.logging import RateLimited, kv
+from interpose.instrumentation.metrics import Collector
+from interpose.webhook.certificates import Certificates
+from interpose.webhook.metrics import certificate_collector, connection_collector, request_collector
+from interpose.webhook.review import OTHER, BadReviewError, Result, Rules, review
+from interpose.webhook.stats import ERROR, Stats
+
+_log = logging.getLogger(__name__)
+
+# The one of the older program, and two that say what they do.
+PATHS = ("/", "/mutate", "/annotate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """What clients may cost. Times in seconds."""
+
+    http: HttpLimits = field(default_factory=HttpLimits)
+    buffered: int = 64 << 20  # bytes of bodies, all connections together
+    max_connections: int = 256
+    handshake_timeout: float = 5.0
+
+
+class WebhookServer:
+    """Serves a listening socket, and a plain one for health and metrics if there is one; owns both."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        certificates: Certificates,
+        rules: Rules,
+        *,
+        limits: ServerLimits,
+        needs_certificate: bool = False,
+        plain: socket.socket | None = None,
+        collectors: Sequence[Collector] = (),
+    ) -> None:
+        self._certificates = certificates
+        self._rules = rules
+        self._limits = limits
+        self._needs_certificate = needs_certificate
+        self._leaving = False
+        self._limited = RateLimited(_log)
+        self.stats = Stats()
+        self._collectors = [
+            request_collector(self.stats),
+            connection_collector(self.stats, lambda: self._server),
+            certificate_collector(certificates),
+            *collectors,
+        ]
+        about = self.about_routes()
+        reviews: dict[tuple[str, str], Handler] = {("POST", path): self._review for path in PATHS}
+        self._server = AdminServer(
+            listener,
+            {**about, **reviews},
+            max_connections=limits.max_connections,
+            any_host=True,
+            limits=limits.http,
+            budget=BodyBudget(limits.buffered),
+            greet=self._greet,
+            make_room=True,
+        )
+        self._plain = None if plain is None else AdminServer(plain, about, any_host=True)
+
+    def start(self) -> None:
+        """Begin to accept."""
+        self._server.start()
+        if self._plain is not None:
+            self._plain.start()
+
+    def begin_leaving(self) -> None:
+        """Not ready from now on, so that Kubernetes sends requests elsewhere; those that come are served."""
+        self._leaving = True
+        self._server.begin_drain()
+
+    async def finish(self, grace: float) -> None:
+        """Accept no more; what is under way has so many seconds to end."""
+        self.begin_leaving()
+        await self._server.finish(grace)
+
+    async def close(self) -> None:
+        """Leave nothing behind."""
+        await self._server.close()
+        if self._plain is not None:
+            await self._plain.close()
+
+    def about_routes(self) -> RouteTable:
+        """Health and metrics."""
+        certificate = Check("certificate", self._certificates.problem, self._certificates.remark)
+        leaving = Check("shutdown", lambda: "the webhook is shutting down" if self._leaving else None)
+        return {
+            **health_routes([Check("loop", lambda: None)], [certificate, leaving]),
+            **metrics_route(self._collectors),
+        }
+
+    async def _greet(self, sock: socket.socket) -> StreamPipe | None:
+        try:
+            return await accept_tls(sock, self._certificates.context, timeout=self._limits.handshake_timeout)
+        except (OSError, TimeoutError) as error:
+            # Port scans, checks of load balancers, clients that do not trust us: the last is worth a line.
+            self.stats.handshake_failures += 1
+            why = getattr(error, "reason", None) or f"{type(error).__name__}: {error}"
+            self._limited.log(logging.INFO, "TLS handshake failed", key=str(why), err=why)
+            return None
+
+    async def _review(self, request: Request) -> Response:
+        began = time.perf_counter()
+        self.stats.in_flight += 1
+        try:
+            return self._answer(request, began)
+        except BadReviewError as error:
+            return self._refused(400, str(error), began)
+        except Exception:
+            self._count(OTHER, ERROR, began)
+            raise
+        finally:
+            self.stats.in_flight -= 1
+
+    def _answer(self, request: Request, began: float) -> Response:
+        if self._needs_certificate and not request.certified:
+            return self._refused(403, "a client certificate is needed", began)
+        kind = request.headers.get("content-type", "")
+        if kind.partition(";")[0].strip().lower() != JSON:
+            return self._refused(415, f"expected {JSON}, not {kind[:80]!r}", began)
+        answer = review(request.body, self._rules)
+        self._count(answer.operation, answer.result, began, dry_run=answer.dry_run)
+        fields = kv(uid=answer.uid, pod=answer.subject, operation=answer.operation, result=answer.result)
+        if answer.result is Result.UNREADABLE or answer.remark:
+            self._limited.log(
+                logging.WARNING, "Pod was not annotated", key=answer.result, **fields["kv"], why=answer.remark
+            )
+        _log.debug("Review was answered", extra=fields)
+        return Response(body=answer.body, content_type=JSON)
+
+    def _refused(self, status: int, why: str, began: float) -> Response:
+        self._count(OTHER, ERROR, began)
+        self._limited.log(logging.WARNING, "Request was refused", key=str(status), status=status, why=why)
+        return error_response(status, why)
+
+    def _count(self, operation: str, result: str, began: float, *, dry_run: bool = False) -> None:
+        self.stats.count(operation, str(result), time.perf_counter() - began, dry_run=dry_run)
