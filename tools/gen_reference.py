@@ -16,6 +16,8 @@ from hookserver_pages import hook_plugins, hookserver_families
 from outputs import settle, wants_check
 from policy_pages import policy_families
 
+from interpose.cli.config_schema import NAMES as SCHEMAS
+from interpose.cli.config_schema import schema_text
 from interpose.cli.cri_resmgr_help import PROGRAM as CRI_RESMGR
 from interpose.cli.cri_resmgr_help import help_text as cri_resmgr_help_text
 from interpose.cli.koord_runtime_proxy import PROGRAM, help_text
@@ -309,6 +311,7 @@ PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("docs/reference/hookserver-settings.md", partial(settings_page, HOOKSERVER)),
     ("docs/reference/metrics.md", metrics),
     ("docs/reference/settings.md", partial(settings_page, RELAY)),
+    *((f"docs/reference/schema/{name}.json", partial(schema_text, name)) for name in SCHEMAS),
 )
 
 

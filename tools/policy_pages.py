@@ -5,11 +5,14 @@ from collections.abc import Iterable
 from interpose.cli.relay_policy import make_policy
 from interpose.instrumentation.metrics import Family
 from interpose.policy.static_options import StaticOptions
+from interpose.resmgr.agentclient import AgentClient
 from interpose.resmgr.books import Books
 from interpose.resmgr.checkpoint import Checkpoint
 from interpose.resmgr.configuration import Configuration
 from interpose.resmgr.manager import Manager
-from interpose.resmgr.metrics import policy_collector, state_collector
+from interpose.resmgr.metrics import policy_collector, publishing_collector, state_collector
+from interpose.resmgr.publisher import Publisher
+from interpose.rpc.transport import Hub
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
 from interpose.topology.text import parse_text
@@ -43,3 +46,4 @@ def policy_families(store: Store, sync: Synchronizer) -> Iterable[Family]:
     manager.tally.overrides["cpuset_cpus", "the caller"] += 1
     yield from policy_collector(manager)()
     yield from state_collector(Checkpoint("policy-state.json", now=_zero), None)()
+    yield from publishing_collector(Publisher(AgentClient("agent.sock", hub=Hub())))()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from interpose.config.agent_table import AGENT
 from interpose.config.endpoint import parse_endpoint
 from interpose.config.hookserver import HOOKSERVER
 from interpose.config.hookserver_settings import HookServerSettings
@@ -24,6 +25,7 @@ SERVICES = ("interpose-relay.service", "interpose-hookserver.service")
 SAMPLES = (
     pytest.param(RELAY, "interpose.yaml", {"process.take_over", "process.detach"}, id="relay"),
     pytest.param(HOOKSERVER, "hookserver.yaml", set[str](), id="hookserver"),
+    pytest.param(AGENT, "agent.yaml", set[str](), id="agent"),
 )
 
 

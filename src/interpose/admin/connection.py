@@ -63,9 +63,9 @@ async def serve(
             pass
     except (OSError, TimeoutError) as error:
         # A client that went away or stalled is everyday; nothing here needs an operator.
-        _log.debug("Admin connection ended", extra=kv(err=f"{type(error).__name__}: {error}"))
+        _log.debug("Connection ended", extra=kv(err=f"{type(error).__name__}: {error}"))
     except Exception:
-        _log.exception("Admin connection failed")
+        _log.exception("Connection failed")
     finally:
         conversation.release()
         await pipe.close()
@@ -108,6 +108,7 @@ class _Conversation:
         if request is None:
             return False
         answer = await self._answer(request)
+        self.release()
         if isinstance(answer, Hijack):
             if self._pipe.raw is None:
                 answer = error_response(400, "this needs a plain socket")
@@ -115,7 +116,6 @@ class _Conversation:
                 await answer.callback(self._pipe.raw)
                 return False
         await self._send(answer, head_only=request.method == "HEAD", close=self._visit.last)
-        self.release()
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
@@ -169,12 +169,13 @@ class _Conversation:
         except BadRequestError as error:
             return error_response(400, str(error))
         except Exception:
-            _log.exception("Admin handler failed", extra=kv(method=request.method, path=request.path))
+            _log.exception("Handler failed", extra=kv(method=request.method, path=request.path))
             return error_response(500, "internal error, see the log")
 
     async def _turn_away(self, response: Response) -> None:
         """Answer and close. What the client still sends is read away for a moment: closing with unread bytes would
         reset the connection and the client might never see the answer."""
+        self.release()
         await self._send(response, close=True)
         self._pipe.finish()
         with suppress(TimeoutError):

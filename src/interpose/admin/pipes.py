@@ -72,8 +72,9 @@ class StreamPipe:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        # So that `drain` waits for the last byte: only then does a time limit for writing mean anything.
-        writer.transport.set_write_buffer_limits(0)
+        # So that `drain` waits for the last byte: only then does a time limit for writing mean anything. With a limit
+        # of 0, uvloop's TLS would take an empty buffer for a full one.
+        writer.transport.set_write_buffer_limits(high=1, low=0)
         self.certified = bool(writer.get_extra_info("peercert"))
 
     async def recv(self, size: int) -> bytes:

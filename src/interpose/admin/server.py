@@ -50,6 +50,7 @@ class AdminServer:
         budget: BodyBudget | None = None,
         greet: "Callable[[socket.socket], Awaitable[Pipe | None]] | None" = None,
         make_room: bool = False,
+        title: str = "Admin",
     ) -> None:
         self._listener = listener
         self._routes = routes
@@ -59,6 +60,7 @@ class AdminServer:
         self._budget = budget
         self._greet = greet
         self._make_room = make_room
+        self._title = title  # for the log
         self._tasks = TaskBag()
         self._accepting: asyncio.Task[None] | None = None
         self._connections = 0
@@ -72,6 +74,11 @@ class AdminServer:
     def connections(self) -> int:
         """Clients connected now."""
         return self._connections
+
+    @property
+    def busy(self) -> int:
+        """Requests that are being received or answered."""
+        return sum(visit.busy and visit.requests > 0 for visit in self._visits)
 
     def start(self) -> None:
         """Begin to accept; the socket already listens, so nobody was refused before."""
@@ -119,7 +126,7 @@ class AdminServer:
             except ConnectionAbortedError:  # the client left the backlog again
                 continue
             except OSError as error:
-                self._limited.log(logging.ERROR, "Admin connection could not be accepted", err=str(error))
+                self._limited.log(logging.ERROR, f"{self._title} connection could not be accepted", err=str(error))
                 await asyncio.sleep(_ACCEPT_PAUSE)
                 continue
             sock.setblocking(False)
@@ -142,7 +149,7 @@ class AdminServer:
 
     def _refuse(self, sock: socket.socket) -> None:
         self.refused += 1
-        self._limited.log(logging.WARNING, "Admin connection was refused", limit=self._max_connections)
+        self._limited.log(logging.WARNING, f"{self._title} connection was refused", limit=self._max_connections)
         with sock:
             if self._greet is not None:
                 return  # an answer in plain text would be noise to it

@@ -41,10 +41,10 @@ class View(NamedTuple):
 class Write:
     """A request to make: a patch of the Node, or without its kind a new Event."""
 
+    told: Told
     body: dict[str, Any]
     patch: PatchKind | None = None
     subresource: str = ""
-    told: Told | None = None
 
 
 class Desk(Protocol):
@@ -89,7 +89,8 @@ class NodeDesk:
             return None
         if report == self._written and now < self._written_at + LAG:
             return None
-        return Write(body=self._body(report, view.node, wall), patch=self._patch, subresource=self._subresource)
+        body = self._body(report, view.node, wall)
+        return Write(told=report.told, body=body, patch=self._patch, subresource=self._subresource)
 
     def ready_at(self, now: float) -> float:
         """At once."""
@@ -143,7 +144,7 @@ class Budget:
 
 
 class EventDesk:
-    """Events, one per change. `news` says what there is to tell, `began` what was told before this agent started."""
+    """Events, one per change of its subject."""
 
     kind = "event"
 
@@ -162,7 +163,7 @@ class EventDesk:
             self.suppressed += 1
             self._subject.told(view)
             return None
-        return Write(body=event(told, view.node, wall), told=told)
+        return Write(told=told, body=event(told, view.node, wall))
 
     def ready_at(self, now: float) -> float:
         return self._budget.ready_at(now)
@@ -170,9 +171,8 @@ class EventDesk:
     def done(self, view: View, write: Write, now: float) -> None:
         self._budget.spend(now)
         self._subject.told(view)
-        if write.told is not None:
-            self._recent.pop(write.told, None)
-            self._recent[write.told] = now
+        self._recent.pop(write.told, None)
+        self._recent[write.told] = now
         if len(self._recent) > _MAX_RECENT:
             del self._recent[next(iter(self._recent))]
 
@@ -192,15 +192,18 @@ class ConfigSubject:
 
     def __init__(self) -> None:
         self._told: Told | None = None
+        self._begun = False
 
     def news(self, view: View) -> Told | None:
         report = view.report
-        if report is None or report.told == self._told:
+        if report is None:
             return None
-        if self._told is None and (condition_shown(report, view.node) or annotation_shown(report, view.node)):
-            self._told = report.told  # by an agent before us
-            return None
-        return report.told
+        if not self._begun:
+            # Only now: later the Node may show it because we wrote it, and the event still be missing.
+            self._begun = True
+            if condition_shown(report, view.node) or annotation_shown(report, view.node):
+                self._told = report.told
+        return report.told if report.told != self._told else None
 
     def told(self, view: View) -> None:
         self._told = view.report.told if view.report is not None else None

@@ -152,18 +152,23 @@ class Reporter:
         try:
             await self._write(write)
         except (ApiError, UnreachableError) as error:
-            self._written[kind, "failed"] += 1
-            self.problems[kind] = str(error)
-            asked = error.retry_after if isinstance(error, ApiError) else None
-            place.not_before = self._now() + place.backoff.next(asked)
-            self._limited.log(logging.WARNING, "Report could not be written", key=kind, kind=kind, err=str(error))
-            return place.not_before
+            return self._failed(place, str(error), error.retry_after if isinstance(error, ApiError) else None)
+        except Exception as error:  # a mistake of ours must not end the loop
+            return self._failed(place, f"{type(error).__name__}: {error}", None)
         self._written[kind, "written"] += 1
         self.problems.pop(kind, None)
         place.backoff.reset()
         place.not_before = self._now() + (0.0 if write.patch is None else _SPACING)
         place.desk.done(view, write, self._now())
         return None
+
+    def _failed(self, place: _Place, problem: str, asked: float | None) -> float:
+        kind = place.desk.kind
+        self._written[kind, "failed"] += 1
+        self.problems[kind] = problem
+        place.not_before = self._now() + place.backoff.next(asked)
+        self._limited.log(logging.WARNING, "Report could not be written", key=kind, kind=kind, err=problem)
+        return place.not_before
 
     async def _write(self, write: Write) -> None:
         if write.patch is None:

@@ -72,15 +72,21 @@ class StateFile:
             if error.errno in (errno.ELOOP, errno.ENXIO):
                 raise ValueError(f"{self.path} is not a regular file") from None
             raise
-        with os.fdopen(fd, "rb") as file:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode):
-                raise ValueError(f"{self.path} is not a regular file")
-            if doubts := Trust().doubts(found):
+        try:
+            if doubts := self._doubts(os.fstat(fd)):
                 raise ValueError(f"{self.path} {doubts}")
-            if found.st_size > _LIMIT:
-                raise ValueError(f"{self.path} is larger than {_LIMIT} bytes")
-            return file.read(_LIMIT).decode()
+            with os.fdopen(fd, "rb", closefd=False) as file:
+                return file.read(_LIMIT).decode()
+        finally:
+            os.close(fd)
+
+    @staticmethod
+    def _doubts(found: os.stat_result) -> str | None:
+        if not stat.S_ISREG(found.st_mode):
+            return "is not a regular file"
+        if found.st_size > _LIMIT:
+            return f"is larger than {_LIMIT} bytes"
+        return Trust().doubts(found)
 
     def _replace(self, directory: int, data: bytes) -> None:
         temporary = f".{self._name}.tmp"

@@ -22,7 +22,7 @@ def bind_address(where: str, flag: str) -> socket.socket | None:
 
 
 def _listen(address: TcpListen, where: str) -> socket.socket:
-    """Without a host: on all addresses of both families, if there are two."""
+    """Without a host, and for `[::]` as Go programs have it: on all addresses of both families, if there are two."""
     host = address.host or ("::" if socket.has_dualstack_ipv6() else "0.0.0.0")  # noqa: S104 -- it was asked for
     try:
         found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -33,7 +33,7 @@ def _listen(address: TcpListen, where: str) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bool(address.host)))
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(address.host not in ("", "::")))
         sock.bind(place)
         sock.listen(64)
         sock.setblocking(False)

@@ -6,13 +6,16 @@ Everything is asked of the program's own code, so that what is said here is what
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from interpose.config.load import Given, Loaded, load
 from interpose.config.programs import PROGRAMS
 from interpose.errors import ConfigError
+
+if TYPE_CHECKING:
+    from interpose.cli.cri_resmgr_program import Program as SmallProgram
 
 Env = Mapping[str, str]
 
@@ -65,8 +68,15 @@ def _check_hookserver(loaded: Loaded, _env: Env) -> list[str]:
     return []
 
 
+def _check_agent(loaded: Loaded, env: Env) -> list[str]:
+    from interpose.cli.agent_checks import check as checked
+
+    checked(loaded, env)
+    return []
+
+
 _CHECKS: Final[Mapping[str, Callable[[Loaded, Env], list[str]]]] = MappingProxyType(
-    {"relay": _check_relay, "hookserver": _check_hookserver}
+    {"relay": _check_relay, "hookserver": _check_hookserver, "agent": _check_agent}
 )
 
 
@@ -94,12 +104,23 @@ def _koord_runtime_proxy(arguments: Sequence[str], env: Env) -> Loaded:
 
 def _cri_resmgr_agent(arguments: Sequence[str], env: Env) -> Loaded:
     from interpose.cli.cri_resmgr_agent import AGENT_PROGRAM
+
+    return _small_program(AGENT_PROGRAM, arguments, env)
+
+
+def _cri_resmgr_webhook(arguments: Sequence[str], env: Env) -> Loaded:
+    from interpose.cli.cri_resmgr_webhook import WEBHOOK_PROGRAM
+
+    return _small_program(WEBHOOK_PROGRAM, arguments, env)
+
+
+def _small_program(program: "SmallProgram", arguments: Sequence[str], env: Env) -> Loaded:
     from interpose.cli.cri_resmgr_flags import read_line
     from interpose.cli.cri_resmgr_program import load_line
 
-    line = read_line(arguments, flags=AGENT_PROGRAM.flags)
+    line = read_line(arguments, flags=program.flags)
     _refuse([*line.problems, *(f"unexpected argument {word!r}" for word in line.rest)])
-    return load_line(AGENT_PROGRAM, line, env)
+    return load_line(program, line, env)
 
 
 def _refuse(problems: Sequence[str]) -> None:
@@ -112,5 +133,6 @@ DROP_INS: Final[Mapping[str, DropIn]] = MappingProxyType(
         "cri-resmgr": DropIn("relay", _cri_resmgr),
         "koord-runtime-proxy": DropIn("relay", _koord_runtime_proxy),
         "cri-resmgr-agent": DropIn("agent", _cri_resmgr_agent),
+        "cri-resmgr-webhook": DropIn("webhook", _cri_resmgr_webhook),
     }
 )

@@ -13,7 +13,8 @@ from interpose.config.check import API_VERSION
 from interpose.config.document import Node, parse_document, split_documents
 from interpose.config.programs import PROGRAMS, program_of
 from interpose.errors import ConfigError
-from interpose.runtimehooks.nodedocument import is_node_document
+from interpose.model.text import quoted
+from interpose.runtimehooks.nodedocument import STATE_KIND, is_node_document
 
 _SOME: Final = 0.5  # of its keys or lines, for something to be taken for what they are of
 
@@ -29,16 +30,23 @@ class Form(StrEnum):
     POOLS = "PoolFile"
 
 
-KINDS: Final = (*(program.kind for program in PROGRAMS.values()), *Form)
+KINDS: Final = (*(program.kind for program in PROGRAMS.values()), *(form.value for form in Form))
+OWN_KINDS: Final = (*(program.kind for program in PROGRAMS.values()), STATE_KIND)
+_TEMPLATE: Final = "{{"  # of Helm: only what it makes can be read
 
 
 def recognise(text: str, where: str, *, json_only: bool = False) -> str:
-    """One of KINDS; ConfigError if it is none, or cannot even be read."""
+    """One of KINDS, or nothing if nobody can tell. ConfigError if it cannot even be read, or wants to be ours."""
     if _is_option_file(text):
         return Form.OPTIONS
     if json_only:
         return _kind(parse_document(text, where, json_only=True), where)
-    documents = [parse_document(document, title) for title, document in split_documents(text, where)]
+    try:
+        documents = [parse_document(document, title) for title, document in split_documents(text, where)]
+    except ConfigError:
+        if _TEMPLATE in text:
+            return ""
+        raise
     if not documents:
         raise ConfigError(f"{where}: is empty")
     if len(documents) > 1 and any(map(_is_object, documents)):
@@ -63,10 +71,10 @@ def _kind(root: Node, where: str) -> str:
         return Form.POLICY if not _like_settings(root) else PROGRAMS["relay"].kind
     if names == {"pools"}:
         return Form.POOLS
-    if found := _like_settings(root):
-        return found
-    said = f"{kind!r} is no kind of file that is known here" if kind else "cannot tell what this is"
-    raise ConfigError(f"{where}: {said}; --kind says which it shall be: {', '.join(KINDS)}")
+    found = _like_settings(root)
+    if not found and header.get("apiVersion") == API_VERSION:
+        raise ConfigError(f"{where}: kind: {quoted(kind)} is not known, expected one of {', '.join(OWN_KINDS)}")
+    return found
 
 
 def _is_object(root: Node) -> bool:

@@ -7,7 +7,7 @@ A directory stands for its files that may be ours by their names. Files named af
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,7 @@ class Source:
     name: str  # as it was given
     data: bytes = b""
     is_file: bool = True  # whether it stands in the file system, with an owner and a name that means something
+    is_found: bool = False  # in a directory, which may hold anything
     keys: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -69,7 +70,10 @@ def read_sources(path: str) -> Iterator[Source | ConfigError]:
     keys = {one.name: one for one in files if is_key(one.name)}
     if keys:
         yield _keys(path, keys)
-    yield from (read_source(str(one)) for one in files if one.suffix.lower() in _SUFFIXES)
+    for one in files:
+        if one.suffix.lower() in _SUFFIXES:
+            source = read_source(str(one))
+            yield replace(source, is_found=True) if isinstance(source, Source) else source
     for folder in found:
         if folder.is_dir() and not folder.is_symlink() and not folder.name.startswith("."):
             yield from read_sources(str(folder))
@@ -100,7 +104,7 @@ def is_key(name: str) -> bool:
 def _keys(folder: str, files: Mapping[str, Path]) -> Source | ConfigError:
     texts: dict[str, str] = {}
     problems: list[str] = []
-    for name, path in files.items():
+    for path in files.values():
         found = read_source(str(path))
         if isinstance(found, Source):
             texts |= found.keys

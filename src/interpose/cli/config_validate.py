@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from interpose.cli.config_kinds import Circumstances, Reading, read
+from interpose.cli.config_kinds import read
+from interpose.cli.config_reading import Circumstances, Reading
 from interpose.cli.config_recognise import KINDS
 from interpose.cli.config_sources import STDIN, Source, read_sources
 from interpose.config.effective import harmless
@@ -85,6 +86,8 @@ def _text(findings: Sequence[Finding]) -> str:
     for one in findings:
         if one.reading is None:
             lines.append(f"bad {one.file}")
+        elif not one.reading.kind:
+            lines.append(f"skipped {one.file}: {one.reading.note}")
         else:
             note = f" ({one.reading.note})" if one.reading.note else ""
             lines.append(f"ok {one.file}: {one.reading.kind}{note}")
@@ -97,7 +100,7 @@ def _plain(finding: Finding) -> Mapping[str, Any]:
     reading = finding.reading
     return {
         "file": finding.file,
-        "kind": None if reading is None else str(reading.kind),
+        "kind": str(reading.kind) if reading is not None and reading.kind else None,
         "ok": not finding.problems,
         "problems": [_placed(text) for text in finding.problems],
         "warnings": [_placed(text) for text in finding.warnings],

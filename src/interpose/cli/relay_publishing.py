@@ -6,6 +6,7 @@ the way out nothing is taken back; whoever comes next finds what is there and go
 
 import logging
 from collections.abc import Iterable
+from typing import Final
 
 from interpose.config.settings import PolicySettings
 from interpose.instrumentation.metrics import Family
@@ -21,6 +22,10 @@ from interpose.topology.topology import Topology
 
 _log = logging.getLogger(__name__)
 
+# Ticks for which nothing is taken back if the configuration may come from the cluster and has not come yet: a node that
+# lost its state would be without its exclusive cores for a moment, and pods would be turned away.
+_PATIENCE: Final = 60
+
 
 class Publishing:
     """Without a socket of an agent it only says what nobody publishes."""
@@ -35,6 +40,7 @@ class Publishing:
         self._seen: tuple[Configuration, Topology] | None = None
         self._wanted: NodeMarks | None = None
         self._started = False
+        self._patience = _PATIENCE if settings.config_socket != "none" else 0
         self._told = ""
 
     def start(self, books: Books) -> None:
@@ -49,6 +55,7 @@ class Publishing:
         """A second has passed."""
         if not self._started:
             return
+        self._patience = max(self._patience - 1, 0)
         # While everything changes it is not known yet whether it will stay so.
         if not books.changing.under_way:
             self._follow(books)
@@ -59,8 +66,10 @@ class Publishing:
         now = (books.configuration, books.topology)
         if self._seen is not None and now[0] is self._seen[0] and now[1] is self._seen[1]:
             return
-        self._seen = now
-        self._wanted = marks_of(books.configuration, books.topology.online)
+        wanted = marks_of(books.configuration, books.topology.online)
+        if not wanted and self._patience:
+            return
+        self._seen, self._wanted = now, wanted
         if self._publisher is not None:
             self._publisher.want(self._wanted)
         elif (note := self._note()) and note != self._told:

@@ -47,25 +47,24 @@ class ConfigMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The maps of a file that are about policies, and what else is there, by kind."""
+    """The maps of a file that are about policies, and what else is there."""
 
     maps: tuple[ConfigMap, ...]
-    others: tuple[str, ...] = ()
+    others: tuple[Node, ...] = ()
 
 
 def read_manifest(text: str, where: str, node_name: str | None = None) -> Manifest:
     """All documents of a text. ConfigError with everything that is wrong with any of them."""
     problems: list[str] = []
     maps: list[ConfigMap] = []
-    others: list[str] = []
+    others: list[Node] = []
     for title, document in split_documents(text, where):
         try:
             for node in _objects(parse_document(document, title)):
-                kind = _text(node, "kind")
-                if kind == KIND and is_about_policies(node):
+                if text_of(node, "kind") == KIND and is_about_policies(node):
                     maps.append(_read(node, title, node_name))
                 else:
-                    others.append(kind or "an object without a kind")
+                    others.append(node)
         except ConfigError as error:
             problems += error.problems
     if problems:
@@ -131,7 +130,7 @@ def _read(node: Node, where: str, node_name: str | None) -> ConfigMap:
 
 
 def _objects(node: Node) -> Iterator[Node]:
-    if _text(node, "kind") in _LISTS:
+    if text_of(node, "kind") in _LISTS:
         items = _child(node, "items")
         for item in () if items is None else items.items:
             yield from _objects(item)
@@ -141,10 +140,11 @@ def _objects(node: Node) -> Iterator[Node]:
 
 def _name(node: Node) -> str:
     metadata = _child(node, "metadata")
-    return "" if metadata is None else _text(metadata, "name")
+    return "" if metadata is None else text_of(metadata, "name")
 
 
-def _text(node: Node, name: str) -> str:
+def text_of(node: Node, name: str) -> str:
+    """What stands under a key; empty if nothing."""
     found = _child(node, name)
     return "" if found is None else found.text
 

@@ -15,6 +15,7 @@ from interpose.config.document import Node, parse_document
 from interpose.config.documentschema import Choice, Group, Kind, Report, Unread
 from interpose.config.dotted import unfold
 from interpose.config.policy_options import (
+    DEFAULT_OPTIONS,
     OPTIONS,
     AnyCase,
     names_option,
@@ -87,15 +88,15 @@ def policy_form() -> dict[str, Any]:
 
 
 def policy_values(document: PolicyDocument) -> Iterator[tuple[str, str]]:
-    """What a document says, key by key; policies of which it says nothing are not in it."""
+    """What a document means, key by key: options that it does not have are at their defaults."""
     amounts = (("AvailableResources", document.available), ("ReservedResources", document.reserved))
     if document.active is not None:
         yield f"{_POLICY}.Active", document.active
     for name, amount in amounts:
         if amount is not None:
             yield f"{_POLICY}.{name}.CPU", str(amount)
-    for policy, options in document.options.items():
-        for key, value in option_values(options):
+    for policy, default in DEFAULT_OPTIONS.items():
+        for key, value in option_values(document.options.get(policy) or default):
             yield f"{_POLICY}.{policy}.{key}", value
 
 

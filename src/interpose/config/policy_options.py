@@ -239,8 +239,14 @@ OPTIONS: Final[Mapping[str, AnyCase]] = MappingProxyType(
 )
 
 
+# Of a policy of which a document says nothing; those without options are not here.
+DEFAULT_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType(
+    {"static": StaticOptions(), "static-plus": StaticPlusOptions(), "static-pools": PoolsOptions()}
+)
+
+
 def option_values(options: Any) -> Iterator[tuple[str, str]]:
-    """What the options of a policy say, by their keys in documents; those that are not set have their defaults."""
+    """What the options of a policy say, by their keys in documents."""
     if isinstance(options, StaticOptions):
         for key in _KUBELET:
             yield f"{_KUBELET_KEY}.{key}", _word(getattr(options, key.replace("-", "_")))

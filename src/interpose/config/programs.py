@@ -29,6 +29,7 @@ PROGRAMS: Final[Mapping[str, Program]] = MappingProxyType(
         "relay": Program("RelayConfig", "interpose.config.table", "RELAY"),
         "hookserver": Program("HookServerConfig", "interpose.config.hookserver", "HOOKSERVER"),
         "agent": Program("AgentConfig", "interpose.config.agent_table", "AGENT"),
+        "webhook": Program("WebhookConfig", "interpose.config.webhook_table", "WEBHOOK"),
     }
 )
 

@@ -11,15 +11,13 @@ from interpose.kube.api import ApiError, Change, Listed, Object, Resource, Watch
 
 # Of a text that is none of an API server, this much goes into the message.
 _SHOWN: Final = 200
-# One line of a watch is one object; etcd takes 1.5 MiB, aggregated servers may have larger ones.
-MAX_LINE: Final = 16 << 20
 _CHANGES: Final = {change.value: change for change in Change}
 
 
 class Lines:
     """Bytes in, whole lines out, wherever the bytes were cut."""
 
-    def __init__(self, limit: int = MAX_LINE) -> None:
+    def __init__(self, limit: int) -> None:
         self._limit = limit
         self._rest = bytearray()
 
@@ -31,7 +29,7 @@ class Lines:
         else:
             *lines, rest = (bytes(self._rest) + data).split(b"\n")
             self._rest = bytearray(rest)
-        if len(self._rest) > self._limit:
+        if not lines and len(self._rest) > self._limit:  # whole lines first: they count
             raise ValueError(f"a line of the watch is longer than {self._limit} bytes")
         return [line for line in lines if line.strip()]
 
@@ -46,9 +44,9 @@ def read_object(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
-        raise ValueError(f"the answer is not JSON: {shortened(body)}") from None
+        raise ValueError(f"the answer is not JSON: {_hint(body)}") from None
     if not isinstance(found, dict):
-        raise ValueError(f"the answer is not a JSON object: {shortened(body)}")
+        raise ValueError(f"the answer is not a JSON object: {_hint(body)}")
     return found
 
 
@@ -58,7 +56,7 @@ def read_list(body: bytes, resource: Resource) -> tuple[Listed, str]:
     metadata = found.get("metadata")
     items = found.get("items")
     if not isinstance(metadata, dict) or not isinstance(items, list | None):
-        raise ValueError(f"the answer is no list of {resource.plural}: {shortened(body)}")
+        raise ValueError(f"the answer is no list of {resource.plural}: {_hint(body)}")
     objects = [_with_kind(item, resource) for item in items or ()]
     return Listed(tuple(objects), str(metadata.get("resourceVersion", ""))), str(metadata.get("continue") or "")
 
@@ -73,13 +71,13 @@ def _with_kind(item: Any, resource: Resource) -> Object:
 def read_event(line: bytes) -> WatchEvent:
     """One line of a watch; ERROR is raised as the ApiError it tells."""
     event = read_object(line)
-    kind, found = event.get("type"), event.get("object")
+    kind, found = str(event.get("type")), event.get("object")
     if not isinstance(found, dict):
-        raise ValueError(f"a line of the watch has no object: {shortened(line)}")
+        raise ValueError(f"a line of the watch has no object: {_hint(line)}")
     if kind == "ERROR":
         raise status_error(found, code=500)
     if kind not in _CHANGES:
-        raise ValueError(f"a line of the watch is of the unknown type {str(kind)[:40]!r}")
+        raise ValueError(f"a line of the watch is of the unknown type {kind[:40]!r}")
     return WatchEvent(_CHANGES[kind], found)
 
 
@@ -114,6 +112,13 @@ def shortened(body: bytes, most: int = _SHOWN) -> str:
     text = " ".join(body[: most * 4].decode("utf-8", "replace").split())
     text = "".join(char if char.isprintable() else "?" for char in text)
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def _hint(body: bytes) -> str:
+    """What a text is that is not what it should be. Half of an object may be half of a secret: that is not shown."""
+    if body.lstrip()[:1] in (b"{", b"["):
+        return f"{len(body)} bytes that begin as JSON does"
+    return shortened(body) or "it is empty"
 
 
 def _seconds(text: str) -> float | None:

@@ -58,8 +58,9 @@ class KubeClient:
         self._agent = user_agent
         self._chance = chance
         self._clock = clock
+        self._limits = limits or HttpLimits()
         self._credentials = Credentials(access)
-        self._http = HttpClient(str(access.server), self._dial, limits=limits, clock=clock)
+        self._http = HttpClient(str(access.server), self._dial, limits=self._limits, clock=clock)
 
     async def close(self) -> None:
         """Close connections that are idle; whoever has a call under way ends it."""
@@ -93,7 +94,7 @@ class KubeClient:
         async with AsyncExitStack() as stack:
             request = self._request("GET", resource.path(namespace=namespace), query)
             answer, begun = await self._answer("watch", request, stack, _WATCH_HEAD)
-            lines = Lines()
+            lines = Lines(self._limits.body)
             while data := await self._within(begun, lasting + _WATCH_MARGIN, answer.read()):
                 self.last_answer = self._clock()
                 with self._readable():

@@ -7,7 +7,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from interpose.kube.address import Proxy, Server
 from interpose.kube.answers import shortened
@@ -30,7 +30,7 @@ class CountingReader(asyncio.StreamReader):
         super().__init__(loop=asyncio.get_running_loop())
         self.unread = 0
 
-    def feed_data(self, data: bytes) -> None:
+    def feed_data(self, data: Any) -> None:
         """Bytes came."""
         self.unread += len(data)
         super().feed_data(data)

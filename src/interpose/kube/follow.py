@@ -64,7 +64,7 @@ class Follower:
         self._limited = RateLimited(_log, clock=clock)
         self._version = ""  # to go on from; empty: list first
         self._unwatched = ""  # why the object can be listed but not watched
-        self._expired = False  # the last watch ended with 410
+        self._expired = False  # a watch ended with 410, and none lasted since
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -112,22 +112,24 @@ class Follower:
             if isinstance(events, AsyncGenerator):
                 await events.aclose()
         self._worked()
-        if self._was_good(begun, first) and self._clock() - begun >= _LASTING:
-            return 0.0
-        return self._backoff.next()
+        self._was_good(begun, first)
+        # Even with news in it, a watch that ends at once is not begun again at once.
+        return 0.0 if self._clock() - begun >= _LASTING else self._backoff.next()
 
     def _was_good(self, begun: float, first: str) -> bool:
         """Whether a watch told something new or lasted; then the next failure is a first one."""
-        good = self._version != first or self._clock() - begun >= _LASTING
+        lasted = self._clock() - begun >= _LASTING
+        good = lasted or self._version != first
         if good:
             self._backoff.reset()
+        if lasted:
             self._expired = False
         return good
 
     def _take(self, event: WatchEvent) -> None:
         self.events += 1
         self._worked()
-        self._version = _metadata(event.object).get("resourceVersion") or self._version
+        self._version = str(_metadata(event.object).get("resourceVersion") or self._version)
         if event.change is Change.BOOKMARK or not self._is_mine(event.object):
             return
         gone = event.change is Change.DELETED

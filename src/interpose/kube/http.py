@@ -28,7 +28,7 @@ class HttpLimits:
     """What a server may cost us. Sizes in bytes, times in seconds."""
 
     head: int = 65536  # status line and headers
-    body: int = 16 << 20  # of an answer that is read as a whole; a page of a list is the largest
+    body: int = 16 << 20  # of an answer, or a line of a watch; a page of a list is the largest
     idle: int = 2  # connections that are kept; more requests than that at a time are rare
     idle_time: float = 60.0  # API servers close after 90
 
@@ -224,8 +224,6 @@ class _Connection:
             event = self._next()
             if isinstance(event, h11.Response):
                 return event
-            if isinstance(event, h11.ConnectionClosed):
-                raise self._broken("the connection was closed instead of an answer", received=received)
             if event is h11.NEED_DATA:
                 received = await self._receive(received=received) or received
 
@@ -254,6 +252,8 @@ class _Connection:
         try:
             return self._http.next_event()
         except h11.RemoteProtocolError as error:
+            if self._reader.at_eof():
+                raise self.wrong("the connection was closed in the middle of an answer") from None
             raise self.wrong(f"the answer is not HTTP as it should be: {error}") from None
 
     def _broken(self, cause: str, *, received: bool) -> Exception:

@@ -8,7 +8,8 @@ from interpose.config.document import parse_document, read_text
 from interpose.errors import ConfigError
 from interpose.kube.access import Access, Pem, User
 from interpose.kube.address import Server, proxy_from
-from interpose.kube.kubedocument import Section, read_access
+from interpose.kube.kubedocument import read_access
+from interpose.kube.section import Section
 
 # People keep dozens of clusters with their certificates in one file.
 _MAX_FILE: Final = 8 << 20

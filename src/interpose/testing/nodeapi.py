@@ -10,7 +10,7 @@ from typing import Any
 
 from interpose.kube.api import ApiError, Listed, Object, PatchKind, Resource, WatchEvent
 from interpose.testing.apiserver.jsonpatch import apply_json_patch
-from interpose.testing.apiserver.problems import Refusal
+from interpose.testing.apiserver.problems import RefusedError
 
 
 def plain_node(name: str = "n1", **meta: Any) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class NodeApi:
         assert kind is PatchKind.JSON
         try:
             after = apply_json_patch(self.node, patch)
-        except Refusal as refusal:
+        except RefusedError as refusal:
             raise ApiError(refusal.code, refusal.reason, refusal.message) from None
         kept = ("spec",) if subresource == "status" else ("status",)
         after.update({part: self.node[part] for part in kept})

@@ -13,7 +13,7 @@ from interpose.errors import ConfigError
 
 Document = dict[str, Any]
 
-_SEPARATOR: Final = re.compile(r"^---(?:\s.*)?$", re.MULTILINE)
+_SEPARATOR: Final = re.compile(r"^---(?:[ \t].*)?$", re.MULTILINE)
 _NOTHING: Final = re.compile(r"(?:\s*(?:#.*)?\n)*\s*(?:#.*)?\Z")
 _TRUE: Final = ("true", "yes", "on")
 

@@ -97,7 +97,8 @@ class Certificates:
     def start(self) -> None:
         """Follow the files."""
         for folder in sorted({str(Path(path).absolute().parent) for path in self._files.all}):
-            self._watches.append(DirWatch(folder, self._wake.set))
+            # It calls once more every interval, for file systems that do not tell.
+            self._watches.append(DirWatch(folder, self._wake.set, interval=self._interval))
         self._tasks.spawn(self._follow(), name="follow certificates")
 
     async def close(self) -> None:
@@ -108,11 +109,7 @@ class Certificates:
 
     async def _follow(self) -> None:
         while True:
-            try:
-                async with asyncio.timeout(self._interval):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
+            await self._wake.wait()
             self._wake.clear()
             if not await self.look():
                 # The other half of the pair may be on its way; if it comes, the watch says so too.

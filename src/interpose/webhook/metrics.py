@@ -38,7 +38,6 @@ def request_collector(stats: Stats) -> Collector:
             "Time from the last byte of a request to its answer.",
             [Buckets(BOUNDS, list(stats.buckets), stats.seconds)],
         )
-        yield _gauge("requests_in_flight", "Requests that are being answered.", stats.in_flight)
 
     return collect
 
@@ -47,6 +46,7 @@ def connection_collector(stats: Stats, server: Callable[[], AdminServer]) -> Col
     """Who is connected and who could not."""
 
     def collect() -> Iterable[Family]:
+        yield _gauge("requests_in_flight", "Requests that are being received or answered, scrapes too.", server().busy)
         yield _gauge("connections", "Clients connected now.", server().connections)
         yield _counter("connections_refused_total", "Clients turned away because of the limit.", server().refused)
         yield _counter(

@@ -78,6 +78,7 @@ class WebhookServer:
             budget=BodyBudget(limits.buffered),
             greet=self._greet,
             make_room=True,
+            title="Webhook",
         )
         self._plain = None if plain is None else AdminServer(plain, about, any_host=True)
 
@@ -124,7 +125,6 @@ class WebhookServer:
 
     async def _review(self, request: Request) -> Response:
         began = time.perf_counter()
-        self.stats.in_flight += 1
         try:
             return self._answer(request, began)
         except BadReviewError as error:
@@ -132,8 +132,6 @@ class WebhookServer:
         except Exception:
             self._count(OTHER, ERROR, began)
             raise
-        finally:
-            self.stats.in_flight -= 1
 
     def _answer(self, request: Request, began: float) -> Response:
         if self._needs_certificate and not request.certified:

@@ -16,7 +16,6 @@ class Stats:
         self.requests: Counter[tuple[str, str, bool]] = Counter()  # operation, result, dry run
         self.buckets = [0] * (len(BOUNDS) + 1)
         self.seconds = 0.0
-        self.in_flight = 0
         self.handshake_failures = 0
 
     def count(self, operation: str, result: str, seconds: float, *, dry_run: bool = False) -> None:

@@ -12,6 +12,10 @@ def _broken() -> str | None:
     raise RuntimeError("oops")
 
 
+def _broken_remark() -> str:
+    raise RuntimeError("oops")
+
+
 LIVE = [Check("ping", lambda: None)]
 READY = [Check("listening", lambda: None), Check("backend", lambda: BACKEND_DOWN)]
 
@@ -74,3 +78,12 @@ async def test_a_check_that_raises_has_failed() -> None:
     answer = await _get("/readyz", ready=[Check("broken", _broken)])
     assert answer.status == 503
     assert b"[-]broken failed: RuntimeError: oops" in answer.body
+
+
+async def test_what_is_worth_knowing_is_told_to_those_who_ask_for_details() -> None:
+    """A remark changes nothing about the outcome, not even one that cannot be made."""
+    check = Check("certificate", lambda: None, lambda: "valid until tomorrow")
+    assert (await _get("/readyz", ready=[check])).body == b"ok"
+    answer = await _get("/readyz", ("verbose", ""), ready=[check, Check("odd", lambda: None, _broken_remark)])
+    assert answer.status == 200
+    assert b"[+]certificate ok, valid until tomorrow\n[+]odd ok, RuntimeError: oops\n" in answer.body

@@ -14,6 +14,7 @@ import uvloop
 
 from interpose.admin.routes import Request, Response, text_response
 from interpose.admin.server import AdminServer
+from interpose.testing.eventually import eventually
 
 REQUEST = b"GET /hello HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
@@ -149,3 +150,92 @@ def test_the_http_library_comes_with_the_first_connection() -> None:
     """A relay nobody asks does not carry h11."""
     code = "import interpose.admin.server, sys; sys.exit('h11' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.fixture
+async def roomy(tmp_path: Path) -> AsyncIterator[AdminServer]:
+    """A running server that parts with idle clients when there are more than two."""
+    server = AdminServer(_listen(tmp_path / "admin.sock"), ROUTES, max_connections=2, make_room=True)
+    server.start()
+    yield server
+    await server.close()
+
+
+async def _open(tmp_path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_unix_connection(tmp_path / "admin.sock")
+    assert await _ask(reader, writer) == b"200"
+    assert await reader.readexactly(5) == b"hello"
+    return reader, writer
+
+
+async def test_the_longest_idle_client_makes_room(roomy: AdminServer, tmp_path: Path) -> None:
+    """The one that was heard of last stays."""
+    first, second = await _open(tmp_path), await _open(tmp_path)
+    await eventually(lambda: roomy.busy == 0, "both to be idle")
+    assert await _ask(*first) == b"200"
+    assert await first[0].readexactly(5) == b"hello"
+    await eventually(lambda: roomy.busy == 0, "both to be idle again")
+    third = await _open(tmp_path)
+    assert await second[0].read() == b""
+    assert await _ask(*first) == b"200"
+    assert roomy.refused == 0
+    for _, writer in (first, second, third):
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_clients_with_requests_under_way_make_no_room(roomy: AdminServer, tmp_path: Path) -> None:
+    """One more is turned away then."""
+    pairs = [await asyncio.open_unix_connection(tmp_path / "admin.sock") for _ in range(2)]
+    for _, writer in pairs:
+        writer.write(REQUEST[:10])
+    await eventually(lambda: roomy.busy == 2, "both to be busy")
+    reader, writer = await asyncio.open_unix_connection(tmp_path / "admin.sock")
+    assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
+    assert roomy.refused == 1
+    for _, each in (*pairs, (reader, writer)):
+        each.close()
+        await each.wait_closed()
+
+
+async def test_finish_lets_requests_end_and_sends_the_rest_away(server: AdminServer, tmp_path: Path) -> None:
+    """The path stays, nobody listens, and each answer says that it was the last."""
+    idle = await _open(tmp_path)
+    reader, writer = await asyncio.open_unix_connection(tmp_path / "admin.sock")
+    writer.write(REQUEST[:10])
+    await eventually(lambda: server.busy == 1, "one to be busy")
+    finishing = asyncio.create_task(server.finish(20.0))
+    assert await idle[0].read() == b""
+    writer.write(REQUEST[10:])
+    assert b"connection: close" in (await reader.read()).lower()
+    await finishing
+    assert server.connections == 0
+    for _, each in (idle, (reader, writer)):
+        each.close()
+        await each.wait_closed()
+
+
+async def test_finish_waits_a_moment_for_who_has_just_connected(server: AdminServer, tmp_path: Path) -> None:
+    """They came to ask something."""
+    reader, writer = await asyncio.open_unix_connection(tmp_path / "admin.sock")
+    await eventually(lambda: server.connections == 1, "the client to be seen")
+    finishing = asyncio.create_task(server.finish(20.0))
+    await asyncio.sleep(0)  # it begins
+    assert await _ask(reader, writer) == b"200"
+    await finishing
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_any_host_is_for_addresses_that_others_reach() -> None:
+    """A scraper calls us by whatever name it has for us."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = listener.getsockname()
+    server = AdminServer(listener, ROUTES, any_host=True)
+    server.start()
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(REQUEST.replace(b"localhost", b"node-1.example:9090"))
+    assert (await reader.readuntil(b"\r\n\r\n")).split()[1] == b"200"
+    writer.close()
+    await writer.wait_closed()
+    await server.close()

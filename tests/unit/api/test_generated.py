@@ -33,12 +33,15 @@ def test_check_notices_a_change(tmp_path: Path) -> None:
         "proto/runtime/v1/api.proto",
         "proto/runtime/v1alpha1/api.proto",
         "proto/resmgr/v1/config.proto",
+        "proto/resmgr/v1/agent.proto",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
     generated = [f"src/interpose/api/cri_pb2{suffix}" for suffix in (".py", ".pyi")]
     others = [
-        f"src/interpose/api/{name}_pb2{suffix}" for name in ("hook", "resmgr_config") for suffix in (".py", ".pyi")
+        f"src/interpose/api/{name}_pb2{suffix}"
+        for name in ("hook", "resmgr_config", "resmgr_agent")
+        for suffix in (".py", ".pyi")
     ]
     for name in (*generated, *others):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -59,9 +62,9 @@ def test_broken_source_is_named(tmp_path: Path) -> None:
     for name in ("tools/gen_proto.py", "tools/outputs.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
-    for other in ("runtime/v1/api", "runtime/v1alpha1/api", "resmgr/v1/config"):
+    for other in ("runtime/v1/api", "runtime/v1alpha1/api", "resmgr/v1/config", "resmgr/v1/agent"):
         source = tmp_path / f"proto/{other}.proto"
-        source.parent.mkdir(parents=True)
+        source.parent.mkdir(parents=True, exist_ok=True)
         source.write_text('syntax = "proto3";\n')
     proto = tmp_path / "proto/runtime/v1/api.proto"
     proto.write_text('syntax = "proto3";\nmessage Broken { strin x = 1; }\n')

@@ -9,6 +9,7 @@ from interpose.config.endpoint import (
     WELL_KNOWN_RUNTIMES,
     TcpListen,
     UnixListen,
+    parse_address,
     parse_endpoint,
     parse_listen,
 )
@@ -131,3 +132,27 @@ def test_listen_refuses_what_others_could_reach(text: str, hint: str) -> None:
 
     assert str(caught.value).startswith("--admin-listen: ")
     assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("0.0.0.0:9095", "0.0.0.0", 9095),
+        ("[::]:9095", "::", 9095),
+        ("[fe80::1%eth0]:1", "fe80::1%eth0", 1),
+        (":9095", "", 9095),
+        ("node-1.example.com:0", "node-1.example.com", 0),
+    ],
+)
+def test_an_address_may_be_any(text: str, host: str, port: int) -> None:
+    """Names, literals of both families with their brackets taken off, and all addresses at once."""
+    assert parse_address(text, "--metrics-listen") == TcpListen(host, port)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "9095", "::1:9095", "[127.0.0.1]:1", "[::1:1", "a b:1", "/run/x.sock", "h:", "h:65536", "h:x"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    """With flag and text, and a literal of IPv6 needs its brackets."""
+    with pytest.raises(ConfigError, match="--metrics-listen"):
+        parse_address(text, "--metrics-listen")

@@ -6,7 +6,7 @@ import pytest
 
 from interpose.config.constraints import CpuAmount
 from interpose.config.document import parse_document
-from interpose.config.policy_document import PolicyDocument, read_config_map, read_policy_document
+from interpose.config.policy_document import PolicyDocument, policy_values, read_config_map, read_policy_document
 from interpose.errors import ConfigError
 from interpose.model.cpuset import CpuSet
 from interpose.policy.static_options import StaticOptions, StaticPlusOptions
@@ -288,3 +288,18 @@ def test_what_two_keys_say_is_a_problem() -> None:
         "ConfigMap key policy.Active: Active is in the key policy too",
         "ConfigMap key policy.static: the key policy has options of static too",
     ]
+
+
+def test_the_meaning_of_a_document_is_known_key_by_key() -> None:
+    """What it does not say is at its default, so that two documents can be compared."""
+    text = "policy: {Active: stp, ReservedResources: {CPU: 2}, stp: {pools: {a: {cpuLists: [{Cpuset: 3, Socket: 0}]}}}}"
+    values = dict(policy_values(read_policy_document(parse_document(text, "file x"), "file x")))
+    said = {
+        "policy.Active": "static-pools",
+        "policy.ReservedResources.CPU": "2000m",
+        "policy.static-pools.pools.a.exclusive": "false",
+        "policy.static-pools.pools.a.cpuLists[0]": "3 of socket 0",
+    }
+    assert values == {**dict(policy_values(PolicyDocument())), **said}
+    assert values["policy.static.CPUManagerPolicyOptions.full-pcpus-only"] == "false"
+    assert values["policy.static-plus.PinMemory"] == "false"

@@ -2,15 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from itertools import combinations
 from typing import Any
 
 import pytest
 
+from interpose.config.agent_table import AGENT
 from interpose.config.hookserver import HOOKSERVER
 from interpose.config.schema import Schema, value_of
 from interpose.config.table import RELAY
+from interpose.config.webhook_table import WEBHOOK
 
-every_schema = pytest.mark.parametrize("schema", [RELAY, HOOKSERVER], ids=lambda schema: schema.file_kind)
+SCHEMAS = (RELAY, HOOKSERVER, AGENT, WEBHOOK)
+every_schema = pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.file_kind)
 
 
 def _keys(cls: Any, section: str = "") -> Iterator[str]:
@@ -56,7 +60,7 @@ def test_every_row_explains_itself_and_has_a_section(schema: Schema) -> None:
 
 def test_programs_do_not_share_variables() -> None:
     """What one program is told by the environment is not another one's business."""
-    names = [{setting.env for setting in schema.table} for schema in (RELAY, HOOKSERVER)]
-    assert not names[0] & names[1]
+    names = [{setting.env for setting in schema.table} for schema in SCHEMAS]
+    assert all(not one & other for one, other in combinations(names, 2))
     assert "INTERPOSE_MAX_HEADER_LIST" in names[0]
     assert "INTERPOSE_HOOKSERVER_LISTEN" in names[1]

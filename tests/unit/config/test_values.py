@@ -118,3 +118,13 @@ def test_text_that_cannot_be_shown_is_refused(kind: values.Kind) -> None:
     """Such text would end up in log lines and on terminals."""
     with pytest.raises(ConfigError, match="flag --x"):
         kind.parse("/a\x1b[2J", "flag --x")
+
+
+def test_sockets_and_addresses_may_be_turned_off() -> None:
+    """By a word, or by nothing."""
+    for kind in (values.socket_or_none(), values.address(optional=True)):
+        assert [kind.parse(text, "x") for text in ("", "none")] == ["none", "none"]
+    assert values.socket_or_none().parse("unix:///run/x.sock", "x") == "/run/x.sock"
+    assert values.address(optional=True).parse(":9095", "x") == ":9095"
+    with pytest.raises(ConfigError, match="'none' is not an address"):
+        values.address().parse("none", "x")

@@ -1,5 +1,6 @@
 """What a predecessor leaves, over a real socket pair of descriptors; whole take-overs are in tests/integration."""
 
+import socket
 import threading
 from pathlib import Path
 
@@ -7,11 +8,11 @@ import pytest
 
 from interpose.errors import ConfigError
 from interpose.host.sockets import bind_unix
-from interpose.relay.succession import ask_predecessor, bequeath
+from interpose.relay.succession import Estate, ask_predecessor, bequeath
 
 
-def answered(folder: Path, memory: dict[str, object]) -> object:
-    """Ask a predecessor that remembers this; what arrived."""
+def answered(folder: Path, memory: dict[str, object], metrics: tuple[str, socket.socket] | None = None) -> Estate:
+    """Ask a predecessor that remembers this; what arrived, with its sockets closed but for that of metrics."""
     listen, admin = bind_unix(str(folder / "l.sock")), bind_unix(str(folder / "a.sock"))
     admin.sock.setblocking(True)
 
@@ -19,7 +20,7 @@ def answered(folder: Path, memory: dict[str, object]) -> object:
         sock, _ = admin.sock.accept()
         with sock:
             sock.recv(4096)
-            bequeath(sock, listen, admin, 3.0, memory)
+            bequeath(sock, listen, admin, 3.0, memory, metrics)
             sock.recv(64)
 
     thread = threading.Thread(target=serve, name="predecessor")
@@ -29,9 +30,9 @@ def answered(folder: Path, memory: dict[str, object]) -> object:
         assert found is not None
         assert found.estate.watchdog_interval == 3.0
         found.ready()
-        found.estate.listen.sock.close()
-        found.estate.admin.sock.close()
-        return found.estate.memory
+        found.estate.listen.release()
+        found.estate.admin.release()
+        return found.estate
     finally:
         thread.join(10)
         listen.close()
@@ -42,7 +43,18 @@ def answered(folder: Path, memory: dict[str, object]) -> object:
 def test_memory_of_any_size_arrives(tmp_path: Path, size: int) -> None:
     """It may be more than one read of the socket brings."""
     memory: dict[str, object] = {"requested": {f"c{number}": "x" * 50 for number in range(size // 50)}}
-    assert answered(tmp_path, memory) == memory
+    assert answered(tmp_path, memory).memory == memory
+
+
+def test_the_socket_for_metrics_is_handed_over(tmp_path: Path) -> None:
+    """With the address as it was said: whoever says the same goes on with it. Most relays have none."""
+    assert answered(tmp_path, {}).metrics is None
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        estate = answered(tmp_path, {}, (":9095", listening))
+        assert estate.metrics_listen == ":9095"
+        assert estate.metrics is not None
+        with estate.metrics as got:
+            assert got.getsockname() == listening.getsockname()
 
 
 def test_answer_that_ends_early_is_refused(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""Messages of the config socket: bytes become values or a ValueError, values become bytes whatever is in them."""
+"""Messages of config socket and agent: bytes become values or a ValueError, values become bytes whatever is in them."""
 
 import json
 
 import pytest
 
+from interpose.api.resmgr_agent_pb2 import GetNodeReply, JsonPatch, PatchNodeRequest, UpdateNodeCapacityRequest
 from interpose.api.resmgr_config_pb2 import (
     SetAdjustmentReply,
     SetAdjustmentRequest,
@@ -11,12 +12,18 @@ from interpose.api.resmgr_config_pb2 import (
     SetConfigRequest,
 )
 from interpose.resmgr.messages import (
+    GET_NODE,
+    PATCH_NODE,
     SET_ADJUSTMENT,
     SET_CONFIG,
+    UPDATE_NODE_CAPACITY,
+    patch_node_request,
+    read_node,
     read_set_adjustment,
     read_set_config,
     set_adjustment_reply,
     set_config_reply,
+    update_node_capacity_request,
 )
 from interpose.resmgr.sent import Sent
 
@@ -31,6 +38,10 @@ def test_paths_are_those_of_the_service() -> None:
     service = SetConfigRequest.DESCRIPTOR.file.services_by_name["Config"]
     paths = {f"/{service.full_name}/{method.name}".encode() for method in service.methods}
     assert {SET_CONFIG, SET_ADJUSTMENT} == paths
+    agent = GetNodeReply.DESCRIPTOR.file.services_by_name["Agent"]
+    assert {GET_NODE, PATCH_NODE, UPDATE_NODE_CAPACITY} < {
+        f"/{agent.full_name}/{method.name}".encode() for method in agent.methods
+    }
 
 
 def test_a_configuration_is_read() -> None:
@@ -97,3 +108,31 @@ def test_adjustments_that_are_none_are_a_value_error(text: str, problem: str) ->
     """It says what is wrong."""
     with pytest.raises(ValueError, match=problem):
         read_set_adjustment(adjustment(text))
+
+
+def test_what_the_agent_is_asked() -> None:
+    """Operations in their order, capacities by name."""
+    request = PatchNodeRequest.FromString(patch_node_request([("add", "/a", '"x"'), ("remove", "/b", "")]))
+    assert list(request.patches) == [JsonPatch(op="add", path="/a", value='"x"'), JsonPatch(op="remove", path="/b")]
+    capacities = UpdateNodeCapacityRequest.FromString(update_node_capacity_request({"a.b/c": "4"})).capacities
+    assert dict(capacities) == {"a.b/c": "4"}
+
+
+def test_the_node_that_the_agent_answers() -> None:
+    """JSON text in a message."""
+    assert read_node(GetNodeReply(node='{"kind": "Node"}').SerializeToString()) == {"kind": "Node"}
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"\xff", "not a GetNodeReply"),
+        (b"", "node: is not valid JSON"),
+        (GetNodeReply(node="[" * 100_000).SerializeToString(), "node: is not valid JSON"),
+        (GetNodeReply(node="[1]").SerializeToString(), "node: expected an object"),
+    ],
+)
+def test_answers_that_are_no_node(data: bytes, problem: str) -> None:
+    """An agent may send anything."""
+    with pytest.raises(ValueError, match=problem):
+        read_node(data)

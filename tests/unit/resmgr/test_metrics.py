@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from interpose.instrumentation.metrics import Family, Sample
+from interpose.resmgr.agentclient import AgentClient
 from interpose.resmgr.checkpoint import Checkpoint
 from interpose.resmgr.configserver import ConfigServer, Outcome
-from interpose.resmgr.metrics import policy_collector, state_collector
+from interpose.resmgr.metrics import policy_collector, publishing_collector, state_collector
+from interpose.resmgr.publisher import Publisher, Result
 from interpose.rpc.status import Code
+from interpose.rpc.transport import Hub
 from interpose.testing.policynode import PolicyNode, running
 
 
@@ -71,3 +74,15 @@ async def test_state_file_and_agent(tmp_path: Path) -> None:
     server = ConfigServer(apply)
     server.outcomes[next(iter(Outcome))] += 1
     assert 1 in values(state_collector(checkpoint, server)()).values()
+
+
+async def test_what_is_published() -> None:
+    """All results are there from the start."""
+    publisher = Publisher(AgentClient("/run/a.sock", hub=Hub()))
+    found = values(publishing_collector(publisher)())
+    assert found["published{}"] == 0
+    assert sum(key.startswith("publishing_total") for key in found) == len(Result)
+    publisher.published = True
+    publisher.results[Result.UNCHANGED] += 2
+    found = values(publishing_collector(publisher)())
+    assert (found["published{}"], found["publishing_total{result=unchanged}"]) == (1, 2)

@@ -66,7 +66,7 @@ app.kubernetes.io/part-of: interpose
 {{- end }}
 {{- end -}}
 
-{{/* What a container never needs, with what is laid over it: given (list DROPPED OVER). */}}
+{{/* What a container never needs, with what is added to it: given (list CAPABILITIES MORE). */}}
 {{- define "interpose.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -144,5 +144,5 @@ spec:
         limits:
           memory: 128Mi
       securityContext:
-        {{- include "interpose.containerSecurity" (list list .Values.webhook.securityContext) | nindent 8 }}
+        {{- include "interpose.containerSecurity" (list (list) .Values.webhook.securityContext) | nindent 8 }}
 {{- end -}}

@@ -14,7 +14,8 @@ from interpose.testing.apiserver.resources import KINDS, Kind, StatusOnWrite
 VERSION: Final = "v1.32.0"
 _VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS: Final = ("get", "patch", "update")
-_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+# Not with the @ that clients ask with: Go refuses to read such a content type.
+_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _DECLARED = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 

@@ -12,6 +12,7 @@ from interpose.testing.apiserver.listing import Lists, selection
 from interpose.testing.apiserver.patches import apply_patch
 from interpose.testing.apiserver.paths import Target
 from interpose.testing.apiserver.problems import RefusedError, bad_request, unsupported_media
+from interpose.testing.apiserver.protobody import CONTENT_TYPE, read_protobuf
 from interpose.testing.apiserver.store import Store
 from interpose.testing.apiserver.strategy import unknown_fields
 
@@ -21,6 +22,7 @@ Answer: TypeAlias = tuple[int, Mapping[str, Any]]
 Query: TypeAlias = Mapping[str, str]
 
 _JSON: Final = "application/json"
+_BODIES: Final = (_JSON, CONTENT_TYPE)
 _TRIES = 5  # of a patch whose object changes meanwhile
 
 
@@ -116,7 +118,9 @@ class Operations:
 
 
 def parse_body(content_type: str, raw: bytes) -> Any:
-    """JSON, or None if there is none. What is no JSON is left for those who refuse its content type."""
+    """The body, or None if there is none or its content type is not known: whoever needs one refuses that."""
+    if content_type == CONTENT_TYPE:
+        return read_protobuf(raw)
     if not raw or "json" not in content_type:
         return None
     try:
@@ -133,8 +137,8 @@ def _dry(query: Query) -> bool:
 
 
 def _object(target: Target, query: Query, content_type: str, body: Any) -> Object:
-    if content_type != _JSON:
-        raise unsupported_media([_JSON])
+    if content_type not in _BODIES:
+        raise unsupported_media(_BODIES)
     if not isinstance(body, Mapping):
         raise bad_request("the body of the request is no object")
     if query.get("fieldValidation") == "Strict":

@@ -64,6 +64,7 @@ def _grouped(group: str, plural: str, kind: str, *, namespaced: bool = True, ver
     return Resource(group=group, version=version, plural=plural, kind=kind, namespaced=namespaced)
 
 
+_ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 
 NAMESPACES: Final = _core("namespaces", "Namespace", namespaced=False)
@@ -130,6 +131,25 @@ KINDS: Final[tuple[Kind, ...]] = (
     ),
     Kind(resource=CRDS, status=_DROPPED, generation=True, short=("crd", "crds")),
     Kind(resource=MUTATING_WEBHOOKS, generation=True, fields=("webhooks",)),
+    Kind(
+        resource=_grouped(_ADMISSION, "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False),
+        generation=True,
+    ),
+    Kind(
+        resource=_grouped(
+            _ADMISSION, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", namespaced=False
+        ),
+        generation=True,
+    ),
+    Kind(resource=_grouped("batch", "jobs", "Job"), status=_DROPPED, generation=True),
+    Kind(resource=_grouped("batch", "cronjobs", "CronJob"), status=_DROPPED, generation=True, short=("cj",)),
+    Kind(
+        resource=_grouped("cert-manager.io", "certificates", "Certificate"),
+        status=_DROPPED,
+        custom=True,
+        generation=True,
+    ),
+    Kind(resource=_grouped("cert-manager.io", "issuers", "Issuer"), status=_DROPPED, custom=True, generation=True),
     Kind(
         resource=_grouped("policy", "poddisruptionbudgets", "PodDisruptionBudget"),
         status=_DROPPED,

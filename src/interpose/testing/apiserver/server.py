@@ -279,7 +279,8 @@ def _logged(request: Request) -> Logged:
         path=request.path,
         query=request.query,
         agent=request.headers.get("user-agent", ""),
-        content_type=request.headers.get("content-type", "").partition(";")[0].strip(),
+        # Old clients say nothing of the type: it is JSON then.
+        content_type=request.headers.get("content-type", "").partition(";")[0].strip() or "application/json",
         headers=request.headers,
     )
 

@@ -1,0 +1,131 @@
+"""Reads what is about policies: documents, ConfigMaps, and files with pools. As the relay reads them.
+
+A document means the same wherever it stands, so that one of a file can be compared with one of a ConfigMap. What it
+does not say has its default there.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from interpose.cli.config_reading import NODES, POLICIES, Circumstances, Reading, doubts, flat
+from interpose.cli.config_recognise import Form
+from interpose.cli.config_sources import Source
+from interpose.config.config_maps import placed, read_data, read_manifest, text_of
+from interpose.config.document import MAX_FILE_BYTES, Node, parse_document
+from interpose.config.documentschema import Report
+from interpose.config.dotted import unfold
+from interpose.config.effective import DEFAULT, Row, harmless
+from interpose.config.policy_document import PolicyDocument, policy_values, read_policy_document
+from interpose.config.policy_options import pool_values, read_pools
+from interpose.errors import ConfigError
+from interpose.policy.names import NAMES
+from interpose.runtimehooks.nodedocument import SLO_KIND, parse_node_document
+
+_DEPTH: Final = 4  # of keys whose lines are looked for: policy, name, option, part of an option
+
+
+def policy_reading(source: Source, _around: Circumstances) -> Reading:
+    """A policy document."""
+    # Whatever the name ends in: those of the old software end in .cfg.
+    node = parse_document(source.text(MAX_FILE_BYTES), source.where, json_only=source.json_only)
+    document = read_policy_document(node, source.where)
+    lines = dict(_lines(unfold(node, "", _DEPTH, Report(source.where)), ""))
+    rows = _rows(policy_values(document), source.name, lines)
+    warnings = (*document.warnings, *doubts(source, "the relay"))
+    return Reading(kind=Form.POLICY, family=POLICIES, rows=rows, warnings=warnings)
+
+
+def pools_reading(source: Source, _around: Circumstances) -> Reading:
+    """A file with pools of static-pools."""
+    node = parse_document(source.text(MAX_FILE_BYTES), source.where)
+    rows = _rows(pool_values(read_pools(node, source.where)), source.name, dict(_lines(node, "")))
+    return Reading(kind=Form.POOLS, family="pools", rows=rows, warnings=doubts(source, "the relay"))
+
+
+def nothing_said(family: str) -> tuple[Row, ...]:
+    """What an empty document means, for comparing."""
+    values = policy_values(PolicyDocument()) if family == POLICIES else ()
+    return tuple(Row(key, value, DEFAULT) for key, value in values)
+
+
+# -- ConfigMaps
+
+
+def map_reading(source: Source, around: Circumstances) -> Reading:
+    """Manifests, or files that are named as the keys of a map are."""
+    if source.keys:
+        return _of_keys(source, around)
+    found = read_manifest(source.text(MAX_FILE_BYTES), source.where, around.node)
+    rows: list[Row] = []
+    for one in found.maps:
+        prefix = f"{one.name}: " if len(found.maps) > 1 else ""
+        for key, value in policy_values(one.document):
+            line = one.lines.get(about_key(key, one.lines, around.node))
+            rows.append(Row(f"{prefix}{key}", value, f"file {source.name}:{line}" if line else DEFAULT))
+    slos = [one for one in found.others if text_of(one, "kind") == SLO_KIND]
+    for slo in slos:
+        key = f"{SLO_KIND}: " if rows else ""
+        rows += flat(parse_node_document(slo, source.name), key, source.where)
+    others = [text_of(one, "kind") or "something without a kind" for one in found.others if one not in slos]
+    note = f"not looked at: {', '.join(dict.fromkeys(map(harmless, others)))}" if others else ""
+    kinds = ([Form.CONFIG_MAP] if found.maps else []) + ([Form.NODE] if slos else [])
+    return Reading(
+        kind=" and ".join(kinds),
+        family=POLICIES if found.maps or not slos else NODES,
+        rows=tuple(rows),
+        warnings=tuple(warning for one in found.maps for warning in one.warnings),
+        note=note,
+    )
+
+
+def _of_keys(source: Source, around: Circumstances) -> Reading:
+    try:
+        document, warnings = read_data(source.keys, around.node)
+    except ConfigError as error:
+        raise ConfigError(placed(error.problems, source.where, {})) from None
+    rows = []
+    for key, value in policy_values(document):
+        about = about_key(key, source.keys, around.node)
+        place = f"{source.name}/{about}" if source.name.rpartition("/")[2] != about else source.name
+        rows.append(Row(key, value, f"file {place}" if about else DEFAULT))
+    return Reading(
+        kind=Form.CONFIG_MAP,
+        family=POLICIES,
+        rows=tuple(rows),
+        warnings=tuple(placed(warnings, source.where, {})),
+        note=f"keys {', '.join(map(harmless, source.keys))}",
+    )
+
+
+def about_key(path: str, keys: Iterable[str], node: str | None) -> str:
+    """The key of a map that a value came from: the node's own, else that of the policy, else `policy` itself."""
+    policy = path.split(".")[1].lower()
+    by_part: dict[tuple[str, str], str] = {}
+    for key in keys:
+        module, name, of_node = [*key.split(".", 2), "", ""][:3]
+        if module == "policy":
+            by_part[NAMES.get(name.lower(), name.lower()), of_node] = key
+    wanted = [(policy, node)] if node else []
+    return next((by_part[one] for one in [*wanted, (policy, ""), ("", "")] if one in by_part), "")
+
+
+# -- lines
+
+
+def _lines(node: Node, key: str) -> Iterable[tuple[str, int]]:
+    """The line of each key of a document, by its path in lower case."""
+    for name, child in node.entries:
+        word = name.lower() if key != "policy" else NAMES.get(name.lower(), name.lower())
+        below = f"{key}.{word}" if key else word
+        if child.line:
+            yield below, child.line
+        yield from _lines(child, below)
+
+
+def _rows(values: Iterable[tuple[str, str]], name: str, lines: Mapping[str, int]) -> tuple[Row, ...]:
+    return tuple(Row(key, value, _origin(name, key, lines)) for key, value in values)
+
+
+def _origin(name: str, key: str, lines: Mapping[str, int]) -> str:
+    line = lines.get(key.lower().partition("[")[0])
+    return f"file {name}:{line}" if line else DEFAULT

@@ -1,0 +1,70 @@
+"""What was read of one file, whatever kind it is of: key by key, so that two of them can be compared."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+from interpose.cli.config_sources import Source
+from interpose.config.effective import Row
+from interpose.host.trust import Trust, examine
+
+# Families of documents; settings are a family for each program.
+POLICIES: Final = "policies"
+NODES: Final = "node documents"
+
+
+class Circumstances(NamedTuple):
+    """What counts besides the file."""
+
+    env: Mapping[str, str]
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A file that can be used: what it is, what it can be compared with, what it says, what is strange about it.
+
+    One without a kind is not ours.
+    """
+
+    kind: str
+    family: str
+    rows: tuple[Row, ...]
+    warnings: tuple[str, ...] = ()
+    note: str = ""
+
+
+def flat(value: Any, key: str, origin: str) -> Iterable[Row]:
+    """A typed value, key by key, in the names it has here."""
+    if is_dataclass(value):
+        parts: Iterable[tuple[str, Any]] = ((item.name, getattr(value, item.name)) for item in fields(value))
+    elif isinstance(value, Mapping):
+        parts = ((str(name), value[name]) for name in sorted(value))
+    else:
+        if value is not None:
+            yield Row(key, _word(value), origin)
+        return
+    for name, part in parts:
+        yield from flat(part, f"{key}.{name}" if key else name, origin)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, frozenset | set):
+        return ", ".join(sorted(map(_word, value)))
+    if isinstance(value, tuple):
+        return ", ".join(map(_word, value))
+    if isinstance(value, Enum):
+        return str(value.value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def doubts(source: Source, who: str) -> tuple[str, ...]:
+    """Why the file would not be believed if this machine were the one it is for."""
+    if not source.is_file:
+        return ()
+    try:
+        found = examine(source.name, Trust()).doubts
+    except OSError:
+        return ()  # it was there a moment ago, and that is what was read
+    return tuple(f"{source.where}: {doubt}, {who} refuses it" for doubt in found)

@@ -1,0 +1,191 @@
+"""What always holds for the agent: which keys it leaves out, and how it pushes."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from interpose.agent.choice import Choice, Chosen, Seen, Verdict, choose
+from interpose.agent.pushplan import Phase, Push, PushPlan
+from interpose.config.policy_document import PolicyDocument, read_config_map
+from interpose.errors import ConfigError
+
+# -- which keys
+
+NODE: Final = "w1.example"
+_MODULES = st.sampled_from(["policy", "Policy", "logger", "x"])
+_POLICIES = st.sampled_from(["static", "STATIC", "stp", "static-pools", "none", "balloons", "statik", "Active", ""])
+_WHOSE = st.sampled_from(
+    ["", NODE, "w1", "w2.example", "RelaxedIsolation", "relaxedisolation.example", "pools", "pools.x", "Pools", "x_Y"]
+)
+_KEYS = st.builds(lambda *parts: ".".join(part for part in parts if part is not None), _MODULES, _POLICIES, _WHOSE)
+_TEXTS = st.sampled_from(["", "Active: static", "RelaxedIsolation: true", "static", "{", "nonsense: 1"])
+
+
+def outcome(data: Mapping[str, str]) -> PolicyDocument | list[str]:
+    """What the relay makes of it."""
+    try:
+        return read_config_map(data, NODE)
+    except ConfigError as error:
+        return error.problems
+
+
+@given(st.dictionaries(_KEYS, _TEXTS, max_size=6))
+def test_relay_does_not_miss_what_is_left_out(data: dict[str, str]) -> None:
+    """It says the same, warnings and problems included, with the keys of other nodes and without them."""
+    choice = choose([Seen("a", True, {"data": data})], node=NODE, namespace="ns")
+    assert choice.chosen is not None
+    assert outcome(choice.chosen.data) == outcome(data)
+
+
+# What can be known of a map: exists, does not, was never seen, may not be seen.
+_SEEN = st.sampled_from(
+    [Seen("a", True, {"data": {}}), Seen("a", True, None), Seen("a", False, None), Seen("a", False, None, "no", True)]
+)
+
+
+@given(st.lists(_SEEN, max_size=4))
+def test_choice_of_a_map(seen: list[Seen]) -> None:
+    """A map counts only if all before it are known not to exist or forbidden, and none is missing by mistake."""
+    verdict = choose(seen, node=NODE, namespace="ns").verdict
+    first = next((one for one in seen if (one.known and one.object) or not (one.known or one.forbidden)), None)
+    if first is not None:
+        assert verdict is (Verdict.CHOSEN if first.known else Verdict.WAIT)
+    else:
+        assert verdict is (Verdict.MISSING if any(one.known for one in seen) else Verdict.WAIT)
+
+
+# -- pushing
+
+INTERVAL: Final = 2.0
+GRACE: Final = 30.0
+REJECTED: Final = "bad"
+_FATES = st.sampled_from(["answered", "lost before", "lost after"])
+
+
+class Pushing(RuleBasedStateMachine):
+    """A plan, and a relay that comes and goes, forgets, says no, and loses calls before or after it acted on them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.session: int | None = None
+        self.sessions = 0
+        self.holds: dict[str, str] | None = None  # what the relay has
+        self.wanted: dict[str, str] | None = None
+        self.missing_since: float | None = None
+        self.flying: Push | None = None
+        self.begun: list[float] = []
+        self.confirmed: tuple[Mapping[str, str], int | None] | None = None  # by which relay
+        self.chance = 0.0
+        self.plan = PushPlan(interval=INTERVAL, grace=GRACE, withdraw=True, chance=lambda: self.chance)
+
+    @rule(chance=st.sampled_from([0.0, 0.5, 0.99]))
+    def roll(self, chance: float) -> None:
+        """Pauses are longer or shorter."""
+        self.chance = chance
+
+    # -- the cluster
+
+    @rule(text=st.sampled_from(["one", "two", REJECTED]), version=st.sampled_from("12"))
+    def want(self, text: str, version: str) -> None:
+        """It says what is wanted."""
+        chosen = Chosen(source="ns/a", version=version, data={"policy": text})
+        self.plan.consider(Choice(verdict=Verdict.CHOSEN, chosen=chosen), self.now)
+        self.wanted, self.missing_since = dict(chosen.data), None
+
+    @rule()
+    def miss(self) -> None:
+        """There is nothing."""
+        self.plan.consider(Choice(verdict=Verdict.MISSING), self.now)
+        if self.missing_since is None:
+            self.missing_since = self.now
+
+    @rule()
+    def lose_sight(self) -> None:
+        """It is not known."""
+        self.plan.consider(Choice(verdict=Verdict.WAIT), self.now)
+        self.missing_since = None
+
+    # -- the relay
+
+    @rule(forgets=st.booleans())
+    def come(self, forgets: bool) -> None:
+        """It is there, perhaps another one."""
+        self.sessions += 1
+        self.session = self.sessions
+        if forgets:
+            self.holds = None
+        self.plan.connection(self.session, "", self.now)
+
+    @rule()
+    def go(self) -> None:
+        """It is away."""
+        self.session = None
+        self.plan.connection(None, "gone", self.now)
+
+    @precondition(lambda self: self.flying is not None)
+    @rule(fate=_FATES, seconds=st.sampled_from([0.0, 1.0, 15.0]))
+    def land(self, fate: str, seconds: float) -> None:
+        """The call in flight ends."""
+        push, self.flying = self.flying, None
+        assert push is not None
+        self.now += seconds
+        refused = push.data.get("policy") == REJECTED
+        if fate != "lost before" and push.session == self.session and not refused:
+            self.holds = dict(push.data)
+        if fate != "answered" or push.session != self.session:
+            self.plan.failed("lost", self.now)
+        elif refused:
+            self.plan.rejected(("no",), self.now)
+        else:
+            self.plan.accepted()
+            self.confirmed = (push.data, push.session)
+
+    # -- time
+
+    @rule(seconds=st.sampled_from([0.0, 0.5, 3.0, 40.0]))
+    def step(self, seconds: float) -> None:
+        """A push begins if one is due."""
+        self.now += seconds
+        if self.missing_since is not None and self.now >= self.missing_since + GRACE:
+            self.wanted = {}
+        push = self.plan.begin(self.now)
+        if push is None:
+            return
+        assert self.flying is None
+        assert push.session == self.session
+        assert push.data == self.wanted
+        assert not self.begun or self.now >= self.begun[-1] + INTERVAL
+        # What the relay that is there now has confirmed is not sent again.
+        assert self.confirmed != (push.data, self.session)
+        self.begun.append(self.now)
+        self.flying, self.confirmed = push, None
+
+    @invariant()
+    def one_at_a_time(self) -> None:
+        """Whatever happens while a call is in flight."""
+        if self.flying is not None:
+            assert self.plan.begin(self.now) is None
+
+    def teardown(self) -> None:
+        """When all goes well from here on, the relay soon has what is wanted, and then nothing is done any more."""
+        if self.flying is not None:
+            self.land("answered", 0.0)
+        self.come(forgets=True)
+        for _ in range(50):
+            due = self.plan.due(self.now)
+            if due is None or (self.wanted or {}).get("policy") == REJECTED:
+                break
+            self.step(max(due - self.now, 0.0))
+            if self.flying is not None:
+                self.land("answered", 0.0)
+        if self.wanted is not None and self.wanted.get("policy") != REJECTED:
+            assert self.holds == self.wanted
+            assert self.plan.due(self.now) is None
+            assert self.plan.state(self.now, 0.0).phase in (Phase.APPLIED, Phase.WITHDRAWN)
+
+
+TestPushing = Pushing.TestCase

@@ -1,0 +1,238 @@
+"""Which ConfigMap counts, and what of it goes to the relay."""
+
+from typing import Any
+
+import pytest
+
+from interpose.agent.choice import (
+    MAX_DATA,
+    Choice,
+    Chosen,
+    Seen,
+    Verdict,
+    choose,
+    digest,
+    for_other_nodes,
+    group_problem,
+    map_names,
+)
+
+NODE = "worker-1.example"
+
+
+def config_map(data: Any = None, **more: Any) -> dict[str, Any]:
+    """As an API server has it."""
+    return {"metadata": {"resourceVersion": "7"}, "data": {"policy": "x"} if data is None else data, **more}
+
+
+def there(name: str, data: Any = None, **more: Any) -> Seen:
+    """It exists."""
+    return Seen(name, True, config_map(data, **more))
+
+
+def absent(name: str) -> Seen:
+    """It does not exist."""
+    return Seen(name, True, None)
+
+
+def forbidden(name: str) -> Seen:
+    """It may not be looked at."""
+    return Seen(name, False, None, "no rights", True)
+
+
+def unseen(name: str) -> Seen:
+    """The API server has not answered."""
+    return Seen(name, False, None, "refused")
+
+
+def chosen_from(*seen: Seen) -> Choice:
+    """For the node of these tests."""
+    return choose(seen, node=NODE, namespace="ns")
+
+
+# -- names
+
+
+def test_order_of_the_maps() -> None:
+    """Node, group, default, plain."""
+    assert map_names("c", "n", "g") == ("c.node.n", "c.group.g", "c.default", "c")
+
+
+@pytest.mark.parametrize("group", ["", "Fast_Ones", "-x", "a..b", "x" * 253])
+def test_group_without_a_map(group: str) -> None:
+    """A label may hold what no name can; then there is no map for it."""
+    assert map_names("c", "n", group) == ("c.node.n", "c.default", "c")
+    assert bool(group_problem("c", group)) == bool(group)
+
+
+def test_group_with_a_map() -> None:
+    """Nothing is wrong with it."""
+    assert group_problem("c", "g") == ""
+
+
+def test_group_problem_names_the_value() -> None:
+    """So that it is found."""
+    assert "'Fast_Ones'" in group_problem("c", "Fast_Ones")
+
+
+# -- which one
+
+
+def test_first_that_exists_counts_whole() -> None:
+    """Nothing is merged."""
+    choice = chosen_from(absent("a"), there("b", {"policy.static": "1"}), there("c", {"policy.none": "2"}))
+    assert choice == Choice(
+        verdict=Verdict.CHOSEN, chosen=Chosen(source="ns/b", version="7", data={"policy.static": "1"})
+    )
+
+
+def test_none_exists() -> None:
+    """Then the configuration is missing."""
+    assert chosen_from(absent("a"), absent("b")).verdict is Verdict.MISSING
+
+
+def test_one_out_of_sight_is_waited_for() -> None:
+    """One of lower order must not be in force for a moment."""
+    choice = chosen_from(unseen("a"), there("b"))
+    assert choice == Choice(verdict=Verdict.WAIT)
+
+
+def test_one_of_lower_order_out_of_sight_does_not_matter() -> None:
+    """It would not count anyway."""
+    assert chosen_from(there("a"), unseen("b")).verdict is Verdict.CHOSEN
+
+
+def test_one_that_was_known_still_counts() -> None:
+    """An API server that is away, or forbids all of a sudden, says nothing about the map."""
+    choice = chosen_from(Seen("a", True, config_map(), "gone", True), there("b"))
+    assert choice.chosen is not None
+    assert choice.chosen.source == "ns/a"
+
+
+def test_forbidden_one_is_passed_over() -> None:
+    """With a note that says why."""
+    choice = chosen_from(forbidden("a"), there("b"))
+    assert choice.chosen is not None
+    assert choice.chosen.source == "ns/b"
+    assert choice.notes == ("ConfigMap ns/a is passed over: no rights",)
+
+
+def test_forbidden_and_absent() -> None:
+    """All that may be seen are missing."""
+    assert chosen_from(forbidden("a"), absent("b")).verdict is Verdict.MISSING
+
+
+def test_all_forbidden() -> None:
+    """Then nothing is known at all."""
+    choice = chosen_from(forbidden("a"), Seen("b", False, None, "", True))
+    assert choice.verdict is Verdict.WAIT
+    assert len(choice.notes) == 2
+
+
+def test_nothing_is_followed() -> None:
+    """Nothing is known."""
+    assert chosen_from().verdict is Verdict.WAIT
+
+
+# -- content
+
+
+@pytest.mark.parametrize(
+    ("key", "dropped"),
+    [
+        ("policy", False),
+        ("policy.static", False),
+        ("policy.static.", False),
+        (f"policy.static.{NODE}", False),
+        ("policy.static.worker-2.example", True),
+        ("policy.static.worker-1", True),
+        ("policy.STP.worker-2", True),
+        ("policy.static.RelaxedIsolation", False),
+        ("policy.static.relaxedisolation.example", False),
+        ("policy.static-pools.pools.x", False),
+        ("policy.statik.worker-2", False),
+        ("policy.topology-aware.worker-2", False),
+        ("policy.Active", False),
+        ("logger.x.worker-2", False),
+        ("README", False),
+    ],
+)
+def test_keys_of_other_nodes(key: str, dropped: bool) -> None:
+    """Only what the relay passes over in silence is left out."""
+    assert for_other_nodes(key, NODE) is dropped
+    choice = chosen_from(there("a", {key: "x"}))
+    assert choice.chosen is not None
+    assert (key not in choice.chosen.data) is dropped
+
+
+def test_keys_of_other_nodes_may_be_anything() -> None:
+    """Their trouble is not ours."""
+    choice = chosen_from(there("a", {"policy.static.other": 3}, binaryData={"policy.none.other": "AAAA"}))
+    assert choice.verdict is Verdict.CHOSEN
+
+
+@pytest.mark.parametrize("data", [None, {}])
+def test_map_without_data(data: Any) -> None:
+    """It says that nothing is wanted, which is not the same as being missing."""
+    found = {"metadata": {}} if data is None else config_map(data)
+    choice = chosen_from(Seen("a", True, found))
+    assert choice.verdict is Verdict.CHOSEN
+    assert choice.chosen is not None
+    assert choice.chosen.data == {}
+
+
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        (config_map({"policy.static": 3}), "ConfigMap ns/a: key policy.static: expected text"),
+        (config_map({"policy.static": "\ud800"}), "ConfigMap ns/a: key policy.static: expected text"),
+        (config_map("text"), "ConfigMap ns/a: data: expected texts by key"),
+        (
+            config_map({}, binaryData={"policy.static": "AAAA"}),
+            "ConfigMap ns/a: key policy.static: is binary (not UTF-8 text), expected text",
+        ),
+        (
+            config_map({"a": "ä" * (MAX_DATA // 2)}),
+            f"ConfigMap ns/a: has {MAX_DATA + 1} bytes of data, at most {MAX_DATA} can be sent to the relay",
+        ),
+    ],
+)
+def test_map_that_cannot_be_sent(found: dict[str, Any], problem: str) -> None:
+    """It counts all the same, and everything in the way is named."""
+    choice = chosen_from(Seen("a", True, found), there("b"))
+    assert choice.verdict is Verdict.UNUSABLE
+    assert choice.problems == (problem,)
+
+
+def test_binary_key_that_nobody_reads() -> None:
+    """A note is enough."""
+    choice = chosen_from(there("a", {}, binaryData={"logo.png": "AAAA"}))
+    assert choice.verdict is Verdict.CHOSEN
+    assert choice.notes == ("ConfigMap ns/a: key logo.png: is binary, has no effect",)
+
+
+@pytest.mark.parametrize("metadata", [None, {"resourceVersion": 3}])
+def test_map_without_a_version(metadata: Any) -> None:
+    """No API server sends such a thing, and nothing breaks."""
+    choice = chosen_from(Seen("a", True, {"metadata": metadata, "data": {}}))
+    assert choice.chosen is not None
+    assert choice.chosen.version == ""
+
+
+# -- comparing
+
+
+def test_digest_is_that_of_the_content() -> None:
+    """The order of keys is not content."""
+    one = Chosen(source="a", version="1", data={"a": "1", "b": "2"})
+    assert one.digest == digest({"b": "2", "a": "1"})
+    assert one.digest != digest({"a": "1"})
+
+
+def test_same_is_about_source_and_content() -> None:
+    """Versions change for other reasons too."""
+    one = Chosen(source="a", version="1", data={"a": "1"})
+    assert one.same(Chosen(source="a", version="2", data={"a": "1"}))
+    assert not one.same(Chosen(source="b", version="1", data={"a": "1"}))
+    assert not one.same(Chosen(source="a", version="1", data={}))
+    assert not one.same(None)

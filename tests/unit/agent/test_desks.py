@@ -1,0 +1,187 @@
+"""Whether there is something to tell, and what."""
+
+from typing import Any
+
+import pytest
+
+from interpose.agent.choice import Chosen
+from interpose.agent.desks import (
+    LAG,
+    MOST_EVENTS,
+    REPEATED_AFTER,
+    Budget,
+    ConfigSubject,
+    EventDesk,
+    NodeDesk,
+    SloSubject,
+    View,
+    annotation_desk,
+    condition_desk,
+)
+from interpose.agent.nodestate import SloPhase, SloState
+from interpose.agent.pushplan import Phase, State
+from interpose.agent.report import annotation_patch, condition_patch, report_of
+from interpose.kube.api import PatchKind
+
+NODE: dict[str, Any] = {"metadata": {"name": "n", "uid": "u"}}
+NO_SLO = SloState(phase=SloPhase.NONE)
+BAD_SLO = SloState(phase=SloPhase.REJECTED, problems=("x",))
+
+
+def view(text: str = "one", *, node: Any = NODE, slo: SloState = NO_SLO, phase: Phase = Phase.APPLIED) -> View:
+    """A configuration is in force."""
+    chosen = Chosen(source="ns/a", version="1", data={"policy": text})
+    return View(node, report_of(State(phase=phase, chosen=chosen), slo), slo)
+
+
+NOTHING = view(phase=Phase.WAITING)
+
+
+def shown(seen: View) -> dict[str, Any]:
+    """The Node with everything on it."""
+    assert seen.report is not None
+    metadata = seen.node["metadata"] | annotation_patch(seen.report, seen.node)["metadata"]
+    return {"metadata": metadata} | condition_patch(seen.report, seen.node, 0.0)
+
+
+@pytest.fixture(params=[condition_desk, annotation_desk])
+def desk(request: pytest.FixtureRequest) -> NodeDesk:
+    """Either of the two that write on the Node."""
+    made: NodeDesk = request.param()
+    return made
+
+
+def test_patches() -> None:
+    """The condition is in the status, and a list of others' too."""
+    condition = condition_desk().next(view(), 0.0, 0.0)
+    annotation = annotation_desk().next(view(), 0.0, 0.0)
+    assert condition is not None
+    assert annotation is not None
+    assert (condition.patch, condition.subresource) == (PatchKind.STRATEGIC, "status")
+    assert (annotation.patch, annotation.subresource) == (PatchKind.MERGE, "")
+
+
+def test_nothing_to_tell(desk: NodeDesk) -> None:
+    """Nothing is known, or all is shown."""
+    assert desk.next(NOTHING, 0.0, 0.0) is None
+    assert desk.next(view(node=shown(view())), 0.0, 0.0) is None
+
+
+def test_what_was_written_takes_a_moment_to_be_seen(desk: NodeDesk) -> None:
+    """It is not written twice for that."""
+    write = desk.next(view(), 0.0, 0.0)
+    assert write is not None
+    assert desk.ready_at(0.0) == 0.0
+    desk.done(view(), write, 0.0)
+    assert desk.next(view(), LAG - 1, 0.0) is None
+    assert desk.next(view("two"), 1.0, 0.0) is not None
+
+
+def test_what_somebody_took_away_is_written_again(desk: NodeDesk) -> None:
+    """After that moment."""
+    write = desk.next(view(), 0.0, 0.0)
+    assert write is not None
+    desk.done(view(), write, 0.0)
+    assert desk.next(view(), LAG, 0.0) is not None
+
+
+# -- events
+
+
+def events(subject: ConfigSubject | SloSubject | None = None) -> EventDesk:
+    """With nothing spent."""
+    return EventDesk(subject or ConfigSubject(), Budget(0.0))
+
+
+def tell(desk: EventDesk, seen: View, now: float = 0.0) -> str | None:
+    """Write what is to be written; its reason."""
+    write = desk.next(seen, now, now)
+    if write is None:
+        return None
+    desk.done(seen, write, now)
+    reason: str = write.body["reason"]
+    return reason
+
+
+def test_event_per_change() -> None:
+    """And none without one."""
+    desk = events()
+    told = [tell(desk, seen) for seen in (NOTHING, view(), view(), NOTHING, view("two"))]
+    assert told == [None, "ConfigApplied", None, None, "ConfigApplied"]
+
+
+@pytest.mark.parametrize("part", ["metadata", "status"])
+def test_event_that_an_agent_before_us_wrote(part: str) -> None:
+    """The Node says so, in one way or the other."""
+    node = NODE | {part: shown(view())[part]}
+    desk = events()
+    assert tell(desk, view(node=node)) is None
+    assert tell(desk, view("two", node=node)) == "ConfigApplied"
+
+
+def test_event_of_a_state_that_comes_and_goes() -> None:
+    """The same one again only after a while."""
+    desk = events()
+    assert tell(desk, view("one"), 0.0) is not None
+    assert tell(desk, view("two"), 1.0) is not None
+    assert tell(desk, view("one"), 2.0) is None
+    assert desk.suppressed == 1
+    assert tell(desk, view("two"), REPEATED_AFTER + 2.0) is not None
+
+
+def test_event_that_was_not_written_is_still_to_be_told() -> None:
+    """Until it is done."""
+    desk = events()
+    assert desk.next(view(), 0.0, 0.0) is not None
+    assert desk.next(view(), 0.0, 0.0) is not None
+
+
+def test_memory_for_events_is_bounded() -> None:
+    """The oldest are forgotten."""
+    desk = events()
+    for number in range(100):
+        assert tell(desk, view(str(number))) is not None
+    assert tell(desk, view("0")) is not None
+    assert tell(desk, view("99")) is None
+
+
+def test_events_about_the_slo() -> None:
+    """That it is wrong, and that it is mended."""
+    desk = events(SloSubject())
+    told = [tell(desk, view(slo=slo)) for slo in (SloState(), NO_SLO, BAD_SLO, BAD_SLO, NO_SLO, NO_SLO)]
+    assert told == [None, None, "NodeSLORejected", None, "NodeSLOApplied", None]
+
+
+def test_event_about_the_slo_that_an_agent_before_us_wrote() -> None:
+    """The annotation says so."""
+    desk = events(SloSubject())
+    node = shown(view(slo=BAD_SLO))
+    assert tell(desk, view(node=node, slo=BAD_SLO)) is None
+    assert tell(desk, view(node=node, slo=NO_SLO)) == "NodeSLOApplied"
+
+
+def test_subject_without_a_report() -> None:
+    """Nothing was told."""
+    subject = ConfigSubject()
+    subject.told(NOTHING)
+    assert subject.news(view()) is not None
+
+
+def test_budget() -> None:
+    """Some at once, and then one now and then."""
+    budget = Budget(0.0)
+    for _ in range(MOST_EVENTS):
+        assert budget.ready_at(0.0) == 0.0
+        budget.spend(0.0)
+    assert budget.ready_at(0.0) == pytest.approx(3600.0 / MOST_EVENTS)
+    assert events().ready_at(5.0) == 5.0
+    assert budget.ready_at(200.0) == 200.0
+
+
+def test_budget_does_not_grow_without_end() -> None:
+    """A quiet day is no reason for a storm."""
+    budget = Budget(0.0)
+    budget.ready_at(1e6)
+    for _ in range(MOST_EVENTS):
+        budget.spend(1e6)
+    assert budget.ready_at(1e6) > 1e6

@@ -1,0 +1,225 @@
+"""Which objects are followed, and what a label of the Node changes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import pytest
+
+from interpose.agent.choice import Choice, Verdict
+from interpose.agent.following import Following, Follows
+from interpose.kube.api import Api, Object, Resource
+from interpose.testing.eventually import eventually
+
+LABEL = "example.com/group"
+
+
+class FakeFollower:
+    """Knows what it is told, and notes whether it runs."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self.known = False
+        self.object: Object | None = None
+        self.problem = ""
+        self.forbidden = False
+        self.lists = 1
+        self.watches = 2
+        self.failures = 3
+        self.runs = 0
+        self._changed = changed
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self.runs += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.runs -= 1
+
+    def tell(self, found: Object | None, *, problem: str = "", known: bool = True) -> None:
+        """The cluster said something."""
+        self.known, self.object, self.problem = known, found, problem
+        self._changed()
+
+
+class Followers(dict[str, FakeFollower]):
+    """All that were made, by kind and name."""
+
+    def __call__(
+        self, api: Api, resource: Resource, *, name: str, namespace: str = "", changed: Callable[[], None]
+    ) -> Follows:
+        """Make one."""
+        made = self[f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"] = FakeFollower(
+            changed
+        )
+        return made
+
+    def running(self) -> list[str]:
+        """The names of ConfigMaps that are followed now."""
+        return sorted(name.rpartition("/")[2] for name, one in self.items() if one.runs and "ConfigMap" in name)
+
+
+class Told:
+    """What the others were told."""
+
+    def __init__(self) -> None:
+        self.choices: list[Choice] = []
+        self.nodes = 0
+        self.slos = 0
+
+    def node(self) -> None:
+        """The Node changed."""
+        self.nodes += 1
+
+    def slo(self) -> None:
+        """The NodeSLO changed."""
+        self.slos += 1
+
+
+class Bench:
+    """Something that follows, with everything around it."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.made = Followers()
+        self.told = Told()
+        said: dict[str, Any] = {"group_label": LABEL, "maps": True, "slo": True} | settings
+        nobody: Any = None
+        self.following = Following(
+            nobody,
+            node="n1",
+            namespace="ns",
+            base="cfg",
+            on_choice=self.told.choices.append,
+            on_node=self.told.node,
+            on_slo=self.told.slo,
+            make=self.made,
+            **said,
+        )
+
+    def node(self, labels: Mapping[str, str] | None = None) -> None:
+        """The Node is as it is."""
+        self.made["Node n1"].tell({"metadata": {"name": "n1", "labels": labels, "resourceVersion": "5"}})
+
+    def map(self, name: str, data: Mapping[str, str] | None) -> None:
+        """A ConfigMap is there, or is not."""
+        found = None if data is None else {"metadata": {"name": name, "resourceVersion": "7"}, "data": data}
+        self.made[f"ConfigMap ns/{name}"].tell(found)
+
+    @property
+    def last(self) -> Choice:
+        """The choice that was told last."""
+        return self.told.choices[-1]
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    """One that has begun."""
+    made = Bench()
+    made.following.start()
+    yield made
+    await made.following.close()
+
+
+async def test_a_group_that_is_not_known_is_waited_for(bench: Bench) -> None:
+    """The default map does not count before it is clear that there is no map of the group; that of the node does."""
+    await eventually(lambda: bench.made.running() == ["cfg", "cfg.default", "cfg.node.n1"], "three maps")
+    bench.map("cfg.node.n1", None)
+    bench.map("cfg.default", {"policy": "x"})
+    assert bench.last.verdict is Verdict.WAIT
+    assert [one.name for one in bench.following.maps] == ["cfg.node.n1", "cfg.group.?", "cfg.default", "cfg"]
+    bench.made["Node n1"].tell(None)
+    assert bench.last.verdict is Verdict.WAIT
+    assert bench.following.maps[1].problem == "the group is not known: there is no such Node yet"
+    bench.made["Node n1"].tell(None, known=False, problem="no route")
+    assert bench.following.maps[1].problem == "the group is not known: no route"
+    bench.node({LABEL: ""})
+    assert bench.following.group == ""
+    assert bench.last.chosen is not None
+    assert bench.last.chosen.source == "ns/cfg.default"
+
+
+async def test_the_map_of_the_node_needs_no_group(bench: Bench) -> None:
+    """It comes first anyway."""
+    bench.map("cfg.node.n1", {"policy": "x"})
+    assert bench.last.verdict is Verdict.CHOSEN
+
+
+async def test_another_label_is_another_map(bench: Bench) -> None:
+    """The old one is followed no more; what was counted stays counted."""
+    bench.node({LABEL: "gold"})
+    await eventually(lambda: "cfg.group.gold" in bench.made.running(), "the map of the group")
+    before = bench.following.counts["ConfigMap"]
+    bench.node({LABEL: "iron"})
+    await eventually(lambda: "cfg.group.gold" not in bench.made.running(), "the old group to be dropped")
+    assert bench.made.running() == ["cfg", "cfg.default", "cfg.group.iron", "cfg.node.n1"]
+    after = bench.following.counts["ConfigMap"]
+    assert (before.lists, after.lists) == (4, 5)
+    assert (after.watches, after.failures) == (10, 15)
+    bench.node({LABEL: "iron", "other": "label"})
+    assert bench.made["ConfigMap ns/cfg.group.iron"].runs == 1
+    assert bench.told.nodes == 3
+
+
+async def test_a_node_that_is_gone_keeps_its_group(bench: Bench) -> None:
+    """It may come back as it was."""
+    bench.node({LABEL: "gold"})
+    assert bench.following.node.object is not None
+    bench.made["Node n1"].tell(None)
+    assert bench.following.node.object is None
+    assert bench.following.group == "gold"
+
+
+async def test_a_group_without_a_possible_map_is_passed_over(bench: Bench) -> None:
+    """Labels may have capitals, names of objects may not."""
+    bench.node({LABEL: "Gold_1"})
+    assert [one.name for one in bench.following.maps] == ["cfg.node.n1", "cfg.default", "cfg"]
+
+
+@pytest.mark.parametrize(
+    "node", [{}, {"metadata": "x"}, {"metadata": {"labels": [1]}}, {"metadata": {"labels": {LABEL: 1}}}]
+)
+async def test_a_strange_node_has_no_group(bench: Bench, node: Object) -> None:
+    """Whatever an API server sends."""
+    bench.made["Node n1"].tell(node)
+    assert bench.following.group == ""
+
+
+async def test_without_a_label_there_are_no_groups() -> None:
+    """And nobody waits for the Node."""
+    bench = Bench(group_label="")
+    bench.following.start()
+    for name in ("cfg.node.n1", "cfg.default", "cfg"):
+        bench.map(name, None)
+    assert bench.last.verdict is Verdict.MISSING
+    bench.node({LABEL: "gold"})
+    assert bench.following.group == ""
+    await bench.following.close()
+
+
+async def test_what_nobody_wants_is_not_followed() -> None:
+    """Without maps and NodeSLO only the Node is."""
+    bench = Bench(maps=False, slo=False)
+    bench.following.start()
+    bench.node({LABEL: "gold"})
+    assert list(bench.made) == ["Node n1"]
+    assert bench.following.maps == []
+    assert bench.following.slo.known is False
+    assert list(bench.following.counts) == ["Node"]
+    assert bench.told.choices == []
+    assert bench.told.nodes == 1
+    await bench.following.close()
+
+
+async def test_the_nodeslo_is_told_about(bench: Bench) -> None:
+    """It is seen as it is."""
+    bench.made["NodeSLO n1"].tell({"metadata": {"name": "n1"}})
+    assert bench.told.slos == 1
+    assert bench.following.slo.object == {"metadata": {"name": "n1"}}
+    assert [(kind, name) for kind, name, _ in bench.following.followers][:2] == [("Node", "n1"), ("NodeSLO", "n1")]
+
+
+async def test_a_name_too_long_for_a_map_of_its_node() -> None:
+    """There is no such map, and the unknown group still has its place."""
+    bench = Bench()
+    bench.following._node_name = "n" * 250
+    assert [one.name for one in bench.following.maps] == ["cfg.group.?", "cfg.default", "cfg"]

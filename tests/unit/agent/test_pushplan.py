@@ -1,0 +1,385 @@
+"""When a push is due, and what is told about it."""
+
+from typing import Any
+
+import pytest
+
+from interpose.agent.choice import Choice, Chosen, Verdict
+from interpose.agent.pushplan import PATIENCE, Phase, Push, PushPlan
+
+INTERVAL = 2.0
+GRACE = 30.0
+
+
+def chosen(text: str, *, source: str = "ns/a", version: str = "1") -> Chosen:
+    """A configuration."""
+    return Chosen(source=source, version=version, data={"policy": text} if text else {})
+
+
+def choice(text: str, **more: Any) -> Choice:
+    """It is what the cluster wants."""
+    return Choice(verdict=Verdict.CHOSEN, chosen=chosen(text, **more))
+
+
+MISSING = Choice(verdict=Verdict.MISSING)
+WAIT = Choice(verdict=Verdict.WAIT)
+UNUSABLE = Choice(verdict=Verdict.UNUSABLE, chosen=chosen("bad"), problems=("too large",))
+
+
+def plan(*, withdraw: bool = True, up: bool = True, patience: float = PATIENCE) -> PushPlan:
+    """Without chance: pauses are half their step."""
+    made = PushPlan(interval=INTERVAL, grace=GRACE, withdraw=withdraw, chance=lambda: 0.0, patience=patience)
+    if up:
+        made.connection(1, "", 0.0)
+    return made
+
+
+def begun(made: PushPlan, now: float) -> Push:
+    """There is a push, and this is it."""
+    push = made.begin(now)
+    assert push is not None
+    return push
+
+
+def phase(made: PushPlan, now: float) -> Phase:
+    """How it stands."""
+    return made.state(now, 0.0).phase
+
+
+def in_force(text: str = "one", **more: Any) -> PushPlan:
+    """Something was accepted at 0."""
+    made = plan(**more)
+    made.consider(choice(text), 0.0)
+    begun(made, 0.0)
+    made.accepted()
+    return made
+
+
+# -- reasons to push
+
+
+def test_first_push_is_due_at_once() -> None:
+    """As soon as something is wanted."""
+    made = plan()
+    assert made.begin(0.0) is None
+    made.consider(choice("one"), 0.0)
+    assert made.due(0.0) == 0.0
+    assert begun(made, 0.0).data == {"policy": "one"}
+
+
+def test_relay_must_be_there() -> None:
+    """Nothing is due before."""
+    made = plan(up=False)
+    made.consider(choice("one"), 0.0)
+    assert made.begin(0.0) is None
+    assert made.due(0.0) is None
+    made.connection(1, "", 1.0)
+    assert begun(made, 1.0).session == 1
+
+
+def test_one_at_a_time() -> None:
+    """The next one waits for the answer."""
+    made = plan()
+    made.consider(choice("one"), 0.0)
+    begun(made, 0.0)
+    made.consider(choice("two"), 5.0)
+    assert made.begin(5.0) is None
+    assert made.due(5.0) is None
+
+
+def test_accepted_is_not_pushed_again() -> None:
+    """There is no reason."""
+    made = in_force()
+    made.consider(choice("one"), 10.0)
+    assert made.due(10.0) is None
+    assert made.begin(1000.0) is None
+
+
+def test_another_version_of_the_same_is_no_news() -> None:
+    """Nor is it pushed, nor told."""
+    made = in_force()
+    before = made.state(1.0, 0.0)
+    made.consider(choice("one", version="2"), 1.0)
+    assert made.begin(10.0) is None
+    assert made.state(10.0, 0.0) == before
+
+
+def test_same_content_from_another_map_is_told_and_not_pushed() -> None:
+    """The relay does not care where it is from, people do."""
+    made = in_force()
+    made.consider(choice("one", source="ns/b"), 1.0)
+    assert made.begin(10.0) is None
+    state = made.state(10.0, 0.0)
+    assert state.phase is Phase.APPLIED
+    assert state.chosen is not None
+    assert state.chosen.source == "ns/b"
+
+
+def test_pushes_are_an_interval_apart() -> None:
+    """And the newest wish is what is pushed."""
+    made = in_force()
+    made.consider(choice("two"), 0.5)
+    made.consider(choice("three"), 0.6)
+    assert made.due(0.6) == INTERVAL
+    assert made.begin(1.9) is None
+    assert begun(made, 2.0).data == {"policy": "three"}
+
+
+def test_wish_that_came_back_is_not_pushed() -> None:
+    """It is in force."""
+    made = in_force()
+    made.consider(choice("two"), 0.5)
+    made.consider(choice("one"), 0.6)
+    assert made.begin(10.0) is None
+    assert phase(made, 10.0) is Phase.APPLIED
+
+
+def test_other_wish_during_a_push_follows_it() -> None:
+    """What was accepted is not what is wanted."""
+    made = plan()
+    made.consider(choice("one"), 0.0)
+    begun(made, 0.0)
+    made.consider(choice("two"), 1.0)
+    made.accepted()
+    assert phase(made, 1.0) is Phase.WAITING
+    assert begun(made, 2.0).data == {"policy": "two"}
+
+
+def test_relay_that_is_there_anew_is_sent_it_again() -> None:
+    """It may have forgotten everything."""
+    made = in_force()
+    made.connection(None, "gone", 5.0)
+    made.connection(2, "", 6.0)
+    assert begun(made, 6.0).data == {"policy": "one"}
+
+
+def test_relay_that_came_anew_during_a_push() -> None:
+    """The answer was from the one before."""
+    made = plan()
+    made.consider(choice("one"), 0.0)
+    begun(made, 0.0)
+    made.connection(2, "", 1.0)
+    made.accepted()
+    assert begun(made, 2.0).session == 2
+
+
+# -- failures
+
+
+def test_failed_push_is_repeated_after_longer_and_longer_pauses() -> None:
+    """Up to a minute."""
+    made = plan(patience=9999.0)
+    made.consider(choice("one"), 0.0)
+    now, pauses = 0.0, []
+    for _ in range(10):
+        begun(made, now)
+        made.failed("oh", now)
+        due = made.due(now)
+        assert due is not None
+        pauses.append(due - now)
+        now = due
+    assert pauses == [2.0, 2.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0, 30.0]
+
+
+def test_other_wish_after_a_failure_does_not_wait() -> None:
+    """Longer than the interval."""
+    made = plan()
+    made.consider(choice("one"), 0.0)
+    for now in (0.0, 10.0, 20.0, 30.0, 40.0):
+        begun(made, now)
+        made.failed("oh", now)
+    made.consider(choice("two"), 41.0)
+    assert begun(made, 42.0).data == {"policy": "two"}
+
+
+def test_relay_that_comes_back_after_a_failure_is_sent_it_at_once() -> None:
+    """That is what the failure was about."""
+    made = plan()
+    made.consider(choice("one"), 0.0)
+    begun(made, 0.0)
+    made.failed("lost", 0.0)
+    made.connection(None, "gone", 0.0)
+    made.connection(2, "", 0.1)
+    assert begun(made, 2.0).session == 2
+
+
+def test_relay_that_goes_down_again_and_again_is_spared() -> None:
+    """It may be the configuration that does it."""
+    made = plan()
+    made.consider(choice("one"), 0.0)
+    now = 0.0
+    for session in range(2, 8):
+        begun(made, now)
+        made.failed("lost", now)
+        made.connection(session, "", now)
+        now += 20.0
+    made.connection(99, "", now - 15.0)
+    assert made.begin(now - 15.0) is None
+
+
+def test_rejected_is_repeated_slowly() -> None:
+    """A refusal may be about the moment."""
+    made = plan()
+    made.consider(choice("one"), 0.0)
+    now, pauses = 0.0, []
+    for _ in range(7):
+        begun(made, now)
+        made.rejected(("no",), now)
+        due = made.due(now)
+        assert due is not None
+        pauses.append(due - now)
+        now = due
+    assert pauses == [15.0, 30.0, 60.0, 120.0, 240.0, 300.0, 300.0]
+
+
+def test_rejected_and_then_accepted() -> None:
+    """The moment came."""
+    made = plan()
+    made.consider(choice("one"), 0.0)
+    begun(made, 0.0)
+    made.rejected(("no",), 0.0)
+    assert phase(made, 0.0) is Phase.REJECTED
+    begun(made, 15.0)
+    made.accepted()
+    assert made.state(15.0, 3.0).alike(in_force().state(0.0, 4.0))
+
+
+def test_answer_without_a_push() -> None:
+    """A mistake of ours is not overlooked."""
+    with pytest.raises(RuntimeError):
+        plan().accepted()
+
+
+# -- missing
+
+
+def test_missing_is_withdrawn_after_its_grace() -> None:
+    """Delete and create again is how some people edit."""
+    made = in_force()
+    made.consider(MISSING, 10.0)
+    made.consider(MISSING, 20.0)
+    assert made.due(20.0) == 40.0
+    assert made.begin(39.0) is None
+    assert begun(made, 40.0) == Push(data={}, session=1, chosen=None)
+    assert phase(made, 40.0) is Phase.WAITING
+    made.accepted()
+    assert phase(made, 40.0) is Phase.WITHDRAWN
+    made.consider(MISSING, 50.0)
+    assert made.due(50.0) is None
+
+
+def test_missing_and_there_again() -> None:
+    """Nothing happened."""
+    made = in_force()
+    made.consider(MISSING, 10.0)
+    made.consider(choice("one", version="2"), 20.0)
+    assert made.begin(100.0) is None
+    assert phase(made, 100.0) is Phase.APPLIED
+
+
+def test_missing_and_out_of_sight() -> None:
+    """What is not known is not missing."""
+    made = in_force()
+    made.consider(MISSING, 10.0)
+    made.consider(WAIT, 20.0)
+    assert made.begin(100.0) is None
+
+
+def test_missing_is_kept_if_that_is_wanted() -> None:
+    """The relay is even sent it again."""
+    made = in_force(withdraw=False)
+    made.consider(MISSING, 10.0)
+    assert made.begin(100.0) is None
+    made.connection(2, "", 101.0)
+    assert begun(made, 101.0).data == {"policy": "one"}
+
+
+def test_empty_map_is_applied_and_not_withdrawn() -> None:
+    """To the relay it is the same."""
+    made = in_force("")
+    assert phase(made, 0.0) is Phase.APPLIED
+    made.consider(MISSING, 1.0)
+    assert made.begin(100.0) is None
+    assert phase(made, 100.0) is Phase.WITHDRAWN
+
+
+# -- unusable
+
+
+def test_unusable_is_told_and_not_pushed() -> None:
+    """What is in force stays."""
+    made = in_force()
+    made.consider(UNUSABLE, 5.0)
+    assert made.begin(100.0) is None
+    assert made.due(100.0) is None
+    state = made.state(100.0, 0.0)
+    assert (state.phase, state.problems) == (Phase.REJECTED, ("too large",))
+    assert state.last_good == chosen("one")
+
+
+def test_unusable_and_then_mended() -> None:
+    """It is pushed, or was in force all the time."""
+    made = in_force()
+    made.consider(UNUSABLE, 5.0)
+    made.consider(choice("one"), 6.0)
+    assert made.begin(100.0) is None
+    assert phase(made, 100.0) is Phase.APPLIED
+
+
+@pytest.mark.parametrize("withdraw", [True, False])
+def test_unusable_and_then_missing(withdraw: bool) -> None:
+    """Nothing is wrong with a map that is gone."""
+    made = plan(withdraw=withdraw)
+    made.consider(UNUSABLE, 0.0)
+    made.consider(MISSING, 1.0)
+    made.begin(31.0)
+    assert phase(made, 31.0) is Phase.WAITING
+
+
+# -- trouble
+
+
+def test_nothing_wanted_is_waiting() -> None:
+    """Whatever the relay does."""
+    made = plan(up=False)
+    made.connection(None, "refused", 0.0)
+    assert phase(made, 1000.0) is Phase.WAITING
+
+
+def test_relay_that_is_away_for_long_is_told() -> None:
+    """A restart is not worth a word."""
+    made = in_force()
+    made.connection(None, "refused", 5.0)
+    assert phase(made, 5.0 + PATIENCE - 1) is Phase.APPLIED
+    assert made.due(5.0) == 5.0 + PATIENCE
+    state = made.state(5.0 + PATIENCE, 0.0)
+    assert (state.phase, state.problems) == (Phase.UNREACHABLE, ("refused",))
+    assert made.due(5.0 + PATIENCE) is None
+
+
+def test_calls_that_fail_for_long_are_told_too() -> None:
+    """A relay that is there and does not answer is of no use."""
+    made = in_force()
+    made.connection(2, "", 5.0)
+    begun(made, 5.0)
+    made.failed("DEADLINE_EXCEEDED: no answer", 20.0)
+    begun(made, 22.0)
+    made.failed("DEADLINE_EXCEEDED: no answer", 37.0)
+    assert made.state(37.0, 0.0).problems == ("DEADLINE_EXCEEDED: no answer",)
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_trouble_ends_with_an_answer(refused: bool) -> None:
+    """Also with a refusal."""
+    made = in_force()
+    made.connection(None, "refused", 5.0)
+    made.connection(2, "", 50.0)
+    assert phase(made, 50.0) is Phase.APPLIED
+    begun(made, 50.0)
+    made.failed("oh", 50.0)
+    begun(made, 70.0)
+    if refused:
+        made.rejected(("no",), 70.0)
+    else:
+        made.accepted()
+    assert phase(made, 70.0) is (Phase.REJECTED if refused else Phase.APPLIED)

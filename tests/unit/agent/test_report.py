@@ -1,0 +1,282 @@
+"""The words for the cluster."""
+
+import json
+from typing import Any
+
+import pytest
+
+from interpose.agent.choice import Chosen
+from interpose.agent.nodenames import STATUS
+from interpose.agent.nodestate import SloPhase, SloState
+from interpose.agent.pushplan import Phase, State
+from interpose.agent.report import (
+    CONDITION,
+    Report,
+    Told,
+    annotation,
+    annotation_patch,
+    annotation_shown,
+    condition_patch,
+    condition_shown,
+    event,
+    report_of,
+    shortened,
+    slo_told,
+)
+
+CHOSEN = Chosen(source="kube-system/cri-resmgr-config", version="42", data={"policy": "Active: static"})
+NODE: dict[str, Any] = {"metadata": {"name": "n", "uid": "u-1"}}
+NO_SLO = SloState(phase=SloPhase.NONE)
+
+
+def state(phase: Phase, *problems: str, chosen: Chosen | None = CHOSEN) -> State:
+    """At one o'clock."""
+    return State(phase=phase, chosen=chosen, problems=problems, since=3600.0)
+
+
+def report(
+    phase: Phase = Phase.APPLIED, *problems: str, slo: SloState = NO_SLO, chosen: Chosen | None = CHOSEN
+) -> Report:
+    """There is something to tell."""
+    made = report_of(state(phase, *problems, chosen=chosen), slo)
+    assert made is not None
+    return made
+
+
+def test_waiting_is_nothing_to_tell() -> None:
+    """What is on the Node stays."""
+    assert report_of(State(), NO_SLO) is None
+
+
+@pytest.mark.parametrize(
+    ("made", "status", "told"),
+    [
+        (
+            report(),
+            "True",
+            Told(
+                reason="ConfigApplied",
+                message="ConfigMap kube-system/cri-resmgr-config is in force (hash 5271698d2e91)",
+            ),
+        ),
+        (
+            report(Phase.WITHDRAWN, chosen=None),
+            "True",
+            Told(
+                reason="ConfigWithdrawn",
+                message="there is no ConfigMap for this node, the relay has its own settings",
+            ),
+        ),
+        (
+            report(Phase.REJECTED, "a is wrong", "b is wrong"),
+            "False",
+            Told(
+                reason="ConfigRejected",
+                message="ConfigMap kube-system/cri-resmgr-config was rejected, what was in force stays"
+                " (hash 5271698d2e91): a is wrong; b is wrong",
+                warning=True,
+            ),
+        ),
+        (
+            report(Phase.UNREACHABLE, "refused", chosen=None),
+            "Unknown",
+            Told(
+                reason="RelayUnreachable",
+                message="relay does not answer, an empty configuration is wanted (hash 44136fa355b3): refused",
+                warning=True,
+            ),
+        ),
+    ],
+)
+def test_words(made: Report, status: str, told: Told) -> None:
+    """Each says what it is about, and what is wrong."""
+    assert (made.status, made.told) == (status, told)
+
+
+def test_many_problems_are_counted() -> None:
+    """The first ones are enough."""
+    made = report(Phase.REJECTED, *(f"p{number}" for number in range(9)))
+    assert made.told.message.endswith("p0; p1; p2; p3; p4; and 4 more")
+
+
+def test_long_message_is_cut() -> None:
+    """The API server takes no longer ones."""
+    made = report(Phase.REJECTED, "x" * 5000)
+    assert len(made.told.message) == 1024
+
+
+# -- the annotation
+
+
+def test_annotation() -> None:
+    """Everything that somebody looks for."""
+    assert json.loads(annotation(report(), NODE)) == {
+        "state": "applied",
+        "source": "kube-system/cri-resmgr-config",
+        "resourceVersion": "42",
+        "hash": "5271698d2e91",
+        "message": "ConfigMap kube-system/cri-resmgr-config is in force (hash 5271698d2e91)",
+        "time": "1970-01-01T01:00:00Z",
+    }
+
+
+@pytest.mark.parametrize("char", ["x", "ü", '"', "\\", "\n", "\u2028"])
+def test_annotation_is_short(char: str) -> None:
+    """Whatever the problems and names are made of."""
+    chosen = Chosen(source="n" * 317, version="9" * 20, data={})
+    slo = SloState(phase=SloPhase.REJECTED, problems=(char * 5000,))
+    text = annotation(report(Phase.REJECTED, char * 5000, slo=slo, chosen=chosen), NODE)
+    assert len(text.encode()) < 1024
+    assert json.loads(text)["state"] == "rejected"
+
+
+def shown(made: Report) -> dict[str, Any]:
+    """A Node that shows a report."""
+    return NODE | {"metadata": NODE["metadata"] | annotation_patch(made, NODE)["metadata"]}
+
+
+def test_annotation_that_is_there() -> None:
+    """Times and versions do not count."""
+    later = Chosen(source=CHOSEN.source, version="43", data=CHOSEN.data)
+    again = report_of(State(phase=Phase.APPLIED, chosen=later, since=9999.0), NO_SLO)
+    assert again is not None
+    assert annotation_shown(again, shown(report()))
+
+
+@pytest.mark.parametrize("slo", [NO_SLO, SloState(phase=SloPhase.REJECTED, problems=("y",))])
+def test_annotation_that_says_something_else(slo: SloState) -> None:
+    """Another state, another content, or another NodeSLO."""
+    node = shown(report(slo=SloState(phase=SloPhase.REJECTED, problems=("x",))))
+    assert not annotation_shown(report(Phase.REJECTED, "x", slo=slo), node)
+    other = Chosen(source=CHOSEN.source, version="42", data={})
+    assert not annotation_shown(report(chosen=other), node)
+    if slo.problems:
+        assert not annotation_shown(report(slo=slo), node)
+
+
+def test_unknown_slo_takes_nothing_back() -> None:
+    """What was wrong with it before may still be."""
+    node = shown(report(slo=SloState(phase=SloPhase.REJECTED, problems=("x",))))
+    assert annotation_shown(report(slo=SloState()), node)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000, '{"nodeSLO": 3}', 7])
+def test_annotation_that_cannot_be_read(text: Any) -> None:
+    """It is written anew."""
+    node = {"metadata": {"name": "n", "annotations": {STATUS: text}}}
+    assert not annotation_shown(report(slo=SloState()), node)
+
+
+# -- the condition
+
+
+def with_condition(**fields: Any) -> dict[str, Any]:
+    """A Node that has one."""
+    others = [{"type": "Ready", "status": "True"}, "garbage"]
+    return NODE | {"status": {"conditions": [*others, {"type": CONDITION, **fields}]}}
+
+
+def test_condition_is_a_patch_of_its_own_type() -> None:
+    """Those of others stay."""
+    assert condition_patch(report(), NODE, 7200.0) == {
+        "status": {
+            "conditions": [
+                {
+                    "type": "InterposeConfigured",
+                    "status": "True",
+                    "reason": "ConfigApplied",
+                    "message": "ConfigMap kube-system/cri-resmgr-config is in force (hash 5271698d2e91)",
+                    "lastHeartbeatTime": "1970-01-01T02:00:00Z",
+                    "lastTransitionTime": "1970-01-01T01:00:00Z",
+                }
+            ]
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"status": "True", "lastTransitionTime": "then"}, "then"),
+        ({"status": "False", "lastTransitionTime": "then"}, "1970-01-01T01:00:00Z"),
+        ({"status": "True", "lastTransitionTime": None}, "1970-01-01T01:00:00Z"),
+    ],
+)
+def test_time_of_transition_is_that_of_the_status(fields: dict[str, Any], expected: str) -> None:
+    """It stays while the status does."""
+    patch = condition_patch(report(), with_condition(**fields), 7200.0)
+    assert patch["status"]["conditions"][0]["lastTransitionTime"] == expected
+
+
+def test_condition_that_is_there() -> None:
+    """Times do not count."""
+    told = report().told
+    assert condition_shown(report(), with_condition(status="True", reason=told.reason, message=told.message))
+    assert not condition_shown(report(), with_condition(status="True", reason=told.reason, message="else"))
+    assert not condition_shown(report(), NODE)
+    assert not condition_shown(report(), NODE | {"status": {"conditions": None}})
+
+
+# -- events
+
+
+def test_event() -> None:
+    """About the Node, as kubectl describe looks for it."""
+    made = event(Told(reason="ConfigRejected", message="m", warning=True), NODE, 3600.5)
+    assert made == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "n.3464e860500", "namespace": "default"},
+        "involvedObject": {"kind": "Node", "apiVersion": "v1", "name": "n", "uid": "u-1"},
+        "reason": "ConfigRejected",
+        "message": "m",
+        "type": "Warning",
+        "source": {"component": "interpose-agent", "host": "n"},
+        "reportingComponent": "interpose-agent",
+        "reportingInstance": "n",
+        "firstTimestamp": "1970-01-01T01:00:00Z",
+        "lastTimestamp": "1970-01-01T01:00:00Z",
+        "count": 1,
+    }
+
+
+def test_event_of_a_node_with_a_long_name() -> None:
+    """No object may have a longer one."""
+    made = event(Told(reason="r", message="m"), {"metadata": {"name": "a" * 240 + "." + "b" * 12}}, 1e9)
+    assert len(made["metadata"]["name"]) <= 253
+    assert ".." not in made["metadata"]["name"]
+    assert made["type"] == "Normal"
+    assert "uid" not in made["involvedObject"]
+
+
+@pytest.mark.parametrize(
+    ("slo", "before", "reason"),
+    [
+        (SloState(), "x", None),
+        (SloState(problems=("forbidden",)), "", None),
+        (NO_SLO, "", None),
+        (NO_SLO, "x", "NodeSLOApplied"),
+        (SloState(phase=SloPhase.REJECTED, problems=("x",)), "x", None),
+        (SloState(phase=SloPhase.REJECTED, problems=("x",)), "", "NodeSLORejected"),
+    ],
+)
+def test_what_is_told_about_a_slo(slo: SloState, before: str, reason: str | None) -> None:
+    """What is new about it."""
+    told = slo_told(slo, before)
+    assert (told.reason if told is not None else None) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "expected"),
+    [
+        ("abcdef", 6, "abcdef"),
+        ("abcdefg", 6, "abc..."),
+        ("a\nb\0", 9, "a b "),
+        ("üüü", 5, "ü..."),
+        ("abc", 0, ""),
+        ("\ud800", 9, " "),
+    ],
+)
+def test_shortening(text: str, most: int, expected: str) -> None:
+    """Whole characters, on one line."""
+    assert shortened(text, most) == expected

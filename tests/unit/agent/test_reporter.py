@@ -1,0 +1,256 @@
+"""The loop that tells the cluster."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from interpose.agent.choice import Chosen
+from interpose.agent.nodenames import STATUS
+from interpose.agent.nodestate import SloPhase, SloState
+from interpose.agent.pushplan import Phase, State
+from interpose.agent.report import CONDITION
+from interpose.agent.reporter import KINDS, Reporter
+from interpose.kube.api import ApiError, Object, PatchKind, Resource, UnreachableError
+from interpose.rpc.tasks import TaskBag
+from interpose.testing.eventually import eventually
+
+
+def state(text: str = "one", phase: Phase = Phase.APPLIED) -> State:
+    """Of a configuration."""
+    return State(phase=phase, chosen=Chosen(source="ns/a", version="1", data={"policy": text}))
+
+
+class Cluster:
+    """An API server with one Node. Each kind of report can be made to fail."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.annotations: list[str] = []
+        self.conditions: list[Any] = []
+        self.fails: dict[str, Exception] = {}
+        self.node: Object | None = {"metadata": {"name": "n", "uid": "u"}}
+        self.shows = False  # whether the Node is seen as it is at once
+
+    async def create(self, resource: Resource, body: Object, *, namespace: str = "") -> Object:
+        """An event."""
+        assert (resource.plural, namespace) == ("events", "default")
+        self._fail("event")
+        self.events.append(body)
+        return body
+
+    async def patch(
+        self, resource: Resource, name: str, patch: Any, *, kind: PatchKind, namespace: str = "", subresource: str = ""
+    ) -> Object:
+        """The Node, or its status."""
+        assert (resource.plural, name, namespace) == ("nodes", "n", "")
+        if subresource:
+            self._fail("condition")
+            self.conditions += patch["status"]["conditions"]
+        else:
+            self._fail("annotation")
+            self.annotations.append(patch["metadata"]["annotations"][STATUS])
+        if self.shows:
+            self.show()
+        return {}
+
+    def show(self) -> None:
+        """The Node is seen as it is."""
+        annotations = {STATUS: self.annotations[-1]} if self.annotations else {}
+        self.node = {
+            "metadata": {"name": "n", "uid": "u", "annotations": annotations},
+            "status": {"conditions": self.conditions[-1:]},
+        }
+
+    def _fail(self, kind: str) -> None:
+        if kind in self.fails:
+            raise self.fails[kind]
+
+    def counts(self) -> tuple[int, int, int]:
+        """Events, conditions, annotations."""
+        return len(self.events), len(self.conditions), len(self.annotations)
+
+
+class Stage:
+    """A reporter that runs, and a clock that jumps to the next moment when it is allowed to."""
+
+    def __init__(self, kinds: tuple[str, ...] = KINDS, cluster: Cluster | None = None) -> None:
+        self.cluster = cluster or Cluster()
+        self.time = 0.0
+        self.jumps = True
+        self.pauses: list[float | None] = []
+        self.tasks = TaskBag()
+        self.reporter = Reporter(
+            self.cluster,
+            node="n",
+            seen=lambda: self.cluster.node,
+            kinds=kinds,
+            now=lambda: self.time,
+            wall=lambda: 1000.0 + self.time,
+            chance=lambda: 0.0,
+            pause=self._pause,
+        )
+
+    def start(self) -> None:
+        """It runs."""
+        self.tasks.spawn(self.reporter.run(), name="reporter")
+
+    async def _pause(self, wake: asyncio.Event, seconds: float | None) -> None:
+        self.pauses.append(seconds)
+        if seconds is None or not self.jumps:
+            await wake.wait()
+        else:
+            await asyncio.sleep(0)
+            self.time += seconds
+
+    async def quiet(self) -> None:
+        """Everything that was said is dealt with."""
+        before = len(self.pauses)
+        self.reporter.poke()
+        await eventually(lambda: len(self.pauses) > before, "a look")
+        await eventually(lambda: self.pauses[-1] is None, "nothing left to do")
+
+
+@pytest.fixture
+async def stage() -> AsyncIterator[Stage]:
+    """It runs."""
+    made = Stage()
+    made.start()
+    yield made
+    await made.tasks.cancel()
+
+
+async def test_all_three_are_told_once(stage: Stage) -> None:
+    """The watch needs a moment to show it; nothing is told again for that."""
+    stage.reporter.on_state(state())
+    await stage.quiet()
+    assert stage.cluster.counts() == (1, 1, 1)
+    assert stage.cluster.events[0]["reason"] == "ConfigApplied"
+    assert stage.cluster.conditions[0]["type"] == CONDITION
+    stage.cluster.show()
+    await stage.quiet()
+    assert stage.cluster.counts() == (1, 1, 1)
+    assert stage.reporter.results == {
+        ("event", "written"): 1,
+        ("condition", "written"): 1,
+        ("annotation", "written"): 1,
+    }
+
+
+async def test_nothing_is_told_before_the_node_is_known(stage: Stage) -> None:
+    """It may show already what there is to tell."""
+    node, stage.cluster.node = stage.cluster.node, None
+    stage.reporter.on_state(state())
+    await stage.quiet()
+    assert stage.reporter.pending == ()
+    assert stage.cluster.counts() == (0, 0, 0)
+    stage.cluster.node = node
+    stage.reporter.poke()
+    await eventually(lambda: stage.cluster.counts() == (1, 1, 1), "reports")
+
+
+async def test_agent_that_starts_again_repeats_nothing(stage: Stage) -> None:
+    """The Node shows it."""
+    stage.reporter.on_state(state())
+    await stage.quiet()
+    stage.cluster.show()
+    again = Stage(cluster=stage.cluster)
+    again.start()
+    again.reporter.on_slo(SloState(phase=SloPhase.NONE))
+    again.reporter.on_state(state())
+    await again.quiet()
+    assert stage.cluster.counts() == (1, 1, 1)
+    await again.tasks.cancel()
+
+
+async def test_newest_report_wins_when_the_server_is_back(stage: Stage) -> None:
+    """What was in between is never told."""
+    stage.jumps = False
+    stage.cluster.fails = dict.fromkeys(KINDS, UnreachableError("refused"))
+    stage.reporter.on_state(state("one"))
+    await eventually(lambda: stage.reporter.results["annotation", "failed"] == 1, "a failure")
+    assert set(stage.reporter.pending) == set(KINDS)
+    assert stage.reporter.problems == dict.fromkeys(KINDS, "refused")
+    stage.reporter.on_state(state("two"))
+    stage.cluster.fails = {}
+    stage.jumps = True
+    await stage.quiet()
+    assert stage.cluster.counts() == (1, 1, 1)
+    assert stage.reporter.problems == {}
+    assert not stage.reporter.pending
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_one_that_is_forbidden_holds_up_no_other(
+    stage: Stage, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is tried again now and then, and logged seldom."""
+    stage.cluster.fails = {kind: ApiError(403, "Forbidden", "no")}
+    stage.cluster.shows = True
+    stage.reporter.on_state(state())
+    await eventually(lambda: stage.reporter.results[kind, "failed"] >= 3, "some tries")
+    assert sum(stage.cluster.counts()) == 2
+    assert len([one for one in caplog.records if one.getMessage() == "Report could not be written"]) == 1
+
+
+async def test_mistake_of_ours_ends_nothing(stage: Stage) -> None:
+    """It is a failure like others."""
+    stage.cluster.fails = {"event": RuntimeError("oh")}
+    stage.cluster.shows = True
+    stage.reporter.on_state(state())
+    await eventually(lambda: stage.reporter.results["event", "failed"] >= 2, "some tries")
+    assert stage.reporter.problems == {"event": "RuntimeError: oh"}
+    assert stage.cluster.counts() == (0, 1, 1)
+
+
+async def test_server_that_asks_for_patience(stage: Stage) -> None:
+    """It is given."""
+    stage.jumps = False
+    stage.cluster.fails = {"annotation": ApiError(429, "TooManyRequests", "slow", retry_after=42.0)}
+    stage.reporter.on_state(state())
+    await eventually(lambda: stage.pauses[-1:] == [42.0], "the pause")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_only_what_is_wanted_is_told(kind: str) -> None:
+    """One, two or all three."""
+    stage = Stage(kinds=(kind,))
+    stage.start()
+    stage.reporter.on_state(state())
+    await stage.quiet()
+    assert sum(stage.cluster.counts()) == 1
+    await stage.tasks.cancel()
+
+
+async def test_slo_is_told_too(stage: Stage) -> None:
+    """As an event of its own, and in the annotation."""
+    stage.reporter.on_state(state())
+    stage.reporter.on_slo(SloState(phase=SloPhase.REJECTED, problems=("spec: is wrong",)))
+    await stage.quiet()
+    assert [one["reason"] for one in stage.cluster.events] == ["ConfigApplied", "NodeSLORejected"]
+    assert "spec: is wrong" in stage.cluster.annotations[-1]
+
+
+async def test_annotation_that_somebody_removed(stage: Stage) -> None:
+    """It is put back when that is seen, and not at once each time."""
+    stage.cluster.shows = True
+    stage.reporter.on_state(state())
+    await stage.quiet()
+    stage.cluster.node = {"metadata": {"name": "n"}, "status": {"conditions": stage.cluster.conditions}}
+    await stage.quiet()
+    assert len(stage.cluster.annotations) == 1
+    stage.time += 60.0
+    await stage.quiet()
+    assert stage.cluster.counts() == (1, 1, 2)
+
+
+async def test_state_that_comes_and_goes(stage: Stage) -> None:
+    """Writes have room between them, and identical events are left out."""
+    stage.cluster.shows = True
+    for text in ("one", "two", "one", "two"):
+        stage.reporter.on_state(state(text))
+        await stage.quiet()
+    assert stage.cluster.counts() == (2, 4, 4)
+    assert stage.time >= 15.0
+    assert stage.reporter.results["event", "suppressed"] == 2

@@ -1,0 +1,78 @@
+"""How the parts of an agent are joined; what they do together is in tests/integration."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from interpose.cli.agent_parts import Parts, document_problems
+from interpose.config.agent_settings import AgentSettings, ConfigSettings, NodeStateSettings
+from interpose.kube.access import Access
+from interpose.kube.address import Server
+
+ACCESS = Access(server=Server(scheme="http", host="127.0.0.1", port=1), source="test")
+SAMPLE = Path(__file__).parents[3] / "samples" / "nodeslo" / "node-state.json"
+
+
+def settings(folder: Path) -> AgentSettings:
+    """All paths in one folder."""
+    return AgentSettings(
+        config=ConfigSettings(socket=str(folder / "c.sock")), node_state=NodeStateSettings(file=str(folder / "s.json"))
+    )
+
+
+def test_documents_are_held_to_the_rules_of_the_hook_server() -> None:
+    """What it would refuse is not written for it."""
+    assert document_problems(SAMPLE.read_text()) == ()
+    wrong = {"apiVersion": "interpose/v1", "kind": "NodeState", "node": {"labels": 7}}
+    assert any("labels" in problem for problem in document_problems(json.dumps(wrong)))
+    assert document_problems("{")
+
+
+async def test_what_was_not_asked_for_is_not_made(tmp_path: Path) -> None:
+    """Neither a relay nor a file: then nothing is wrong with the configuration either."""
+    said = settings(tmp_path)
+    off = replace(said, config=replace(said.config, socket="none"), node_state=NodeStateSettings(file="none"))
+    parts = Parts(off, "n1", ACCESS, None)
+    assert (parts.relay, parts.pusher, parts.feed, parts.served) == (None, None, None, None)
+    assert parts.config_problem == ""
+    parts.tick()
+    await parts.close()
+
+
+async def test_an_api_server_counts_as_there_if_it_answered_lately(tmp_path: Path) -> None:
+    """One failed request is no news; silence is."""
+    parts = Parts(settings(tmp_path), "n1", ACCESS, None)
+    assert parts.api_problem == "it has not answered yet"
+    parts.api.last_error = "no route"
+    assert parts.api_problem == "no route"
+    parts.api.last_answer = time.monotonic()
+    assert parts.api_problem == ""
+    parts.api.last_answer -= 60
+    assert parts.api_problem == "no route"
+    parts.api.last_error = ""
+    assert parts.api_problem == ""
+    await parts.close()
+
+
+async def test_nothing_is_known_at_first(tmp_path: Path) -> None:
+    """And that is what the probe is told."""
+    parts = Parts(settings(tmp_path), "n1", ACCESS, None)
+    assert "it is not known which configuration counts" in parts.config_problem
+    assert parts._health("config-status") == parts.config_problem
+    assert parts._health("") == ""
+    await parts.close()
+
+
+@pytest.mark.parametrize("problem", ["", "no route"])
+async def test_a_node_that_is_not_followed_is_read_anew(tmp_path: Path, problem: str) -> None:
+    """Whoever asks through us gets the Node as it is now."""
+    parts = Parts(settings(tmp_path), "n1", ACCESS, None)
+    node = {"metadata": {"name": "n1"}}
+    follower = parts.following._node
+    follower.known, follower.object, follower.problem = True, node, problem
+    assert parts._fresh_node() == (None if problem else node)
+    assert parts._seen_node() == node
+    await parts.close()

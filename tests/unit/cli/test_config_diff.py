@@ -1,0 +1,148 @@
+"""`interpose config diff` compares what is meant, whatever it is written in."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from interpose.admin.routes import Request, Response, RouteTable, json_response
+from interpose.cli.main import cli
+from interpose.config.effective import config_answer
+from interpose.config.settings import RelaySettings
+from interpose.config.table import RELAY
+
+ROOT = Path(__file__).parents[3]
+HEADER = "apiVersion: interpose/v1\nkind: RelayConfig\n"
+MAP = "apiVersion: v1\nkind: ConfigMap\ndata:\n"
+
+
+def diff(*arguments: object, text: str | None = None) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(cli, ["config", "diff", *map(str, arguments)], input=text)
+
+
+def differences(*arguments: object) -> list[tuple[str, Any, Any]]:
+    """Keys and both values."""
+    found = json.loads(diff("-o", "json", *arguments).stdout)
+    values = [[one[side] and one[side]["value"] for side in ("left", "right")] for one in found]
+    return [(one["key"], *value) for one, value in zip(found, values, strict=True)]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    """Writes a file and gives its path."""
+
+    def written(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        path.chmod(0o644)
+        return path
+
+    return written
+
+
+def test_values_are_shown_with_their_origins(write: Any) -> None:
+    """Of both sides; exit code 1."""
+    first, second = write("a.yaml", HEADER + "process: {grace: 60s}\n"), write("b.yaml", HEADER + "listen: /x\n")
+    result = diff(first, second)
+    assert result.exit_code == 1
+    assert result.output.splitlines() == [
+        f"--- {first}",
+        f"+++ {second}",
+        "listen",
+        "  - /var/run/interpose/cri.sock  (default)",
+        f"  + /x  (file {second}:3)",
+        "process.grace",
+        f"  - 1m  (file {first}:3)",
+        "  + 30s  (default)",
+    ]
+
+
+def test_the_same_settings_in_other_words_are_no_difference(write: Any) -> None:
+    """Exit code 0."""
+    first, second = write("a.yaml", HEADER + "process: {grace: 60}\n"), write("b.json", "")
+    second.write_text('{"apiVersion": "interpose/v1", "kind": "RelayConfig", "process": {"grace": "1m"}}')
+    result = diff(first, second)
+    assert (result.exit_code, result.output) == (0, f"no difference between {first} and {second}\n")
+
+
+def test_one_file_is_compared_with_the_defaults() -> None:
+    """The samples have them."""
+    assert diff(ROOT / "deploy/interpose.yaml").exit_code == 0
+    assert diff(ROOT / "deploy/hookserver.yaml", "default").exit_code == 0
+
+
+def test_an_option_file_can_be_compared_with_settings(write: Any) -> None:
+    """Both are those of a relay."""
+    options, settings = write("o.cfg", "policy = static\n"), write("s.yaml", HEADER + "policy: {name: static}\n")
+    assert "policy.name" not in [key for key, *_ in differences(options, settings)]
+
+
+def test_a_document_can_be_compared_with_a_map(write: Any) -> None:
+    """Spelling, groups and where it stands do not matter; the node does."""
+    document = write("p.yaml", "policy: {active: static, static: {pinmemory: true}}\n")
+    text = (
+        f"{MAP}  policy: 'Active: static'\n  policy.static: 'PinMemory: true'\n  policy.static.n1: 'PinMemory: false'\n"
+    )
+    path = write("m.yaml", text)
+    assert diff(document, path).exit_code == 0
+    assert differences(document, path, "--node", "n1") == [("policy.static.PinMemory", "true", "false")]
+
+
+def test_what_one_side_does_not_have_is_nothing(write: Any) -> None:
+    """A document that says nothing has no active policy."""
+    result = diff(write("p.yaml", "policy: {Active: static}\n"))
+    assert result.output.splitlines()[2:5] == ["policy.Active", "  - nothing", "  + static  (file " + _place(result)]
+
+
+def _place(result: Result) -> str:
+    return result.output.splitlines()[4].partition("(file ")[2]
+
+
+def test_a_running_relay_can_be_compared(serve: Callable[[RouteTable], str], write: Any) -> None:
+    """With a file, by the address of its admin socket."""
+
+    async def handler(_request: Request) -> Response:
+        return json_response(config_answer(RELAY, RelaySettings(listen="/run/cri.sock"), {"listen": "flag --listen"}))
+
+    address = serve({("GET", "/v1/config"): handler})
+    assert differences("default", f"running:{address}") == [("listen", "/var/run/interpose/cri.sock", "/run/cri.sock")]
+    assert diff(f"running:{address}", write("a.yaml", HEADER + "listen: /run/cri.sock\n")).exit_code == 0
+
+
+def test_directories_for_kubectl_can_be_compared(tmp_path: Path) -> None:
+    """Any other directory is too much."""
+    (tmp_path / "policy.static").write_text("PinMemory: true\n")
+    assert differences(tmp_path) == [("policy.static.PinMemory", "false", "true")]
+    result = diff(ROOT / "samples/hookserver.d")
+    assert (result.exit_code, "name one of them" in result.output) == (78, True)
+
+
+def test_standard_input_can_be_compared(write: Any) -> None:
+    """As a dash."""
+    assert diff(write("a.yaml", HEADER), "-", text=HEADER).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["deploy/interpose.yaml", "deploy/hookserver.yaml"], 2, "cannot be compared: hookserver and relay"),
+        (["deploy/interpose.yaml", "--program", "agent"], 2, "cannot be compared"),
+        (["running", "samples/policy.yaml"], 2, "'running' has settings, it cannot be compared with policies"),
+        (["no-such-file.yaml"], 78, "cannot be read"),
+        (["running:/no/such.sock"], 1, "nobody could be asked"),
+    ],
+)
+def test_mistakes_are_told(arguments: list[str], code: int, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be compared is wrong usage."""
+    monkeypatch.chdir(ROOT)
+    result = diff(*arguments)
+    assert (result.exit_code, message in result.output) == (code, True), result.output
+
+
+def test_defaults_of_any_program_can_be_compared() -> None:
+    """Where no file says whose they are."""
+    assert diff("default", "default", "--program", "hookserver").exit_code == 0

@@ -1,0 +1,106 @@
+"""What is about policies means the same wherever it stands, and each value is known by its line."""
+
+import pytest
+
+from interpose.cli.config_policy_kinds import about_key, map_reading, nothing_said, policy_reading, pools_reading
+from interpose.cli.config_reading import NODES, POLICIES, Circumstances, Reading
+from interpose.cli.config_sources import Source
+from interpose.errors import ConfigError
+
+NOWHERE = Circumstances(env={})
+MAP = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: m}
+data:
+  policy: |
+    Active: static
+  policy.static: "PinMemory: true"
+  policy.static.n1: "RelaxedIsolation: true"
+"""
+SLO = "apiVersion: slo.koordinator.sh/v1alpha1\nkind: NodeSLO\n"
+
+
+def source(text: str) -> Source:
+    """A file that is nowhere."""
+    return Source(name="f.yaml", data=text.encode(), is_file=False)
+
+
+def said(reading: Reading) -> dict[str, tuple[str, str]]:
+    """Values and origins of what is not at its default."""
+    return {row.key: (row.value, row.origin) for row in reading.rows if row.origin != "default"}
+
+
+def test_values_of_a_document_have_lines() -> None:
+    """However the keys are spelled."""
+    reading = policy_reading(
+        source("policy:\n  active: stp\npolicy.STP:\n  labelnode: true\n  Confdirpath: /x\n"), NOWHERE
+    )
+    assert said(reading) == {
+        "policy.Active": ("static-pools", "file f.yaml:2"),
+        "policy.static-pools.LabelNode": ("true", "file f.yaml:4"),
+        "policy.static-pools.ConfDirPath": ("/x", "file f.yaml:5"),
+    }
+
+
+def test_a_document_that_says_nothing_has_defaults() -> None:
+    """So that another one can be compared with it; other families have none."""
+    reading = policy_reading(source("policy: {}"), NOWHERE)
+    assert reading.rows == nothing_said(POLICIES)
+    assert nothing_said(NODES) == ()
+
+
+@pytest.mark.parametrize(
+    ("node", "key", "line"), [(None, "PinMemory", 7), ("n2", "PinMemory", 7), ("n1", "RelaxedIsolation", 8)]
+)
+def test_values_of_a_map_have_the_line_of_their_key(node: str | None, key: str, line: int) -> None:
+    """That of the node, if it has one."""
+    found = said(map_reading(source(MAP), Circumstances(env={}, node=node)))
+    assert found[f"policy.static.{key}"] == ("true", f"file f.yaml:{line}")
+    assert found["policy.Active"] == ("static", "file f.yaml:5")
+
+
+def test_several_maps_are_told_apart() -> None:
+    """By their names."""
+    reading = map_reading(source(MAP + "---\n" + MAP.replace("name: m", "name: m.default")), NOWHERE)
+    assert {row.key.partition(": ")[0] for row in reading.rows} == {"m", "m.default"}
+
+
+def test_a_nodeslo_among_manifests_is_read_too() -> None:
+    """And what else is there is named."""
+    reading = map_reading(source(f"{SLO}spec: {{}}\n---\nkind: Job\n---\nkind: Job\n---\na: 1"), NOWHERE)
+    assert (reading.kind, reading.family) == ("NodeSLO", NODES)
+    assert reading.note == "not looked at: Job, something without a kind"
+    assert map_reading(source(f"{MAP}---\n{SLO}"), NOWHERE).kind == "ConfigMap and NodeSLO"
+    with pytest.raises(ConfigError, match="spce: is not a known key"):
+        map_reading(source(f"{SLO}spce: {{}}\n---\nkind: Job"), NOWHERE)
+
+
+def test_files_named_as_keys_are_a_map() -> None:
+    """Values come from the file with that name, problems with the directory."""
+    keys = {"policy": "Active: static", "policy.static": "PinMemory: true"}
+    reading = map_reading(Source(name="d", keys=keys), NOWHERE)
+    assert said(reading)["policy.static.PinMemory"] == ("true", "file d/policy.static")
+    assert reading.note == "keys policy, policy.static"
+    with pytest.raises(ConfigError, match=r"file d: ConfigMap key policy\.static line 1: X: is not a known key"):
+        map_reading(Source(name="d", keys={"policy.static": "X: 1"}), NOWHERE)
+    alone = map_reading(Source(name="d/policy.static", keys={"policy.static": "PinMemory: true"}), NOWHERE)
+    assert said(alone)["policy.static.PinMemory"] == ("true", "file d/policy.static")
+
+
+def test_keys_are_found_by_what_they_are_about() -> None:
+    """The node's own first, then that of the policy, then the one for everything."""
+    keys = ("policy", "policy.STP", "policy.stp.n1")
+    path = "policy.static-pools.LabelNode"
+    assert [about_key(path, keys, node) for node in ("n1", "n2", None)] == ["policy.stp.n1", "policy.STP", "policy.STP"]
+    assert about_key("policy.static.PinMemory", keys, "n1") == "policy"
+    assert about_key("policy.static.PinMemory", ("logger",), None) == ""
+
+
+def test_pools_are_known_list_by_list() -> None:
+    """Each with the line of its pool."""
+    text = "pools:\n  a:\n    exclusive: true\n    cpuLists:\n    - {Cpuset: 0-1, Socket: 0}\n"
+    assert said(pools_reading(source(text), NOWHERE)) == {
+        "pools.a.exclusive": ("true", "file f.yaml:3"),
+        "pools.a.cpuLists[0]": ("0-1 of socket 0", "file f.yaml:5"),
+    }

@@ -1,0 +1,131 @@
+"""What the policy of a relay publishes follows its books, with an agent and without one."""
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from interpose.cli.relay_publishing import Publishing
+from interpose.config.settings import PolicySettings
+from interpose.model.cpuset import CpuSet
+from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.resmgr.configuration import Configuration
+from interpose.resmgr.nodemarks import NodeMarks
+from interpose.rpc.transport import Hub
+from interpose.testing.eventually import eventually
+from interpose.testing.policynode import PolicyNode, static
+
+CORES = "cmk.intel.com/exclusive-cores"
+
+
+def pools(*exclusive: str) -> Configuration:
+    """static-pools with these exclusive lists."""
+    lists = tuple(CpuList(cpus=CpuSet.parse(one), text=one, socket=0) for one in exclusive)
+    shared = CpuList(cpus=CpuSet.parse("8-15"), text="8-15", socket=1)
+    found = {"exclusive": Pool(exclusive=True, lists=lists), "shared": Pool(exclusive=False, lists=(shared,))}
+    return Configuration(policy="static-pools", options=PoolsOptions(pools=found), origin="test")
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[PolicyNode]:
+    """With two exclusive lists."""
+    node = PolicyNode(configuration=pools("2-3", "4"))
+    yield node
+    await node.close()
+
+
+async def test_without_an_agent_it_is_said_what_nobody_publishes(
+    node: PolicyNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once in the log, and for as long as it is so among the problems."""
+    publishing = Publishing(PolicySettings(), Hub())
+    publishing.start(node.books)
+    publishing.tick(node.books)
+    note = f"{CORES}: 2 is not published: policy.agent_socket is none"
+    assert publishing.problems() == [f"note: {note}"]
+    assert [getattr(one, "kv", None) for one in caplog.records] == [{"what": note}]
+    assert list(publishing.collect()) == []
+    await publishing.close()
+
+
+async def test_a_policy_that_publishes_nothing_needs_no_agent(
+    node: PolicyNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is said then, or any more."""
+    publishing = Publishing(PolicySettings(), Hub())
+    publishing.start(node.books)
+    node.books.configuration = static()
+    caplog.clear()
+    publishing.tick(node.books)
+    assert publishing.problems() == []
+    assert caplog.text == ""
+    await publishing.close()
+
+
+async def test_an_agent_that_is_away_is_a_problem_only_while_something_is_wanted(
+    node: PolicyNode, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The text names the socket, and what the cluster does not know."""
+    caplog.set_level(logging.WARNING)
+    publishing = Publishing(PolicySettings(agent_socket=str(tmp_path / "a.sock")), Hub())
+    publishing.start(node.books)
+    (problem,) = await eventually(publishing.problems, "trouble")
+    assert problem.startswith(f"{CORES}: 2 could not be published: the agent at {tmp_path}/a.sock is not reachable: ")
+    assert "Node could not be marked" in caplog.text
+    assert {one.name for one in publishing.collect()} == {
+        "interpose_policy_published",
+        "interpose_policy_publishing_total",
+    }
+    node.books.configuration = static()
+    publishing.tick(node.books)
+    assert publishing.problems() == []
+    await publishing.close()
+
+
+async def test_nothing_follows_after_the_end(node: PolicyNode) -> None:
+    """A successor decides then."""
+    publishing = Publishing(PolicySettings(agent_socket="/nowhere/a.sock"), Hub())
+    publishing.tick(node.books)  # not begun yet
+    publishing.start(node.books)
+    await publishing.close()
+    node.books.configuration = pools("2")
+    publishing.tick(node.books)
+    assert publishing._wanted is not None
+    assert publishing._wanted.capacities == {CORES: 2}
+    await publishing.close()
+
+
+async def test_while_everything_changes_nothing_is_said(node: PolicyNode) -> None:
+    """It may be undone."""
+    publishing = Publishing(PolicySettings(), Hub())
+    publishing.start(node.books)
+    async with node.books.changing._lock:
+        node.books.configuration = pools("2")
+        publishing.tick(node.books)
+        assert f"{CORES}: 2 " in publishing.problems()[0]
+    publishing.tick(node.books)
+    assert f"{CORES}: 1 " in publishing.problems()[0]
+    await publishing.close()
+
+
+async def test_nothing_is_taken_back_before_the_cluster_could_speak(node: PolicyNode) -> None:
+    """A node that has lost its state starts without a policy; the agent brings it a moment later."""
+    settings = PolicySettings(agent_socket="/nowhere/a.sock", config_socket="/nowhere/c.sock")
+    node.books.configuration = static()
+    publishing = Publishing(settings, Hub())
+    publishing.start(node.books)
+    for _ in range(59):
+        publishing.tick(node.books)
+    before = publishing._wanted
+    publishing.tick(node.books)
+    assert (before, publishing._wanted) == (None, NodeMarks())
+    await publishing.close()
+
+
+async def test_what_is_wanted_is_published_at_once(node: PolicyNode) -> None:
+    """There is nothing to wait for."""
+    publishing = Publishing(PolicySettings(agent_socket="/nowhere/a.sock", config_socket="/nowhere/c.sock"), Hub())
+    publishing.start(node.books)
+    assert publishing._wanted == NodeMarks(capacities={CORES: 2})
+    await publishing.close()

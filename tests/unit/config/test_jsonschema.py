@@ -1,0 +1,144 @@
+"""The generated schemas accept what the programs accept, as far as a schema can tell, and know every key."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interpose.config.document import parse_document, read_document
+from interpose.config.jsonschema import DIALECT, document_schema, form_of_kind, settings_schema
+from interpose.config.policy_document import policy_form
+from interpose.config.programs import PROGRAMS
+from interpose.config.reference import settings_page
+from interpose.config.schema import Schema
+from interpose.config.table import RELAY
+from interpose.config.values import integer, owner, text, words
+from interpose.runtimehooks.nodedocument import node_form
+from interpose.testing.schemacheck import plain, problems
+
+ROOT = Path(__file__).parents[3]
+SETTINGS = [
+    pytest.param(PROGRAMS[name].schema(), file, id=name)
+    for name, file in (
+        ("relay", "interpose.yaml"),
+        ("hookserver", "hookserver.yaml"),
+        ("agent", "agent.yaml"),
+        ("webhook", "webhook.yaml"),
+    )
+    if (ROOT / "deploy" / file).exists()
+]
+every_program = pytest.mark.parametrize("name", PROGRAMS)
+
+
+def judged(text: str, schema: dict[str, Any]) -> list[str]:
+    """What an editor would say."""
+    return problems(plain(parse_document(text, "test")), schema)
+
+
+@pytest.mark.parametrize(("schema", "file"), SETTINGS)
+def test_the_sample_settings_are_accepted(schema: Schema, file: str) -> None:
+    """Each key of the sample is known, each value is one."""
+    assert problems(plain(read_document(str(ROOT / "deploy" / file))), settings_schema(schema)) == []
+
+
+@every_program
+def test_the_example_of_the_reference_is_accepted(name: str) -> None:
+    """It has every key, each at its default."""
+    schema = PROGRAMS[name].schema()
+    example = settings_page(schema).partition("```yaml\n")[2].partition("```")[0]
+    assert judged(example, settings_schema(schema)) == []
+
+
+@every_program
+def test_a_schema_describes_every_key(name: str) -> None:
+    """With its default and what it is about; there are no others."""
+    schema = PROGRAMS[name].schema()
+    found = settings_schema(schema)
+    assert (found["$schema"], found["title"]) == (DIALECT, schema.file_kind)
+    for setting in schema.table:
+        form = found
+        for part in setting.key.split("."):
+            assert form["additionalProperties"] is False
+            form = form["properties"][part]
+        assert setting.help in form["description"]
+        assert problems(form["default"], form) == [], setting.key
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("hooks: {timout: 1}", "hooks.timout: is not a known key"),
+        ("hooks: {timeout: 61}", "hooks.timeout: 61 is out of range"),
+        ("hooks: {timeout: soon}", "hooks.timeout: 'soon' is not of type number"),
+        ("embedded: maybe", "embedded: 'maybe' is not of type boolean"),
+        ("backend: podman", "backend: 'podman' is not allowed"),
+        ("policy: {name: statik}", "policy.name: 'statik' is not allowed"),
+        ("limits: {max_streams: 0}", "limits.max_streams: 0 is out of range"),
+        ("listen: cri.sock", "listen: 'cri.sock' does not have the form"),
+        ("socket: {allow_uids: [root]}", "socket.allow_uids"),
+        ("hooks: true", "hooks: True is not of type object or null"),
+    ],
+)
+def test_mistakes_are_found(text: str, problem: str) -> None:
+    """What an editor can mark before anybody starts anything."""
+    found = judged(f"apiVersion: interpose/v1\nkind: RelayConfig\n{text}", settings_schema(RELAY))
+    assert [one for one in found if one.startswith(problem)], found
+
+
+def test_the_header_is_required() -> None:
+    """As by the loader."""
+    assert judged("listen: /x", settings_schema(RELAY)) == [": apiVersion is missing", ": kind is missing"]
+    assert judged("{apiVersion: v1, kind: RelayConfig}", settings_schema(RELAY)) == ["apiVersion: 'v1' is not allowed"]
+
+
+def test_an_empty_group_is_fine() -> None:
+    """All its keys may be commented out."""
+    assert judged("apiVersion: interpose/v1\nkind: RelayConfig\nhooks:\n", settings_schema(RELAY)) == []
+
+
+def test_kinds_that_say_nothing_have_their_types() -> None:
+    """What a file may hold is known of each."""
+    assert form_of_kind(integer(1, 2)) == {"type": "integer", "minimum": 1, "maximum": 2}
+    assert form_of_kind(owner())["type"] == ["integer", "string"]
+    assert form_of_kind(text())["type"] == ["boolean", "integer", "string"]
+    assert form_of_kind(words()) == {"type": ["array", "string"], "items": {"type": ["string", "integer"]}}
+
+
+@pytest.mark.parametrize("name", ["policy.yaml"])
+def test_sample_policies_are_accepted(name: str) -> None:
+    """In the spelling they have."""
+    schema = document_schema("PolicyDocument", policy_form())
+    assert problems(plain(read_document(str(ROOT / "samples" / name))), schema) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("policy: {Active: stp}", 0),
+        ("policy: {ACTIVE: static, reservedresources: {cpu: 2}}", 0),
+        ("policy: {null: null, stp: {PINMEMORY: true}}", 1),
+        ("policy: {active: statik}", 1),
+        ("policy.static: {RelaxedIsolation: true}", 0),
+        ("policy: {static: {RelaxedIsolaton: true}}", 1),
+        ("policy: {static: {CPUManagerPolicyOptions: {full-pcpus-only: 'TRUE'}}}", 0),
+        ("policy: {static-pools: {pools: {a: {cpuLists: [{Cpuset: 1, Socket: 5000}]}}}}", 1),
+        ("policy: {topology-aware: {anything: goes}}", 0),
+        ("polcy: {}", 1),
+    ],
+)
+def test_policy_documents_are_judged(text: str, count: int) -> None:
+    """Keys in any case, aliases, parts of other software, and mistakes."""
+    assert len(judged(text, policy_form())) == count
+
+
+@pytest.mark.parametrize("name", ["colocation.yaml", "off.yaml", "node-state.json"])
+def test_sample_node_documents_are_accepted(name: str) -> None:
+    """A NodeSLO and the state of a node."""
+    document = plain(read_document(str(ROOT / "samples/nodeslo" / name)))
+    assert problems(document, document_schema("NodeSLO", node_form())) == []
+
+
+def test_a_wrong_node_document_is_not_accepted() -> None:
+    """By none of the three forms."""
+    text = "{apiVersion: slo.koordinator.sh/v1alpha1, kind: NodeSLO, spec: {resourceQOSStrategy: {lsClas: {}}}}"
+    assert judged(text, node_form())

@@ -1,0 +1,140 @@
+"""What the bytes of an API server mean."""
+
+import json
+
+import pytest
+
+from interpose.kube.answers import Lines, read_error, read_event, read_list, read_object, shortened, status_error
+from interpose.kube.api import NODES, ApiError, Change
+
+
+def test_lines() -> None:
+    """Whole ones come out, wherever bytes were cut; empty ones do not."""
+    lines = Lines(100)
+    assert lines.feed(b"a") == []
+    assert lines.cut
+    assert lines.feed(b"b\ncd\n\n \r\nef") == [b"ab", b"cd"]
+    assert lines.feed(b"\n") == [b"ef"]
+    assert not lines.cut
+
+
+def test_line_that_does_not_end() -> None:
+    """It is not collected for ever; whole lines before it count."""
+    lines = Lines(5)
+    assert lines.feed(b"ab\n1234567") == [b"ab"]
+    with pytest.raises(ValueError, match="longer than 5 bytes"):
+        lines.feed(b"8")
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[" * 100_000, b"\xff\xfe\xff"])
+def test_objects_that_are_none(body: bytes) -> None:
+    """Whatever it is, it is told in one short line."""
+    with pytest.raises(ValueError, match="the answer is not JSON") as caught:
+        read_object(body)
+    assert len(str(caught.value)) < 300
+
+
+def test_half_of_an_object_is_not_shown() -> None:
+    """It may be half of a Secret."""
+    with pytest.raises(ValueError, match="not JSON: 26 bytes that begin as JSON does"):
+        read_object(b'{"data": {"key": "hidden",')
+
+
+def test_object_of_another_kind() -> None:
+    """JSON that is no object."""
+    with pytest.raises(ValueError, match="not a JSON object: 3 bytes that begin as JSON does"):
+        read_object(b"[1]")
+
+
+def test_lists() -> None:
+    """Objects are told what they are; what they say themselves counts more."""
+    body = {"metadata": {"resourceVersion": "5", "continue": "c"}, "items": [{"a": 1}, {"kind": "Other"}]}
+    listed, following = read_list(json.dumps(body).encode(), NODES)
+    assert listed.items == ({"apiVersion": "v1", "kind": "Node", "a": 1}, {"apiVersion": "v1", "kind": "Other"})
+    assert (listed.version, following) == ("5", "c")
+
+
+def test_empty_lists() -> None:
+    """Go writes null for an empty list."""
+    assert read_list(b'{"metadata": {}, "items": null}', NODES) == (((), ""), "")
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"metadata": {}, "items": {}}', b'{"metadata": 1, "items": []}'])
+def test_lists_that_are_none(body: bytes) -> None:
+    """An object is no list."""
+    with pytest.raises(ValueError, match="no list of nodes"):
+        read_list(body, NODES)
+
+
+def test_list_of_other_things() -> None:
+    """Only objects are in lists."""
+    with pytest.raises(ValueError, match="the list of nodes has something else than objects in it"):
+        read_list(b'{"metadata": {}, "items": ["x"]}', NODES)
+
+
+def test_events() -> None:
+    """What changed, and how it is now."""
+    assert read_event(b'{"type": "DELETED", "object": {"a": 1}}') == (Change.DELETED, {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"type": "ADDED", "object": 1}', "has no object"),
+        (b'{"type": "NEWS", "object": {}}', "unknown type 'NEWS'"),
+        (b'{"type": ["x"], "object": {}}', "unknown type"),
+        (b"{", "not JSON"),
+    ],
+)
+def test_events_that_are_none(line: bytes, said: str) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(ValueError, match=said):
+        read_event(line)
+
+
+def test_error_event() -> None:
+    """It is raised as what it tells."""
+    with pytest.raises(ApiError) as caught:
+        read_event(b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}')
+    assert caught.value.expired
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "error"),
+    [
+        (
+            {},
+            b'{"kind": "Status", "code": 403, "message": "no", "reason": "Forbidden"}',
+            (403, "Forbidden", "no", None),
+        ),
+        ({}, b'{"kind": "Status", "code": true}', (400, "", "the server gave no reason", None)),
+        ({}, b'{"kind": "Status", "code": 0, "reason": null}', (400, "", "the server gave no reason", None)),
+        ({}, b"", (400, "", "the server gave no reason", None)),
+        ({}, b"404 page\n not found", (400, "", "404 page not found", None)),
+        ({}, b'{"kind": "Other"}', (400, "", '{"kind": "Other"}', None)),
+        ({"retry-after": "7"}, b"x", (400, "", "x", 7.0)),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, b"x", (400, "", "x", None)),
+        ({"retry-after": "9" * 30}, b"x", (400, "", "x", None)),
+        ({}, b'{"kind": "Status", "details": {"retryAfterSeconds": 3}}', (400, "", "the server gave no reason", 3.0)),
+        (
+            {"retry-after": "7"},
+            b'{"kind": "Status", "details": {"retryAfterSeconds": 3}}',
+            (400, "", "the server gave no reason", 7.0),
+        ),
+    ],
+)
+def test_errors(headers: dict[str, str], body: bytes, error: tuple[int, str, str, float | None]) -> None:
+    """A Status says it all; what others say is shown as it is."""
+    found = read_error(400, headers, body)
+    assert (found.code, found.reason, found.message, found.retry_after) == error
+
+
+def test_long_messages_are_shortened() -> None:
+    """A Status may quote the whole object."""
+    assert len(status_error({"message": "x" * 100_000}, code=422).message) == 2048
+
+
+def test_shortened_text_is_one_line() -> None:
+    """Nobody forges a line of a log."""
+    assert shortened(b"a\n\tb\x00\x1b[0m\xff") == "a b??[0m\ufffd"
+    assert shortened(b"x" * 300) == "x" * 197 + "..."

@@ -1,0 +1,395 @@
+"""Following one object through everything an API server does."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from interpose.kube.api import (
+    CONFIG_MAPS,
+    NODE_SLOS,
+    ApiError,
+    Change,
+    Listed,
+    Object,
+    PatchKind,
+    Resource,
+    UnreachableError,
+    WatchEvent,
+)
+from interpose.kube.follow import Follower
+
+AWAY = UnreachableError("https://a: connection refused")
+EXPIRED = ApiError(410, "Expired", "too old")
+
+
+def cm(version: str, name: str = "cm", **more: Any) -> Object:
+    """A ConfigMap at a version."""
+    return {"metadata": {"name": name, "namespace": "ns", "resourceVersion": version, "uid": "u", **more}}
+
+
+def added(found: Object) -> WatchEvent:
+    """It came."""
+    return WatchEvent(Change.ADDED, found)
+
+
+def modified(found: Object) -> WatchEvent:
+    """It changed."""
+    return WatchEvent(Change.MODIFIED, found)
+
+
+def deleted(found: Object) -> WatchEvent:
+    """It went."""
+    return WatchEvent(Change.DELETED, found)
+
+
+def bookmark(version: str) -> WatchEvent:
+    """Nothing happened up to here."""
+    return WatchEvent(Change.BOOKMARK, {"metadata": {"resourceVersion": version}})
+
+
+class Story(Exception):  # noqa: N818 - it ends the story, it is no error
+    """The end of what the API server was told to do."""
+
+
+class Scripted:
+    """An API server that does one thing after the other: `steps` are lists (Listed), watches (lists of events, numbers
+    of seconds that pass, errors), or errors. The follower's waits are noted; then the next thing happens."""
+
+    def __init__(self, *steps: Any) -> None:
+        self.steps = list(steps)
+        self.asked: list[str] = []
+        self.waits: list[float] = []
+        self.now = 0.0
+
+    def _next(self) -> Any:
+        if not self.steps:
+            raise asyncio.CancelledError
+        step = self.steps.pop(0)
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+    async def list(self, resource: Resource, *, namespace: str = "", name: str = "") -> Listed:
+        """The next step, which has to be a list."""
+        self.asked.append("list")
+        step = self._next()
+        assert isinstance(step, Listed), f"listed, but {step} was expected"
+        return step
+
+    async def watch(
+        self, resource: Resource, *, version: str, namespace: str = "", name: str = ""
+    ) -> AsyncIterator[WatchEvent]:
+        """The next step, which has to be a watch."""
+        self.asked.append(f"watch {version}")
+        step = self._next()
+        assert not isinstance(step, Listed), "watched, but a list was expected"
+        for each in step:
+            if isinstance(each, Exception):
+                raise each
+            if isinstance(each, float):
+                self.now += each
+            else:
+                yield each
+
+    async def sleep(self, seconds: float) -> None:
+        """Waiting takes no time here."""
+        self.waits.append(round(seconds, 3))
+        self.now += seconds
+
+    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> Object:
+        """Nobody asks."""
+        raise AssertionError
+
+    async def create(self, resource: Resource, body: Object, *, namespace: str = "") -> Object:
+        """Nobody asks."""
+        raise AssertionError
+
+    async def replace(self, resource: Resource, name: str, body: Object, *, namespace: str = "") -> Object:
+        """Nobody asks."""
+        raise AssertionError
+
+    async def patch(
+        self, resource: Resource, name: str, patch: Any, *, kind: PatchKind, namespace: str = "", subresource: str = ""
+    ) -> Object:
+        """Nobody asks."""
+        raise AssertionError
+
+
+class Told:
+    """What the follower had each time when it told of a change."""
+
+    def __init__(self) -> None:
+        self.states: list[tuple[bool, str | None, str]] = []
+        self.follower: Follower | None = None
+
+    def changed(self) -> None:
+        """Note the state: known, version of the object, problem."""
+        assert self.follower is not None
+        found = self.follower.object
+        version = found["metadata"]["resourceVersion"] if found is not None else None
+        self.states.append((self.follower.known, version, self.follower.problem))
+
+
+async def follow(
+    *steps: Any, resource: Resource = CONFIG_MAPS, changed: Callable[[], None] | None = None
+) -> tuple[Follower, Scripted, list[tuple[bool, str | None, str]]]:
+    """Let a follower live through a story to its end."""
+    api, told = Scripted(*steps), Told()
+    follower = Follower(
+        api,
+        resource,
+        name="cm",
+        namespace="ns" if resource.namespaced else "",
+        changed=changed or told.changed,
+        sleep=api.sleep,
+        clock=lambda: api.now,
+        chance=lambda: 1.0,
+    )
+    told.follower = follower
+    with suppress(asyncio.CancelledError):
+        await follower.run()
+    return follower, api, told.states
+
+
+def listed(*items: Object, version: str = "10") -> Listed:
+    """A list at a version."""
+    return Listed(items, version)
+
+
+async def test_list_then_watch() -> None:
+    """The list is told at once; the watch goes on from its version."""
+    follower, api, told = await follow(listed(cm("5")))
+    assert api.asked == ["list", "watch 10"]
+    assert told == [(True, "5", "")]
+    assert follower.object == cm("5")
+
+
+async def test_object_that_does_not_exist() -> None:
+    """That is known after the list, and told."""
+    follower, _api, told = await follow(listed())
+    assert told == [(True, None, "")]
+    assert (follower.known, follower.object) == (True, None)
+
+
+async def test_life_of_an_object() -> None:
+    """Created, changed, deleted, created again."""
+    events = [added(cm("11")), modified(cm("12")), deleted(cm("13")), added(cm("14")), 300.0]
+    _follower, api, told = await follow(listed(), events)
+    assert [version for _known, version, _problem in told] == [None, "11", "12", None, "14"]
+    assert api.asked == ["list", "watch 10", "watch 14"]
+
+
+async def test_end_of_a_watch_is_everyday() -> None:
+    """It goes on from the last version, bookmarks included, at once and without a word."""
+    follower, api, told = await follow(listed(cm("5")), [bookmark("20"), 400.0], [400.0, bookmark("30")], [])
+    assert api.asked == ["list", "watch 10", "watch 20", "watch 30", "watch 30"]
+    assert api.waits == [0.2]
+    assert told == [(True, "5", "")]
+    assert (follower.lists, follower.watches, follower.restarts, follower.events) == (1, 4, 3, 2)
+    assert follower.failures == 0
+
+
+async def test_what_is_known_already_is_not_told() -> None:
+    """The same version again is nothing new, from a list nor from a watch."""
+    _follower, _api, told = await follow(
+        listed(cm("5")), [added(cm("5")), 9.0, EXPIRED], listed(cm("5"), version="40"), [modified(cm("5"))]
+    )
+    assert told == [(True, "5", "")]
+
+
+async def test_another_object_of_the_same_name() -> None:
+    """Deleted and created while we did not look: versions may repeat in another cluster, uids do not."""
+    _follower, _api, told = await follow(listed(cm("5")), [modified(cm("5", uid="other"))])
+    assert len(told) == 2
+
+
+async def test_objects_without_versions() -> None:
+    """Then their content tells."""
+    one = {"metadata": {"name": "cm"}, "data": {"a": "1"}}
+    two = {"metadata": {"name": "cm"}, "data": {"a": "2"}}
+    told = []
+    await follow(listed(one), [modified(one), modified(two)], changed=lambda: told.append(1))
+    assert len(told) == 2
+
+
+async def test_others_are_passed_over() -> None:
+    """A server that ignores the selection does not confuse us."""
+    others = [added(cm("11", name="other")), added(cm("12", namespace="elsewhere")), deleted(cm("13", name="other"))]
+    follower, api, told = await follow(listed(cm("4", name="other"), cm("5")), [*others, 9.0])
+    assert told == [(True, "5", "")]
+    assert follower.object == cm("5")
+    assert api.asked[-1] == "watch 13"
+
+
+async def test_objects_without_metadata_are_passed_over() -> None:
+    """Whatever it is, it is not ours."""
+    _follower, api, told = await follow(listed(cm("5")), [added({"metadata": None}), added({}), 9.0])
+    assert told == [(True, "5", "")]
+    assert api.asked[-1] == "watch 10"
+
+
+async def test_expired_version() -> None:
+    """Everything is listed again at once, without a word; what went meanwhile is seen."""
+    _follower, api, told = await follow(listed(cm("5")), [9.0, EXPIRED], listed(version="50"), [9.0, EXPIRED], listed())
+    assert api.asked == ["list", "watch 10", "list", "watch 50", "list", "watch 10"]
+    assert api.waits == []
+    assert told == [(True, "5", ""), (True, None, "")]
+
+
+async def test_version_that_is_always_expired() -> None:
+    """The second time in a row we are patient, and say so."""
+    follower, api, told = await follow(
+        listed(cm("5")), [EXPIRED], listed(cm("5")), [EXPIRED], listed(cm("5")), [EXPIRED]
+    )
+    assert api.waits == [0.2, 0.4]
+    assert told[-1] == (True, "5", "too old (410 Expired)")
+    assert follower.failures == 3
+
+
+async def test_list_that_is_expired() -> None:
+    """Pages that got too old are no reason for haste."""
+    _follower, api, _told = await follow(EXPIRED, EXPIRED)
+    assert api.waits == [0.2, 0.4]
+
+
+async def test_server_that_is_away_at_first() -> None:
+    """Nothing is known; tries are further and further apart; the first answer clears the problem."""
+    follower, api, told = await follow(*[AWAY] * 10, listed(cm("5")))
+    assert api.waits == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
+    assert told == [(False, None, str(AWAY)), (True, "5", "")]
+    assert follower.failures == 10
+
+
+async def test_server_that_goes_away() -> None:
+    """A watch that breaks is everyday; if it does not work at once, that is a problem. What was known stays."""
+    _follower, api, told = await follow(
+        listed(cm("5")), [bookmark("20"), AWAY], [AWAY], AWAY, listed(cm("5"), version="30"), [30.0, AWAY], []
+    )
+    assert api.asked == ["list", "watch 10", "watch 20", "list", "list", "watch 30", "watch 30", "watch 30"]
+    assert told == [(True, "5", ""), (True, "5", str(AWAY)), (True, "5", "")]
+    assert api.waits == [0.2, 0.4, 0.8, 0.2, 0.4]
+
+
+async def test_watches_that_end_at_once() -> None:
+    """A server that ends every watch at once is asked less and less often; with news in it, not at once either."""
+    _follower, api, told = await follow(listed(cm("5")), [], [], [], [modified(cm("11"))], [])
+    assert api.waits == [0.2, 0.4, 0.8, 0.2, 0.4]
+    assert [problem for _known, _version, problem in told] == ["", ""]
+
+
+async def test_server_that_asks_for_patience() -> None:
+    """Retry-After counts."""
+    busy = ApiError(429, "TooManyRequests", "busy", retry_after=10.0)
+    _follower, api, _told = await follow(busy, ApiError(503, "", "starting", retry_after=5.0), listed(), [busy])
+    assert api.waits == [11.0, 5.5, 11.0]
+
+
+async def test_token_that_is_refused() -> None:
+    """401 is tried again soon: tokens rotate."""
+    follower, api, told = await follow(ApiError(401, "Unauthorized", "no"), ApiError(500, "", "oops"))
+    assert api.waits == [0.2, 0.4]
+    assert not follower.forbidden
+    assert told == [(False, None, "no (401 Unauthorized)"), (False, None, "oops (500)")]
+
+
+async def test_object_that_is_forbidden() -> None:
+    """It is unknown, which is not the same as missing; we look again now and then."""
+    no = ApiError(403, "Forbidden", "you may not")
+    follower, api, told = await follow(no, no)
+    assert api.waits == [60.0, 60.0]
+    assert told == [(False, None, "you may not (403 Forbidden)")]
+    assert follower.forbidden
+
+
+async def test_object_that_becomes_forbidden() -> None:
+    """What was known stays, until it may be seen again."""
+    no = ApiError(403, "Forbidden", "you may not")
+    follower, _api, told = await follow(listed(cm("5")), [9.0, EXPIRED], no)
+    assert told[-1] == (True, "5", "you may not (403 Forbidden)")
+    assert follower.forbidden
+    follower, _api, told = await follow(no, listed(cm("6")))
+    assert told[-1] == (True, "6", "")
+    assert not follower.forbidden
+
+
+async def test_object_that_may_not_be_watched() -> None:
+    """It is listed now and then, which is told once; events show that it works again."""
+    no = ApiError(403, "Forbidden", "no watching")
+    problem = "ConfigMap ns/cm cannot be watched: no watching (403 Forbidden)"
+    follower, api, told = await follow(listed(cm("5")), [no], listed(cm("6")), [no], listed(cm("6")), [bookmark("20")])
+    assert api.waits == [60.0, 60.0, 0.2]
+    assert told == [(True, "5", ""), (True, "5", problem), (True, "6", problem), (True, "6", "")]
+    assert not follower.forbidden
+
+
+async def test_kind_that_does_not_exist() -> None:
+    """Without the CRD there is no object; that is known, and the reason told."""
+    none = ApiError(404, "", "404 page not found")
+    follower, api, told = await follow(none, listed(cm("5", namespace="")), [9.0, EXPIRED], none, resource=NODE_SLOS)
+    assert api.waits == [60.0, 60.0]
+    assert told == [
+        (True, None, "NodeSLO: 404 page not found (404)"),
+        (True, "5", ""),
+        (True, None, "NodeSLO: 404 page not found (404)"),
+    ]
+    assert not follower.forbidden
+
+
+async def test_core_kind_that_does_not_exist() -> None:
+    """Whoever does not know ConfigMaps is no API server: it says nothing about ours."""
+    _follower, _api, told = await follow(listed(cm("5")), [9.0, EXPIRED], ApiError(404, "", "404 page not found"))
+    assert told == [(True, "5", ""), (True, "5", "404 page not found (404)")]
+
+
+async def test_callback_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged, and following goes on."""
+    calls = []
+
+    def changed() -> None:
+        calls.append(1)
+        raise RuntimeError("bug")
+
+    await follow(listed(cm("5")), [modified(cm("6"))], changed=changed)
+    assert len(calls) == 2
+    assert "Somebody who was told of a change failed" in caplog.text
+
+
+async def test_mistake_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever happens, following goes on; a follower that has died shows an old state for ever."""
+    follower, api, _told = await follow(KeyError("bug"), listed(cm("5")))
+    assert follower.object == cm("5")
+    assert api.waits == [0.2]
+    assert "Following an object failed" in caplog.text
+
+
+async def test_problems_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A server that is away for long does not fill the log."""
+    with caplog.at_level(logging.WARNING):
+        await follow(*[AWAY] * 5)
+    assert [record.getMessage() for record in caplog.records] == ["Object could not be followed"]
+
+
+async def test_cancelling_closes_the_watch() -> None:
+    """The connection does not wait for the garbage collector."""
+    closed = []
+
+    class Endless(Scripted):
+        async def watch(
+            self, resource: Resource, *, version: str, namespace: str = "", name: str = ""
+        ) -> AsyncIterator[WatchEvent]:
+            try:
+                yield bookmark("11")
+                await asyncio.Event().wait()
+            finally:
+                closed.append(version)
+
+    api = Endless(listed(cm("5")))
+    follower = Follower(api, CONFIG_MAPS, name="cm", namespace="ns", changed=lambda: None)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await follower.run()
+    assert closed == ["10"]
