@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interpose.host.sysfs import read_topology
+from interpose.testing.agentstack import QUICK
+from interpose.testing.lab.cluster import Kubectl, LabCluster, PodAgent, lab_cluster
 from interpose.testing.lab.containerd import Containerd
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.hookplugin import HookPlugin
+from interpose.testing.lab.policypods import PolicyRelay
 from interpose.testing.lab.qospods import Kubepods
 from interpose.testing.lab.relay import Relay, hook_options
 
@@ -120,6 +123,30 @@ def kubepods() -> Iterator[Kubepods]:
         pytest.skip(f"no cgroups for pods: {reason}")
     with Kubepods() as made:
         yield made
+
+
+@pytest.fixture
+def cluster(scratch: Path) -> Iterator[LabCluster]:
+    """A cluster with one node, n1."""
+    if reason := Kubectl.missing():
+        pytest.skip(f"no cluster: {reason}")
+    with lab_cluster(scratch) as running:
+        yield running
+
+
+@pytest.fixture
+def agent(scratch: Path, cluster: LabCluster) -> Iterator[PodAgent]:
+    """The agent of the node, as a pod finds its cluster."""
+    with PodAgent(scratch, cluster, options=QUICK) as running:
+        yield running
+
+
+@pytest.fixture
+def node_relay(scratch: Path, containerd: Containerd, agent: PodAgent) -> Iterator[PolicyRelay]:
+    """The relay of the node without any settings about policies: it has what the agent sends, and asks the agent."""
+    sockets = ("--config-socket", str(agent.relay), "--agent-socket", str(agent.socket))
+    with PolicyRelay(scratch, containerd.socket, *sockets) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

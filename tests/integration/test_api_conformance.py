@@ -143,7 +143,10 @@ async def test_conditions_merge_by_type(cluster: Cluster) -> None:
 
 async def test_capacity_is_part_of_the_status(cluster: Cluster) -> None:
     """A patch of the node itself does not set it, one of its status does and leaves the spec alone."""
-    patch = {"status": {"capacity": {"cmk.intel.com/exclusive-cores": "3"}}, "spec": {"unschedulable": True}}
+    patch: dict[str, Any] = {
+        "status": {"capacity": {"cmk.intel.com/exclusive-cores": "3"}},
+        "spec": {"unschedulable": True},
+    }
     node = await cluster.api.patch(NODES, cluster.node, patch, kind=PatchKind.STRATEGIC, subresource="status")
     assert node["status"]["capacity"]["cmk.intel.com/exclusive-cores"] == "3"
     assert "unschedulable" not in node.get("spec", {})

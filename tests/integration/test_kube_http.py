@@ -150,18 +150,22 @@ async def test_fresh_connection_that_breaks_is_a_failure() -> None:
 
 async def test_words_nobody_asked_for_are_no_answer() -> None:
     """Some load balancers say 408 to an idle connection before they close it."""
+    tired = asyncio.Event()
 
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.answer("fine")
         if peer.number == 1:
+            await tired.wait()
             await peer.answer("too slow", 408)
             await peer.gone()
 
     async with ScriptedServer(script) as server:
         client = client_of(server)
         await ask(client)
-        await eventually(lambda: not client._idle or not client._idle[0][0].alive, "the 408")
+        assert client._idle[0][0].alive
+        tired.set()
+        await eventually(lambda: not client._idle[0][0].alive, "the 408")
         assert await ask(client) == (200, b"fine")
         await client.close()
 

@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 from interpose.relay.succession import PATH
+from interpose.testing.agentstack import fetch
 from interpose.testing.echoservice import failed
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
@@ -201,3 +202,44 @@ async def test_systemd_learns_the_new_main_process(
         new.signal(signal.SIGTERM)
         assert "STOPPING=1" in (await asyncio.to_thread(notify.recv, 4096)).decode()
         assert await asyncio.to_thread(new.wait, 10) == 0
+
+
+async def test_metrics_stay_open_while_a_relay_is_replaced(
+    start_relay: Start, spawn: Spawn, scratch: Path, runtime_path: Path, runtime: FakeRuntime, unused_tcp_port: int
+) -> None:
+    """Whoever scrapes is never refused: the successor goes on with the same socket. Nobody else can have the port."""
+    address = f"127.0.0.1:{unused_tcp_port}"
+    relay = start_relay("--metrics-listen", address)
+    relay.child.wait_until(lambda: "Relay is listening" in relay.child.log_tail(), within=15, what="all sockets")
+    assert "interpose_build_info" in (await asyncio.to_thread(fetch, f"{address}/metrics"))[1]
+    assert (await asyncio.to_thread(fetch, f"{address}/v1/status"))[0] == 404
+    answers: list[int] = []
+    stop = asyncio.Event()
+
+    async def scrape() -> None:
+        while not stop.is_set():
+            answers.append((await asyncio.to_thread(fetch, f"{address}/livez"))[0])
+
+    scraper = asyncio.create_task(scrape())
+    argv = relay_argv(scratch / "relay.sock", runtime_path, scratch / "admin.sock", "--metrics-listen", address)
+    child = spawn(*argv, "--take-over")
+    await took_over(child)
+    await eventually(lambda: not relay.child.running, "the old relay to end", within=15)
+    seen = len(answers)
+    await eventually(lambda: len(answers) > seen + 3, "scrapes of the new relay")
+    stop.set()
+    await scraper
+    assert set(answers) == {200}
+
+
+async def test_a_successor_may_listen_elsewhere(
+    start_relay: Start, spawn: Spawn, scratch: Path, runtime_path: Path, runtime: FakeRuntime, unused_tcp_port: int
+) -> None:
+    """The old address is closed with the old relay; one without the setting has none."""
+    address = f"127.0.0.1:{unused_tcp_port}"
+    relay = start_relay("--metrics-listen", address)
+    child = spawn(*relay_argv(scratch / "relay.sock", runtime_path, scratch / "admin.sock"), "--take-over")
+    await took_over(child)
+    await eventually(lambda: not relay.child.running, "the old relay to end", within=15)
+    with pytest.raises(OSError, match="refused"):
+        await asyncio.to_thread(fetch, f"{address}/livez")

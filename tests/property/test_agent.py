@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from interpose.agent.choice import Choice, Chosen, Seen, Verdict, choose
 from interpose.agent.pushplan import Phase, Push, PushPlan
@@ -33,6 +33,7 @@ def outcome(data: Mapping[str, str]) -> PolicyDocument | list[str]:
 
 
 @given(st.dictionaries(_KEYS, _TEXTS, max_size=6))
+@example({"policy.static.relaxedisolation.example": ""})
 def test_relay_does_not_miss_what_is_left_out(data: dict[str, str]) -> None:
     """It says the same, warnings and problems included, with the keys of other nodes and without them."""
     choice = choose([Seen("a", True, {"data": data})], node=NODE, namespace="ns")
@@ -82,10 +83,11 @@ class Pushing(RuleBasedStateMachine):
         self.chance = 0.0
         self.plan = PushPlan(interval=INTERVAL, grace=GRACE, withdraw=True, chance=lambda: self.chance)
 
-    @rule(chance=st.sampled_from([0.0, 0.5, 0.99]))
-    def roll(self, chance: float) -> None:
-        """Pauses are longer or shorter."""
+    @initialize(chance=st.sampled_from([0.0, 0.5, 0.99]))
+    def start(self, chance: float) -> None:
+        """The relay is there. Pauses are longer or shorter."""
         self.chance = chance
+        self.come(forgets=False)
 
     # -- the cluster
 
@@ -146,9 +148,9 @@ class Pushing(RuleBasedStateMachine):
 
     # -- time
 
-    @rule(seconds=st.sampled_from([0.0, 0.5, 3.0, 40.0]))
-    def step(self, seconds: float) -> None:
-        """A push begins if one is due."""
+    @rule(seconds=st.sampled_from([0.0, 0.5, 3.0, 40.0]), fate=st.none() | _FATES)
+    def step(self, seconds: float, fate: str | None) -> None:
+        """A push begins if one is due, and perhaps ends at once."""
         self.now += seconds
         if self.missing_since is not None and self.now >= self.missing_since + GRACE:
             self.wanted = {}
@@ -163,6 +165,8 @@ class Pushing(RuleBasedStateMachine):
         assert self.confirmed != (push.data, self.session)
         self.begun.append(self.now)
         self.flying, self.confirmed = push, None
+        if fate is not None:
+            self.land(fate, 0.0)
 
     @invariant()
     def one_at_a_time(self) -> None:
@@ -174,14 +178,13 @@ class Pushing(RuleBasedStateMachine):
         """When all goes well from here on, the relay soon has what is wanted, and then nothing is done any more."""
         if self.flying is not None:
             self.land("answered", 0.0)
-        self.come(forgets=True)
+        if self.session is None:
+            self.come(forgets=True)
         for _ in range(50):
             due = self.plan.due(self.now)
             if due is None or (self.wanted or {}).get("policy") == REJECTED:
                 break
-            self.step(max(due - self.now, 0.0))
-            if self.flying is not None:
-                self.land("answered", 0.0)
+            self.step(max(due - self.now, 0.0), "answered")
         if self.wanted is not None and self.wanted.get("policy") != REJECTED:
             assert self.holds == self.wanted
             assert self.plan.due(self.now) is None
@@ -189,3 +192,5 @@ class Pushing(RuleBasedStateMachine):
 
 
 TestPushing = Pushing.TestCase
+# Most examples are short, and it takes some steps until a push can go wrong.
+TestPushing.settings = settings(max_examples=6 * settings().max_examples)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from interpose.config.agent_settings import AgentSettings
 from interpose.config.agent_table import AGENT
 from interpose.config.endpoint import parse_endpoint
 from interpose.config.hookserver import HOOKSERVER
@@ -16,16 +17,18 @@ from interpose.config.load import load
 from interpose.config.schema import Schema
 from interpose.config.settings import PolicySettings, ProcessSettings, RelaySettings
 from interpose.config.table import RELAY
+from interpose.config.webhook_table import WEBHOOK
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PROGRAM = "/opt/interpose/bin/interpose"
-UNITS = ("interpose-relay.service", "interpose-relay.socket", "interpose-hookserver.service")
-SERVICES = ("interpose-relay.service", "interpose-hookserver.service")
+SERVICES = ("interpose-relay.service", "interpose-hookserver.service", "interpose-agent.service")
+UNITS = (*SERVICES, "interpose-relay.socket")
 # Each program with its sample, and what is asked for on the command line of one start, never in a file.
 SAMPLES = (
     pytest.param(RELAY, "interpose.yaml", {"process.take_over", "process.detach"}, id="relay"),
     pytest.param(HOOKSERVER, "hookserver.yaml", set[str](), id="hookserver"),
     pytest.param(AGENT, "agent.yaml", set[str](), id="agent"),
+    pytest.param(WEBHOOK, "webhook.yaml", set[str](), id="webhook"),
 )
 
 
@@ -127,6 +130,21 @@ def test_the_relay_has_a_place_for_its_state() -> None:
     assert service["StateDirectoryMode"] == "0700"
     assert service["ProtectSystem"] == "full"
     assert service["ProtectControlGroups"] == "yes"
+
+
+def test_the_agent_may_write_its_own_directory_only() -> None:
+    """Its sockets and the file for the hook server; it needs no capability for them."""
+    service = unit("interpose-agent.service")["Service"]
+    settings = AgentSettings()
+    own = f"/var/run/{service['RuntimeDirectory']}/"
+
+    assert all(
+        path.startswith(own) for path in (settings.service.socket, settings.node_state.file, settings.admin.listen)
+    )
+    assert service["ProtectSystem"] == "strict"
+    assert service["ReadWritePaths"] == own.rstrip("/").replace("/var/run/", "/run/")
+    assert service["CapabilityBoundingSet"] == ""
+    assert "IPAddressDeny" not in service  # the API server is on the network
 
 
 def test_the_services_can_share_their_directory() -> None:

@@ -2,17 +2,19 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from interpose.agent.following import Following
-from interpose.agent.nodefeed import NodeFeed
-from interpose.agent.nodeservice import AgentSocket
 from interpose.agent.nodestate import SloPhase
-from interpose.agent.pusher import Pusher
 from interpose.agent.pushplan import Phase
-from interpose.agent.relayclient import RelayClient
 from interpose.agent.reporter import Reporter
 from interpose.instrumentation.metrics import Collector, Family, Sample
+
+if TYPE_CHECKING:  # parts that may be off
+    from interpose.agent.nodefeed import NodeFeed
+    from interpose.agent.nodeservice import AgentSocket
+    from interpose.agent.pusher import Pusher
+    from interpose.agent.relayclient import RelayClient
 
 _PUSHES: Final = ("accepted", "rejected", "failed")
 _IN_FORCE: Final = (Phase.APPLIED, Phase.WITHDRAWN)
@@ -56,7 +58,7 @@ def api_collector(requests: Mapping[tuple[str, str], int], up: Callable[[], bool
     return collect
 
 
-def config_collector(pusher: Pusher, relay: RelayClient) -> Collector:
+def config_collector(pusher: "Pusher", relay: "RelayClient") -> Collector:
     """The configuration and the relay that gets it."""
 
     def collect() -> Iterable[Family]:
@@ -76,7 +78,7 @@ def config_collector(pusher: Pusher, relay: RelayClient) -> Collector:
     return collect
 
 
-def feed_collector(feed: NodeFeed) -> Collector:
+def feed_collector(feed: "NodeFeed") -> Collector:
     """The file for the hook server."""
 
     def collect() -> Iterable[Family]:
@@ -101,7 +103,7 @@ def report_collector(reporter: Reporter) -> Collector:
     return collect
 
 
-def service_collector(served: AgentSocket) -> Collector:
+def service_collector(served: "AgentSocket") -> Collector:
     """What the relay asked for."""
 
     def collect() -> Iterable[Family]:

@@ -14,6 +14,13 @@ from interpose.admin.routes import Request, Response, RouteTable
 from interpose.admin.routes import json_response as json
 from interpose.admin.server import AdminServer
 from interpose.agent.choice import Chosen, Seen
+from interpose.agent.metrics import (
+    api_collector,
+    config_collector,
+    feed_collector,
+    report_collector,
+    service_collector,
+)
 from interpose.cli.agent_parts import Parts
 from interpose.cli.metrics_listen import metrics_server
 from interpose.config.agent_settings import AgentSettings
@@ -55,28 +62,16 @@ class AgentViews:
         """Everything the admin socket answers."""
         return {
             **health_routes([Check("loop", lambda: None)], self._ready()),
-            **metrics_route([self._collect, log_collector(self._log), build_info, process_collector()]),
+            **metrics_route(self.collectors()),
             ("GET", "/v1/status"): self._status,
             ("GET", "/v1/config"): self._config,
             **log_level_routes(self._log),
         }
 
-    def _collect(self) -> Any:
-        # Late: metrics know every part, and not all of them are there.
-        for collector in self._collectors():
-            yield from collector()
-
-    def _collectors(self) -> list[Collector]:
-        from interpose.agent.metrics import (
-            api_collector,
-            config_collector,
-            feed_collector,
-            report_collector,
-            service_collector,
-        )
-
+    def collectors(self) -> list[Collector]:
+        """All metrics, of the parts that are there."""
         parts = self._parts
-        found = [api_collector(parts.api.requests, lambda: not parts.api_problem, parts.following)]
+        found = [build_info, api_collector(parts.api.requests, lambda: not parts.api_problem, parts.following)]
         if parts.pusher is not None and parts.relay is not None:
             found.append(config_collector(parts.pusher, parts.relay))
         if parts.feed is not None:
@@ -84,7 +79,7 @@ class AgentViews:
         found.append(report_collector(parts.reporter))
         if parts.served is not None:
             found.append(service_collector(parts.served))
-        return found
+        return [*found, log_collector(self._log), process_collector()]
 
     def _ready(self) -> list[Check]:
         parts = self._parts

@@ -41,7 +41,12 @@ class Difference(NamedTuple):
 @click.command("diff")
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="[B]", required=False)
-@click.option("--kind", type=click.Choice(KINDS, case_sensitive=False), help="What the files are, if they do not tell.")
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS, case_sensitive=False),
+    metavar="KIND",
+    help=f"What the files are, where they do not tell: {', '.join(KINDS)}.",
+)
 @click.option("--node", metavar="NAME", help="Read ConfigMaps as this node does.")
 @click.option(
     "--program",
@@ -62,7 +67,7 @@ def diff(
     """Show the keys of which A and B say something else, both values and where they come from.
 
     A and B are files, `default`, `running`, or `running:ADDRESS` with the address of an admin socket; `-` is standard
-    input. B alone missing: A is compared with the defaults. Files are those that `interpose config validate` knows; an
+    input. Without B, A is compared with the defaults. Files are those that `interpose config validate` knows; an
     option file of cri-resmgr can be compared with a settings file, and a policy document with a ConfigMap, as they
     mean the same things.
 

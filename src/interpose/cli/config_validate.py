@@ -37,7 +37,8 @@ class Finding(NamedTuple):
 @click.option(
     "--kind",
     type=click.Choice(KINDS, case_sensitive=False),
-    help="What the files are, where they do not tell; needed for standard input that does not.",
+    metavar="KIND",
+    help=f"What the files are, where they do not tell: {', '.join(KINDS)}.",
 )
 @click.option(
     "--node",

@@ -190,7 +190,8 @@ class Daemon:
                 self._tick_interception,
             ]
         )
-        self._admin: list[AdminServer] = []  # on the admin socket, and on the address for metrics
+        self._admin: AdminServer | None = None
+        self._metrics: AdminServer | None = None
         self._interception = _interception(settings, self._relay, self._listener, hub, runtime, policy)
         self._dump: DumpPart | None = None
 
@@ -234,6 +235,8 @@ class Daemon:
         if replaced:
             if self._interception is not None:
                 self._interception.retire()
+            if self._metrics is not None:
+                await self._metrics.finish(_SCRAPE)  # who is being answered now is answered to the end
             # From now on the admin socket is the successor's alone.
             await self._stop_admin()
             self._sockets.release()
@@ -265,7 +268,6 @@ class Daemon:
         if admin is None and metrics is None:
             return
         from interpose.admin.server import AdminServer
-        from interpose.cli.metrics_listen import metrics_server
         from interpose.cli.relay_admin import AdminViews, take_over_handler
         from interpose.instrumentation.metrics import build_info, log_collector
         from interpose.instrumentation.process_metrics import process_collector
@@ -304,11 +306,13 @@ class Daemon:
         ]
         routes = views.routes(collectors, take_over)
         if admin is not None:
-            self._admin.append(AdminServer((admin.sock if isinstance(admin, BoundSocket) else admin).dup(), routes))
+            self._admin = AdminServer((admin.sock if isinstance(admin, BoundSocket) else admin).dup(), routes)
+            self._admin.start()
         if metrics is not None:
-            self._admin.append(metrics_server(metrics.dup(), routes))
-        for server in self._admin:
-            server.start()
+            from interpose.cli.metrics_listen import metrics_server
+
+            self._metrics = metrics_server(metrics.dup(), routes)
+            self._metrics.start()
 
     def _dump_part(self) -> "DumpPart":
         """Made when it is needed: nobody may ever look."""
@@ -330,8 +334,10 @@ class Daemon:
         return await self._dump_part().attach(request)
 
     async def _stop_admin(self) -> None:
-        while self._admin:
-            await self._admin.pop().close()
+        for server in (self._admin, self._metrics):
+            if server is not None:
+                await server.close()
+        self._admin = self._metrics = None
 
     async def close(self) -> None:
         """Leave nothing behind."""
@@ -390,3 +396,4 @@ def _interception(
 
 
 _REPLACED = "a successor took over"
+_SCRAPE = 2.0  # seconds for answers under way

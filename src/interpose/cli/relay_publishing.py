@@ -40,6 +40,7 @@ class Publishing:
         self._seen: tuple[Configuration, Topology] | None = None
         self._wanted: NodeMarks | None = None
         self._started = False
+        self._first: Configuration | None = None  # the one we started with
         self._patience = _PATIENCE if settings.config_socket != "none" else 0
         self._told = ""
 
@@ -64,6 +65,10 @@ class Publishing:
 
     def _follow(self, books: Books) -> None:
         now = (books.configuration, books.topology)
+        if self._first is None:
+            self._first = now[0]
+        elif now[0] is not self._first:
+            self._patience = 0  # it has come
         if self._seen is not None and now[0] is self._seen[0] and now[1] is self._seen[1]:
             return
         wanted = marks_of(books.configuration, books.topology.online)

@@ -138,9 +138,10 @@ async def _tunnel(server: Server, proxy: Proxy, timeout: float) -> socket.socket
 def describe(error: Exception) -> str:
     """Why a connection could not be made or broke."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate of the server cannot be trusted: {error.verify_message}"
+        return f"the certificate of the server cannot be trusted: {getattr(error, 'verify_message', error)}"
     if isinstance(error, ssl.SSLError):
-        return f"TLS failed: {(error.reason or str(error)).replace('_', ' ').lower()}"
+        reason = getattr(error, "reason", None) or str(error)  # not all of them are OpenSSL's own
+        return f"TLS failed: {reason.replace('_', ' ').lower()}"
     if isinstance(error, socket.gaierror):
         return f"the name cannot be resolved: {error.strerror}"
     if isinstance(error, ConnectionRefusedError):

@@ -73,7 +73,7 @@ def _as_file(pem: Pem) -> Iterator[str]:
 
 def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLError):
-        return f"cannot be used: {(error.reason or 'no PEM text').replace('_', ' ').lower()}"
+        return f"cannot be used: {(getattr(error, 'reason', '') or 'no PEM text').replace('_', ' ').lower()}"
     if isinstance(error, OSError):
         return f"cannot be read: {error.strerror or error}"
     return str(error)

@@ -7,7 +7,7 @@ was. Faults exist only on our own server; tests that need them skip on a real on
 import asyncio
 import secrets
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,9 @@ class Cluster:
         return EVENTS, body, _NODE_EVENTS
 
 
-async def _watch(api: KubeClient, resource: Resource, version: str, where: dict[str, str]) -> AsyncIterator[WatchEvent]:
+async def _watch(
+    api: KubeClient, resource: Resource, version: str, where: dict[str, str]
+) -> AsyncGenerator[WatchEvent, None]:
     async with aclosing(api.watch(resource, version=version, **where)) as events:  # type: ignore[type-var]
         async for event in events:
             yield event

@@ -27,7 +27,7 @@ class FakeParts:
     def start(self, what: str) -> Callable[..., int]:
         """The function that starts it."""
 
-        def run(settings: HookServerSettings, **options: Any) -> int:
+        def run(settings: HookServerSettings, _origins: object = None, **options: Any) -> int:
             self.runs.append((what, settings, options))
             if self.error is not None:
                 raise self.error

@@ -123,6 +123,18 @@ async def test_nothing_is_taken_back_before_the_cluster_could_speak(node: Policy
     await publishing.close()
 
 
+async def test_what_the_cluster_takes_back_goes_at_once(node: PolicyNode) -> None:
+    """It has spoken: there is nothing to wait for, however young the relay is."""
+    publishing = Publishing(PolicySettings(agent_socket="/nowhere/a.sock", config_socket="/nowhere/c.sock"), Hub())
+    publishing.start(node.books)
+    publishing.tick(node.books)
+    assert publishing._wanted == NodeMarks(capacities={CORES: 2})
+    node.books.configuration = static()
+    publishing.tick(node.books)
+    assert publishing._wanted == NodeMarks()
+    await publishing.close()
+
+
 async def test_what_is_wanted_is_published_at_once(node: PolicyNode) -> None:
     """There is nothing to wait for."""
     publishing = Publishing(PolicySettings(agent_socket="/nowhere/a.sock", config_socket="/nowhere/c.sock"), Hub())

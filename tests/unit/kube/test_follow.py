@@ -51,10 +51,6 @@ def bookmark(version: str) -> WatchEvent:
     return WatchEvent(Change.BOOKMARK, {"metadata": {"resourceVersion": version}})
 
 
-class Story(Exception):  # noqa: N818 - it ends the story, it is no error
-    """The end of what the API server was told to do."""
-
-
 class Scripted:
     """An API server that does one thing after the other: `steps` are lists (Listed), watches (lists of events, numbers
     of seconds that pass, errors), or errors. The follower's waits are noted; then the next thing happens."""
@@ -373,23 +369,38 @@ async def test_problems_are_logged_once(caplog: pytest.LogCaptureFixture) -> Non
     assert [record.getMessage() for record in caplog.records] == ["Object could not be followed"]
 
 
+class Endless(Scripted):
+    """Watches of it do not end; those that were closed are noted."""
+
+    closed: list[str]
+
+    async def watch(
+        self, resource: Resource, *, version: str, namespace: str = "", name: str = ""
+    ) -> AsyncIterator[WatchEvent]:
+        """The event of the next step, and then nothing."""
+        try:
+            yield self._next()
+            await asyncio.Event().wait()
+        finally:
+            self.closed.append(version)
+
+
 async def test_cancelling_closes_the_watch() -> None:
     """The connection does not wait for the garbage collector."""
-    closed = []
-
-    class Endless(Scripted):
-        async def watch(
-            self, resource: Resource, *, version: str, namespace: str = "", name: str = ""
-        ) -> AsyncIterator[WatchEvent]:
-            try:
-                yield bookmark("11")
-                await asyncio.Event().wait()
-            finally:
-                closed.append(version)
-
-    api = Endless(listed(cm("5")))
+    api = Endless(listed(cm("5")), bookmark("11"))
+    api.closed = []
     follower = Follower(api, CONFIG_MAPS, name="cm", namespace="ns", changed=lambda: None)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await follower.run()
-    assert closed == ["10"]
+    assert api.closed == ["10"]
+
+
+async def test_mistake_closes_the_watch() -> None:
+    """What cannot be taken ends the watch, not only our reading of it."""
+    broken: Any = WatchEvent(Change.ADDED, None)  # type: ignore[arg-type]
+    api = Endless(listed(cm("5")), broken)
+    api.closed = []
+    follower = Follower(api, CONFIG_MAPS, name="cm", namespace="ns", changed=lambda: None)
+    assert await follower._step() > 0
+    assert api.closed == ["10"]

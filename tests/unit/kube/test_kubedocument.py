@@ -15,7 +15,7 @@ from interpose.kube.section import Section
 
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
 KEY = "-----BEGIN PRIVATE KEY-----\nhidden\n-----END PRIVATE KEY-----\n"
-SERVER = {"server": "https://10.0.0.1:6443"}
+SERVER: dict[str, Any] = {"server": "https://10.0.0.1:6443"}
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "get-token"}
 
 

@@ -59,5 +59,5 @@ def test_fields_with_signs_in_their_names_are_known() -> None:
 
 def test_kinds_of_others_are_not_judged() -> None:
     """There is no schema for them here."""
-    with pytest.raises(UnknownKindError, match="example.org/v1 Thing"):
+    with pytest.raises(UnknownKindError, match=r"example\.org/v1 Thing"):
         problems({"apiVersion": "example.org/v1", "kind": "Thing"})

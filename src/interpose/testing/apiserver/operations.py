@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from interpose.kube.api import Object
-from interpose.testing.apiserver.listing import Lists, selection
+from interpose.testing.apiserver.listing import Lists
 from interpose.testing.apiserver.patches import apply_patch
 from interpose.testing.apiserver.paths import Target
 from interpose.testing.apiserver.problems import RefusedError, bad_request, unsupported_media
@@ -108,12 +108,10 @@ class Operations:
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
     def _delete_all(self, target: Target, query: Query) -> Mapping[str, Any]:
-        chosen = selection(target, query)
         listed = self._lists.answer(target, query)
         for item in listed["items"]:
-            if chosen(item):
-                name, namespace = item["metadata"]["name"], item["metadata"].get("namespace", "")
-                self._store.remove(target.kind.resource, name, namespace=namespace, dry_run=_dry(query))
+            name, namespace = item["metadata"]["name"], item["metadata"].get("namespace", "")
+            self._store.remove(target.kind.resource, name, namespace=namespace, dry_run=_dry(query))
         return listed
 
 

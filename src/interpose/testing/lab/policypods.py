@@ -130,6 +130,18 @@ def _allowed(file: Path) -> str:
     return next((line.removeprefix(_ALLOWED).strip() for line in lines if line.startswith(_ALLOWED)), "")
 
 
+def scrape(admin: Path) -> str:
+    """What a program tells Prometheus on its admin socket."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(10)
+        connection.connect(str(admin))
+        connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        text = b""
+        while piece := connection.recv(65536):
+            text += piece
+    return text.decode()
+
+
 class PolicyRelay(Relay):
     """`interpose relay` with these options about policies; its state is below its folder."""
 
@@ -159,14 +171,7 @@ class PolicyRelay(Relay):
 
     def metrics(self) -> str:
         """What Prometheus is told."""
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(10)
-            connection.connect(str(self.admin))
-            connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n")
-            text = b""
-            while piece := connection.recv(65536):
-                text += piece
-        return text.decode()
+        return scrape(self.admin)
 
 
 class CriResmgr(PolicyRelay):

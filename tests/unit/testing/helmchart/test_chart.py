@@ -62,7 +62,7 @@ def test_a_file_that_is_missing_is_an_error(folder: Path) -> None:
     """Helm would go on with nothing."""
     (folder / "files/a.txt").unlink()
 
-    with pytest.raises(ChartError, match="files/a.txt"):
+    with pytest.raises(ChartError, match=r"files/a\.txt"):
         read_chart(folder).render({"kind": "K"})
 
 

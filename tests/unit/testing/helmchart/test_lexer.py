@@ -52,5 +52,5 @@ def test_what_is_glued_is_told_from_what_is_not() -> None:
 @pytest.mark.parametrize("source", ["a\n{{ .b", "a\n{{ ! }}", 'a\n{{ "b }}', "a\n{{ /* x */ .b }}"])
 def test_what_cannot_be_read_has_a_place(source: str) -> None:
     """File and line."""
-    with pytest.raises(ChartError, match="^t:2: "):
+    with pytest.raises(ChartError, match=r"^t:2: "):
         pieces(source, "t")

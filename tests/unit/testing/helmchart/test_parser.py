@@ -3,6 +3,7 @@
 import pytest
 
 from interpose.testing.helmchart.errors import ChartError
+from interpose.testing.helmchart.lexer import Plain
 from interpose.testing.helmchart.parser import Access, Block, Command, Function, Literal, Output, Variable, parse
 
 
@@ -47,7 +48,11 @@ def test_else_if_is_a_block_within() -> None:
     assert isinstance(block, Block)
     [inner] = block.otherwise
     assert isinstance(inner, Block)
-    assert [type(one) for one in (*block.body, *inner.body, *inner.otherwise)] != []
+    assert [one.text for one in (*block.body, *inner.body, *inner.otherwise) if isinstance(one, Plain)] == [
+        "1",
+        "2",
+        "3",
+    ]
 
 
 def test_definitions_are_no_output() -> None:

@@ -1,0 +1,270 @@
+"""deploy/helm/interpose: what `helm lint` would look at, and that chart and kustomization are one thing."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interpose import __version__
+from interpose.testing.deployed import kustomized, normal
+from interpose.testing.helmchart.chart import NOTES, Chart, Release, merged
+from interpose.testing.helmchart.errors import ChartError
+from interpose.testing.kubeschema import problems as schema_problems
+from interpose.testing.manifests import Identity, by_identity, identity, problems
+from interpose.testing.openapi import problems as value_problems
+from interpose.testing.plaindocs import Document
+
+SEMVER = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
+CERTIFICATE = Identity("Secret", "interpose-system", "interpose-webhook-tls")
+# Kinds of definitions that others install.
+OF_OTHERS = ("cert-manager.io/v1", "monitoring.coreos.com/v1")
+EVERYTHING: Mapping[str, Any] = {
+    "commonLabels": {"team": "platform"},
+    "podAnnotations": {"example.org/x": "y"},
+    "imagePullSecrets": [{"name": "pull"}],
+    "rbac": {"nodeGuard": True},
+    "webhook": {"networkPolicy": {"enabled": True}, "tolerations": [{"operator": "Exists"}]},
+    "hookserver": {
+        "extraArgs": ["--mode=standalone"],
+        "extraHostPaths": ["/run/containerd"],
+        "kubeletDir": "/data/kubelet",
+        "securityContext": {"seLinuxOptions": {"type": "spc_t"}},
+        "affinity": {"nodeAffinity": {}},
+    },
+    "configuration": {
+        "seed": {"policy.static": "RelaxedIsolation: true\n"},
+        "default": {"policy": "Active: none\n"},
+        "groups": {"batch": {"policy": "Active: static\n"}},
+        "nodes": {"node-1": {"policy": "Active: none\n"}},
+    },
+    "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "prometheusRule": {"enabled": True},
+    "grafanaDashboard": {"enabled": True},
+}
+# Ways to install it, each with what others make.
+WAYS = {
+    "defaults": ({}, [CERTIFICATE]),
+    "everything": (EVERYTHING, [CERTIFICATE]),
+    "cert-manager": ({"webhook": {"certificates": {"source": "certManager"}}}, [CERTIFICATE]),
+    "an issuer of the cluster": (
+        {"webhook": {"certificates": {"source": "certManager", "issuerRef": {"name": "ca", "kind": "ClusterIssuer"}}}},
+        [CERTIFICATE],
+    ),
+    "a certificate of one's own": (
+        {"webhook": {"certificates": {"source": "existingSecret", "secretName": "mine", "caBundle": "PEM"}}},
+        [Identity("Secret", "interpose-system", "mine")],
+    ),
+    "agent alone": ({"hookserver": {"enabled": False}, "webhook": {"enabled": False}}, []),
+    "hook server alone": ({"agent": {"enabled": False}, "webhook": {"enabled": False}}, []),
+    "webhook alone": ({"agent": {"enabled": False}, "hookserver": {"enabled": False}}, [CERTIFICATE]),
+    "one webhook": ({"webhook": {"replicas": 1}}, [CERTIFICATE]),
+    "rights by others": ({"rbac": {"create": False}}, [CERTIFICATE]),
+    "beside Koordinator": ({"crds": {"install": False}}, [CERTIFICATE]),
+    "an image by digest": (
+        {"image": {"repository": "registry.example/x", "digest": "sha256:" + "0" * 64}},
+        [CERTIFICATE],
+    ),
+    "no places": (
+        {"agent": {"nodeSelector": None, "tolerations": [], "resources": None, "priorityClassName": ""}},
+        [CERTIFICATE],
+    ),
+}
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> tuple[Mapping[str, Any], list[Identity]]:
+    """Values and what others make."""
+    return WAYS[request.param]
+
+
+def test_the_chart_says_what_it_is(chart: Chart) -> None:
+    """The fields Helm insists on, and the version of the program it is for."""
+    metadata = chart.metadata
+
+    assert (metadata["apiVersion"], metadata["name"], metadata["type"]) == ("v2", "interpose", "application")
+    assert SEMVER.fullmatch(metadata["version"])
+    assert metadata["appVersion"] == __version__
+    assert metadata["description"]
+
+
+def test_every_way_to_install_it_is_valid(chart: Chart, way: tuple[Mapping[str, Any], list[Identity]]) -> None:
+    """Kubernetes' schemas have every field; what is named is there; nothing is there twice."""
+    values, elsewhere = way
+    found = chart.manifests(values)
+
+    assert problems(found, elsewhere) == []
+    for document in found:
+        if document["apiVersion"] not in OF_OTHERS:
+            assert schema_problems(document) == [], identity(document)
+
+
+def test_values_of_every_way_are_accepted(chart: Chart, way: tuple[Mapping[str, Any], list[Identity]]) -> None:
+    """values.schema.json knows them; Helm refuses what it does not."""
+    schema = json.loads(chart.files["values.schema.json"])
+
+    assert value_problems(schema, merged(chart.values, way[0])) == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"agnet": {}},
+        {"agent": {"enabled": "yes"}},
+        {"agent": {"metrics": {"port": 0}}},
+        {"image": {"repository": ""}},
+        {"image": {"digest": "latest"}},
+        {"webhook": {"failurePolicy": "Perhaps"}},
+        {"webhook": {"certificates": {"source": "magic"}}},
+        {"agent": {"securityContext": {"capabilities": {}}}},
+        {"agent": {"configMaps": {"groups": ["Not A Name"]}}},
+        {"configuration": {"default": {"policy": {"Active": "none"}}}},
+        {"podMonitor": {"interval": "often"}},
+    ],
+)
+def test_slips_are_refused(chart: Chart, values: Mapping[str, Any]) -> None:
+    """Before anything is rendered."""
+    schema = json.loads(chart.files["values.schema.json"])
+
+    assert value_problems(schema, merged(chart.values, values))
+
+
+def test_every_value_is_described_and_used(chart: Chart) -> None:
+    """The schema has what values.yaml has, and a template reads each of them."""
+    schema = json.loads(chart.files["values.schema.json"])
+    described = set(leaves(schema["properties"]))
+    given = set(paths(chart.values))
+
+    assert given == described - {("global",)}
+
+
+def leaves(properties: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Paths that a schema describes; the own keys of a securityContext are Kubernetes'."""
+    for name, inner in properties.items():
+        if "properties" in inner and name != "securityContext":
+            yield from leaves(inner["properties"], (*above, name))
+        else:
+            yield (*above, name)
+
+
+def paths(values: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Paths of values, down to what is free."""
+    free = ("resources", "nodeSelector", "labels", "affinity", "securityContext", "issuerRef")
+    for name, value in values.items():
+        if isinstance(value, dict) and value and name not in free:
+            yield from paths(value, (*above, name))
+        else:
+            yield (*above, name)
+
+
+def test_each_value_changes_something(deploy: Path, chart: Chart) -> None:
+    """No value is left that no template reads."""
+    templates = "\n".join(path.read_text() for path in (deploy / "helm/interpose/templates").iterdir())
+
+    for path in paths(chart.values):
+        assert re.search(rf"\b{path[-1]}\b", templates), path
+
+
+def test_chart_and_kustomization_give_the_same_objects(chart: Chart, self_signed: list[Document]) -> None:
+    """But for the namespace, which Helm makes itself, and the job, which has a name per revision."""
+    rendered, files = by_identity(map(normal, chart.manifests())), by_identity(map(normal, self_signed))
+    job = Identity("Job", "interpose-system", "interpose-webhook-certs")
+    of_revision = rendered.pop(job._replace(name=f"{job.name}-1"))
+    del files[Identity("Namespace", "", "interpose-system")]
+
+    assert of_revision["spec"] == files.pop(job)["spec"]
+    assert rendered == files
+
+
+def test_options_are_the_same_too(chart: Chart, deploy: Path) -> None:
+    """Network policy, node guard and cert-manager, switched on by values."""
+    values = {
+        "rbac": {"nodeGuard": True},
+        "webhook": {"networkPolicy": {"enabled": True}, "certificates": {"source": "certManager"}},
+    }
+    rendered = by_identity(map(normal, chart.manifests(values)))
+    expected = [
+        *kustomized(deploy / "kustomize/options/network-policy"),
+        *kustomized(deploy / "kustomize/options/node-guard"),
+        *(one for one in kustomized(deploy / "kustomize/overlays/cert-manager") if "cert-manager" in one["apiVersion"]),
+    ]
+    webhook = rendered[Identity("MutatingWebhookConfiguration", "", "interpose")]
+
+    assert len(expected) == 5
+    for document in map(normal, expected):
+        assert rendered[identity(document)] == document
+    assert webhook["metadata"]["annotations"] == {
+        "cert-manager.io/inject-ca-from": "interpose-system/interpose-webhook"
+    }
+
+
+@pytest.mark.parametrize(
+    ("copy", "original"),
+    [
+        ("files/nodeslo.yaml", "crds/nodeslo.yaml"),
+        ("files/prometheus-rules.yaml", "monitoring/prometheus-rules.yaml"),
+        ("files/grafana-dashboard.json", "monitoring/grafana-dashboard.json"),
+    ],
+)
+def test_files_of_the_chart_are_copies(chart: Chart, deploy: Path, copy: str, original: str) -> None:
+    """A chart cannot reach outside of its directory: copy the original again."""
+    assert chart.files[copy] == (deploy / original).read_text()
+
+
+def test_another_release_has_other_names(chart: Chart) -> None:
+    """Two releases can live side by side; what all share is the definition."""
+    one = by_identity(chart.manifests())
+    other = by_identity(chart.manifests(release=Release(name="second", namespace="elsewhere")))
+
+    assert one.keys() & other.keys() == {Identity("CustomResourceDefinition", "", "nodeslos.slo.koordinator.sh")}
+    assert problems(list(other.values()), [Identity("Secret", "elsewhere", "second-interpose-webhook-tls")]) == []
+
+
+def test_names_can_be_given(chart: Chart) -> None:
+    """Whatever the release is called."""
+    found = by_identity(chart.manifests({"fullnameOverride": "mine"}))
+
+    assert Identity("DaemonSet", "interpose-system", "mine-agent") in found
+
+
+def test_the_agent_may_read_the_maps_it_is_given(chart: Chart) -> None:
+    """Groups and nodes that have maps, in the chart or made by others, each once."""
+    values = merged(
+        EVERYTHING, {"agent": {"configMaps": {"name": "conf", "namespace": "ns", "groups": ["batch", "web"]}}}
+    )
+    found = by_identity(chart.manifests(values))
+    role = found[Identity("Role", "ns", "interpose-agent-config")]
+    agent = found[Identity("DaemonSet", "interpose-system", "interpose-agent")]
+
+    assert role["rules"][0]["resourceNames"] == [
+        "conf",
+        "conf.default",
+        "conf.group.batch",
+        "conf.group.web",
+        "conf.node.node-1",
+    ]
+    assert {one.name for one in found if one.kind == "ConfigMap" and one.namespace == "ns"} == {
+        "conf",
+        "conf.default",
+        "conf.group.batch",
+        "conf.node.node-1",
+    }
+    arguments = agent["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert {"--config-namespace=ns", "--config-map=conf"} <= set(arguments)
+
+
+def test_an_own_certificate_must_be_named(chart: Chart) -> None:
+    """Instead of pods that wait for ever."""
+    with pytest.raises(ChartError, match="which Secret has the certificate"):
+        chart.manifests({"webhook": {"certificates": {"source": "existingSecret"}}})
+
+
+def test_the_notes_name_what_was_installed(chart: Chart) -> None:
+    """And the part that no chart can install."""
+    notes = chart.render()[NOTES]
+
+    assert "daemonset/interpose-agent" in notes
+    assert "The relay is no pod" in notes
+    assert "daemonset/interpose-agent" not in chart.render({"agent": {"enabled": False}})[NOTES]

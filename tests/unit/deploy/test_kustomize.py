@@ -1,0 +1,116 @@
+"""deploy/kustomize: what kubectl makes of it, and whether Kubernetes would take it."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from interpose.testing.deployed import kustomized
+from interpose.testing.kubeschema import problems as schema_problems
+from interpose.testing.manifests import Identity, by_identity, identity, problems
+from interpose.testing.plaindocs import Document, documents
+
+FOLDERS = (
+    "kustomize/base",
+    "kustomize/overlays/self-signed",
+    "kustomize/overlays/cert-manager",
+    "kustomize/options/network-policy",
+    "kustomize/options/node-guard",
+    "crds",
+)
+OVERLAYS = ("kustomize/overlays/self-signed", "kustomize/overlays/cert-manager")
+# Of cert-manager; everything else is Kubernetes' own.
+OF_OTHERS = ("cert-manager.io/v1 Issuer", "cert-manager.io/v1 Certificate")
+# Made by the job, or by cert-manager.
+CERTIFICATE = Identity("Secret", "interpose-system", "interpose-webhook-tls")
+# An older kubectl has another kustomize inside: name one to see that both agree.
+KUBECTLS = [name for name in ("kubectl", os.environ.get("INTERPOSE_KUBECTL", "")) if name and shutil.which(name)]
+
+
+def rendered(kubectl: str, folder: Path) -> list[Document]:
+    """What kubectl makes of a kustomization; older ones say what is deprecated on stderr."""
+    done = subprocess.run([kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return documents(done.stdout, str(folder))
+
+
+@pytest.mark.skipif(not KUBECTLS, reason="kubectl is not installed")
+@pytest.mark.parametrize("name", FOLDERS)
+def test_kubectl_renders_what_the_files_say(deploy: Path, name: str) -> None:
+    """Every object of the files, and no other."""
+    expected = {identity(one) for one in kustomized(deploy / name)}
+
+    assert KUBECTLS
+    for kubectl in KUBECTLS:
+        assert {identity(one) for one in rendered(kubectl, deploy / name)} == expected
+
+
+@pytest.mark.skipif(not KUBECTLS, reason="kubectl is not installed")
+def test_kubectl_changes_nothing_it_is_not_told_to(deploy: Path) -> None:
+    """Names, namespaces and selectors are those of the files: nothing is prefixed or labelled behind our back."""
+    folder = deploy / "kustomize/overlays/self-signed"
+    expected = by_identity(kustomized(folder))
+
+    for kubectl in KUBECTLS:
+        assert by_identity(rendered(kubectl, folder)) == expected
+
+
+@pytest.mark.skipif(not KUBECTLS, reason="kubectl is not installed")
+def test_cert_manager_is_told_whose_authority_to_inject(deploy: Path) -> None:
+    """The patch arrives, and names the Certificate of the same overlay."""
+    for kubectl in KUBECTLS:
+        found = by_identity(rendered(kubectl, deploy / "kustomize/overlays/cert-manager"))
+        webhook = found[Identity("MutatingWebhookConfiguration", "", "interpose")]
+        certificate = found[Identity("Certificate", "interpose-system", "interpose-webhook")]
+
+        assert webhook["metadata"]["annotations"] == {
+            "cert-manager.io/inject-ca-from": "interpose-system/interpose-webhook"
+        }
+        assert len(webhook["webhooks"]) == 1
+        assert certificate["spec"]["secretName"] == CERTIFICATE.name
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_kubernetes_schemas_have_every_field(deploy: Path, name: str) -> None:
+    """No unknown field, no wrong type, nothing required missing."""
+    for document in kustomized(deploy / name):
+        if f"{document['apiVersion']} {document['kind']}" not in OF_OTHERS:
+            assert schema_problems(document) == [], identity(document)
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_what_objects_name_is_there(deploy: Path, name: str) -> None:
+    """Accounts, roles, services, ports, volumes; the certificate is made later."""
+    assert problems(kustomized(deploy / name), [CERTIFICATE]) == []
+
+
+def test_options_belong_to_what_they_restrict(deploy: Path) -> None:
+    """Beside an overlay they name what is there, and nothing twice."""
+    everything = [
+        document
+        for name in ("overlays/self-signed", "options/network-policy", "options/node-guard")
+        for document in kustomized(deploy / "kustomize" / name)
+    ]
+    found = by_identity(everything)
+    webhook = found[Identity("Deployment", "interpose-system", "interpose-webhook")]
+    policy = found[Identity("NetworkPolicy", "interpose-system", "interpose-webhook")]
+    guard = found[Identity("ValidatingAdmissionPolicy", "", "interpose-agent-node")]
+    binding = found[Identity("ValidatingAdmissionPolicyBinding", "", "interpose-agent-node")]
+    ports = {port["name"] for port in webhook["spec"]["template"]["spec"]["containers"][0]["ports"]}
+
+    assert problems(everything, [CERTIFICATE]) == []
+    assert policy["spec"]["podSelector"] == webhook["spec"]["selector"]
+    assert {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]} == ports
+    assert "system:serviceaccount:interpose-system:interpose-agent" in guard["spec"]["matchConditions"][0]["expression"]
+    assert binding["spec"]["policyName"] == guard["metadata"]["name"]
+
+
+def test_nothing_newer_than_old_kubectls_is_used(deploy: Path) -> None:
+    """Fields of kustomizations that the kustomize of kubectl 1.20 knows."""
+    known = {"apiVersion", "kind", "resources", "bases", "images", "patchesStrategicMerge"}
+
+    for path in deploy.rglob("kustomization.yaml"):
+        [found] = documents(path.read_text(), str(path))
+        assert found.keys() <= known, path

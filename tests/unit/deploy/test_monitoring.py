@@ -1,0 +1,189 @@
+"""deploy/monitoring: alerts and dashboard speak of metrics and labels that our programs really export."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interpose.testing.plaindocs import Document, read_documents
+from interpose.testing.promql import Named, expressions_of, metric_of, named
+
+# Generated from the collectors; a check of its own keeps it up to date.
+REFERENCE = Path(__file__).parents[3] / "docs/reference/metrics.md"
+ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| ([^|]*) \|", re.MULTILINE)
+# Labels and metrics that Prometheus adds to what it scrapes, as in prometheus-scrape.yaml.
+SCRAPED = frozenset(("job", "instance", "node", "le"))
+OF_PROMETHEUS = frozenset(("up",))
+SEVERITIES = ("critical", "warning", "info")
+
+
+@pytest.fixture(scope="module")
+def exported() -> dict[str, tuple[str, frozenset[str]]]:
+    """Every metric with its kind and labels."""
+    found = {
+        name: (kind, frozenset(re.findall(r"`(\w+)`", labels)))
+        for name, kind, labels in ROW.findall(REFERENCE.read_text())
+    }
+    assert len(found) > 50
+    return found
+
+
+@pytest.fixture(scope="module")
+def rules(deploy: Path) -> Document:
+    """The rule file."""
+    [found] = read_documents(deploy / "monitoring/prometheus-rules.yaml")
+    return found
+
+
+@pytest.fixture(scope="module")
+def dashboard(deploy: Path) -> dict[str, Any]:
+    """The dashboard."""
+    found: dict[str, Any] = json.loads((deploy / "monitoring/grafana-dashboard.json").read_text())
+    return found
+
+
+def recorded(rules: Document) -> dict[str, Named]:
+    """What recording rules make, by name."""
+    return {
+        rule["record"]: named(rule["expr"]) for group in rules["groups"] for rule in group["rules"] if "record" in rule
+    }
+
+
+def unknown(
+    expression: str, exported: dict[str, tuple[str, frozenset[str]]], records: dict[str, Named]
+) -> Iterator[str]:
+    """Names in an expression that nobody exports."""
+    kinds = {name: kind for name, (kind, _) in exported.items()}
+    found = named(expression)
+    available = set(SCRAPED)
+    for use in found.uses:
+        if use.metric in OF_PROMETHEUS:
+            labels = SCRAPED
+        elif use.metric in records:
+            labels = records[use.metric].grouping
+        elif (family := metric_of(use.metric, kinds)) is not None:
+            labels = exported[family][1] | SCRAPED
+        else:
+            yield f"{use.metric}: no such metric"
+            continue
+        available |= labels
+        yield from (f"{use.metric}: no label {label}" for label in use.labels - labels)
+    yield from (f"{label}: no metric of the expression has such a label" for label in found.grouping - available)
+
+
+def panels(dashboard: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Title, expression and legend of each query."""
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"], target["legendFormat"]
+
+
+def test_rules_name_what_is_exported(rules: Document, exported: dict[str, tuple[str, frozenset[str]]]) -> None:
+    """Metrics, labels of selectors, labels of groupings."""
+    records = recorded(rules)
+
+    for name, expression in expressions_of(rules):
+        assert list(unknown(expression, exported, records)) == [], name
+
+
+def test_the_dashboard_names_what_is_exported(
+    dashboard: dict[str, Any], exported: dict[str, tuple[str, frozenset[str]]]
+) -> None:
+    """Queries of panels, and those of variables."""
+    for title, expression, _ in panels(dashboard):
+        assert list(unknown(expression, exported, {})) == [], title
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            metric, label = re.findall(r"label_values\((\w+), (\w+)\)", variable["definition"])[0]
+            assert label in exported[metric][1] | SCRAPED
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("interpose_nonsense", "interpose_nonsense: no such metric"),
+        ('interpose_backend_up{pod="x"}', "interpose_backend_up: no label pod"),
+        ("sum by (pod) (interpose_backend_up)", "pod: no metric of the expression has such a label"),
+        ("interpose_loop_lag_seconds", "interpose_loop_lag_seconds: no such metric"),
+    ],
+)
+def test_a_wrong_name_would_be_found(
+    expression: str, problem: str, exported: dict[str, tuple[str, frozenset[str]]]
+) -> None:
+    """The check itself can fail."""
+    assert problem in list(unknown(expression, exported, {}))
+
+
+def test_legends_and_texts_use_labels_that_are_left(
+    dashboard: dict[str, Any], rules: Document, exported: dict[str, tuple[str, frozenset[str]]]
+) -> None:
+    """After a sum only the labels that it groups by are there."""
+    for title, expression, legend in panels(dashboard):
+        assert set(re.findall(r"\{\{(\w+)\}\}", legend)) <= named(expression).grouping, title
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            shown = set(re.findall(r"\$labels\.(\w+)", json.dumps(rule.get("annotations", {}))))
+            available = set(SCRAPED)
+            for use in named(rule["expr"]).uses:
+                available |= exported.get(use.metric, ("", frozenset()))[1]
+            assert shown <= available, rule.get("alert")
+
+
+def test_every_alert_helps_whoever_gets_it(rules: Document) -> None:
+    """How bad it is, what it is, and what to do; each name once."""
+    alerts = [rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule]
+    names = [rule["alert"] for rule in alerts]
+
+    assert len(names) == len(set(names)) > 20
+    for rule in alerts:
+        assert rule["labels"]["severity"] in SEVERITIES, rule["alert"]
+        assert rule["annotations"].keys() == {"summary", "description"}
+        assert len(rule["annotations"]["description"]) > 40, rule["alert"]
+        assert re.fullmatch(r"\d+[mh]", rule.get("for", "0m"))
+
+
+def test_records_are_named_by_what_they_are(rules: Document) -> None:
+    """Level, metric and operation, as Prometheus' own advice has it."""
+    assert recorded(rules)
+    for name in recorded(rules):
+        assert re.fullmatch(r"interpose:\w+:\w+5m", name)
+
+
+def test_the_dashboard_is_in_order(dashboard: dict[str, Any]) -> None:
+    """Ids are unique, panels do not overlap, every query goes to the chosen source, rows have panels."""
+    ids = [panel["id"] for panel in dashboard["panels"]]
+    cells: set[tuple[int, int]] = set()
+    for panel in dashboard["panels"]:
+        place = panel["gridPos"]
+        covered = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        assert not cells & covered, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        cells |= covered
+        for target in panel.get("targets", ()):
+            assert target["datasource"]["uid"] == "${datasource}"
+    rows = [panel["title"] for panel in dashboard["panels"] if panel["type"] == "row"]
+
+    assert len(ids) == len(set(ids))
+    assert rows == [
+        "At a glance",
+        "Calls",
+        "Latency",
+        "Hooks",
+        "Policy",
+        "Agent and configuration",
+        "Webhook",
+        "Processes",
+    ]
+
+
+def test_jobs_are_those_that_are_scraped(rules: Document, deploy: Path) -> None:
+    """Alerts select jobs by the names that prometheus-scrape.yaml and the chart give them."""
+    [scrape] = read_documents(deploy / "monitoring/prometheus-scrape.yaml")
+    jobs = set(re.findall(r'job="([\w-]+)"', json.dumps([expr for _, expr in expressions_of(rules)]).replace("\\", "")))
+
+    assert jobs == {f"interpose-{name}" for name in ("relay", "hookserver", "agent", "webhook")}
+    assert scrape["scrape_configs"][0]["job_name"] == "interpose-relay"
+    assert "interpose-$1" in json.dumps(scrape["scrape_configs"][1])
