@@ -12,21 +12,26 @@ from functools import partial
 from typing import Any
 
 import click
+from cluster_pages import AGENT_METRICS_INTRO, WEBHOOK_METRICS_INTRO, agent_families, webhook_families
 from hookserver_pages import hook_plugins, hookserver_families
 from outputs import settle, wants_check
 from policy_pages import policy_families
 
+from interpose.cli import cri_resmgr_agent, cri_resmgr_agent_probe, cri_resmgr_webhook
 from interpose.cli.config_schema import NAMES as SCHEMAS
 from interpose.cli.config_schema import schema_text
 from interpose.cli.cri_resmgr_help import PROGRAM as CRI_RESMGR
 from interpose.cli.cri_resmgr_help import help_text as cri_resmgr_help_text
+from interpose.cli.cri_resmgr_program import help_text as program_help_text
 from interpose.cli.koord_runtime_proxy import PROGRAM, help_text
 from interpose.cli.main import SUBCOMMANDS, cli
 from interpose.cli.relay_interceptors import Interceptors
+from interpose.config.agent_table import AGENT
 from interpose.config.hookserver import HOOKSERVER
 from interpose.config.reference import settings_page
 from interpose.config.settings import RelaySettings
 from interpose.config.table import RELAY
+from interpose.config.webhook_table import WEBHOOK
 from interpose.dispatcher.apply import TARGETS  # where a field of an answer goes
 from interpose.dispatcher.fields import CONTAINER_FIELDS, POD_FIELDS, Absence, Allowed, Field
 from interpose.dispatcher.registration_metrics import registration_collector
@@ -67,9 +72,9 @@ streaming; it only has no name in metrics and nobody can subscribe to it.
   one-shot URLs or the runtime's verbose `info`. No log or dump may show them unredacted."""
 
 METRICS_INTRO = """\
-What `/metrics` on an admin socket shows. Counters end in `_total`; a histogram `x` is exposed as `x_bucket`, `x_sum`
-and `x_count`. Those that begin with `process_` have the names every Prometheus client uses. A label value appears when
-there is something to count for it."""
+What `/metrics` on an admin socket shows, and on the address of `--metrics-listen`. Counters end in `_total`; a
+histogram `x` is exposed as `x_bucket`, `x_sum` and `x_count`. Those that begin with `process_` have the names every
+Prometheus client uses. A label value appears when there is something to count for it."""
 
 RELAY_METRICS_INTRO = """\
 Those about interceptors, taps, hook servers and the store appear when the first hook server has registered, those about
@@ -108,8 +113,9 @@ ABSENCES = {
 }
 
 FLAGS_INTRO = """\
-What `--help` prints. Every setting with the reason for its default is in [settings.md](settings.md), those of the hook
-server in [hookserver-settings.md](hookserver-settings.md)."""
+What `--help` prints. Every setting with the reason for its default is in [settings.md](settings.md), those of the other
+daemons in [hookserver-settings.md](hookserver-settings.md), [agent-settings.md](agent-settings.md) and
+[webhook-settings.md](webhook-settings.md)."""
 
 # Wide enough for one line per option in most cases; a terminal's own width must not change the page.
 HELP_WIDTH = 110
@@ -249,16 +255,32 @@ def _use_hooks(parts: Interceptors) -> None:
 def metrics() -> str:
     """The page about metrics."""
     relay, hookserver = asyncio.run(families()), asyncio.run(hookserver_families())
-    both = {family.name for family in relay} & {family.name for family in hookserver}
-    own = [family for family in hookserver if family.name not in both]
-    common = [f"`{name}`" for name in sorted(both) if not name.startswith("process_")] + ["`process_*`"]
-    introduction = HOOKSERVER_METRICS_INTRO.format(
-        common=", ".join(common), outcomes=", ".join(f"`{outcome.value}`" for outcome in Outcome)
-    )
+    agent, webhook = asyncio.run(agent_families()), webhook_families()
+    outcomes = ", ".join(f"`{outcome.value}`" for outcome in Outcome)
     parts = [NOTICE, "# Metrics", METRICS_INTRO]
     parts += ["## Relay", RELAY_METRICS_INTRO, families_table(relay)]
-    parts += ["## Hook server", introduction, families_table(own)]
+    for title, introduction, found in (
+        ("Hook server", HOOKSERVER_METRICS_INTRO, hookserver),
+        ("Agent", AGENT_METRICS_INTRO, agent),
+        ("Webhook", WEBHOOK_METRICS_INTRO, webhook),
+    ):
+        text = introduction.format(
+            common=common_to(relay, hookserver if title == "Webhook" else found), outcomes=outcomes
+        )
+        parts += [f"## {title}", text, families_table(beyond(relay, found))]
     return "\n\n".join(parts) + "\n"
+
+
+def common_to(relay: Iterable[Family], other: Iterable[Family]) -> str:
+    """The families that both have, in a line."""
+    both = {family.name for family in relay} & {family.name for family in other}
+    return ", ".join([f"`{name}`" for name in sorted(both) if not name.startswith("process_")] + ["`process_*`"])
+
+
+def beyond(relay: Iterable[Family], other: Iterable[Family]) -> list[Family]:
+    """The families that the relay does not have."""
+    known = {family.name for family in relay}
+    return [family for family in other if family.name not in known]
 
 
 def families_table(shown: Iterable[Family]) -> str:
@@ -298,12 +320,17 @@ def flags() -> str:
             helps |= all_helps(f"interpose {name}", command)
     helps[PROGRAM] = help_text()
     helps[CRI_RESMGR] = cri_resmgr_help_text()
+    for program in (cri_resmgr_agent.AGENT_PROGRAM, cri_resmgr_webhook.WEBHOOK_PROGRAM):
+        helps[program.name] = program_help_text(program.name, program.about, program.flags)
+    probe = cri_resmgr_agent_probe
+    helps[probe.PROGRAM] = program_help_text(probe.PROGRAM, probe.ABOUT, probe.FLAGS)
     for name, text in helps.items():
         parts += [f"## `{name}`", f"```text\n{text}\n```"]
     return "\n\n".join(parts) + "\n"
 
 
 PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
+    ("docs/reference/agent-settings.md", partial(settings_page, AGENT)),
     ("docs/reference/cri-methods.md", cri_methods),
     ("docs/reference/flags.md", flags),
     ("docs/reference/hook-points.md", hook_points),
@@ -311,6 +338,7 @@ PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("docs/reference/hookserver-settings.md", partial(settings_page, HOOKSERVER)),
     ("docs/reference/metrics.md", metrics),
     ("docs/reference/settings.md", partial(settings_page, RELAY)),
+    ("docs/reference/webhook-settings.md", partial(settings_page, WEBHOOK)),
     *((f"docs/reference/schema/{name}.json", partial(schema_text, name)) for name in SCHEMAS),
 )
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interpose.host.sysfs import read_topology
-from interpose.testing.agentstack import QUICK
 from interpose.testing.lab.cluster import Kubectl, LabCluster, PodAgent, lab_cluster
 from interpose.testing.lab.containerd import Containerd
 from interpose.testing.lab.cri import CriClient
@@ -136,8 +135,8 @@ def cluster(scratch: Path) -> Iterator[LabCluster]:
 
 @pytest.fixture
 def agent(scratch: Path, cluster: LabCluster) -> Iterator[PodAgent]:
-    """The agent of the node, as a pod finds its cluster."""
-    with PodAgent(scratch, cluster, options=QUICK) as running:
+    """The agent of the node, which finds its cluster as a pod does. Edits of tests follow each other without delay."""
+    with PodAgent(scratch, cluster, options=("--push-interval", "0")) as running:
         yield running
 
 

@@ -60,11 +60,17 @@ async def test_bytes_travel_through_tls(context: ssl.SSLContext) -> None:
 
 async def test_sending_waits_for_a_client_that_does_not_read(context: ssl.SSLContext) -> None:
     """Else no time limit would ever end it, and the answer would stay in memory."""
-    pipe, _, writer = await _greet(context)
+    server, client = connected()
+    client.setblocking(True)
+    trusting = ssl.create_default_context(cadata=AUTHORITY.pem)
+    pipe, stopped = await asyncio.gather(
+        accept_tls(server, context, timeout=5.0),
+        asyncio.to_thread(trusting.wrap_socket, client, server_hostname="localhost"),
+    )
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05):
-            await pipe.send_all(b"x" * 20_000_000)
-    writer.transport.abort()
+        async with asyncio.timeout(0.3):
+            await pipe.send_all(b"x" * 100_000_000)
+    stopped.close()
     await pipe.close()
 
 

@@ -22,7 +22,8 @@ def run(tool: Path, *flags: str) -> "subprocess.CompletedProcess[str]":
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A folder with the generator and no pages yet."""
-    for name in ("tools/gen_reference.py", "tools/hookserver_pages.py", "tools/policy_pages.py", "tools/outputs.py"):
+    for part in ("gen_reference", "cluster_pages", "hookserver_pages", "policy_pages", "outputs"):
+        name = f"tools/{part}.py"
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
     return tmp_path

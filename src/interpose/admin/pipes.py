@@ -13,6 +13,7 @@ from interpose.host.peers import PeerCredentials, peer_credentials
 
 # Seconds the other side has to say goodbye to a TLS connection.
 _GOODBYE = 2.0
+_PIECE = 65536
 
 
 class Pipe(Protocol):
@@ -26,7 +27,7 @@ class Pipe(Protocol):
         """At most so many bytes, at least one; none at all at the end."""
 
     async def send_all(self, data: bytes) -> None:
-        """Returns when all of them are on their way and none is held here."""
+        """Returns when all of them are on their way and few are held here."""
 
     def finish(self) -> None:
         """Nothing more will be sent; a pipe that cannot say so does nothing."""
@@ -72,8 +73,8 @@ class StreamPipe:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        # So that `drain` waits for the last byte: only then does a time limit for writing mean anything. With a limit
-        # of 0, uvloop's TLS would take an empty buffer for a full one.
+        # So that `drain` waits, and a time limit for writing means something. With a limit of 0, uvloop's TLS would
+        # take an empty buffer for a full one.
         writer.transport.set_write_buffer_limits(high=1, low=0)
         self.certified = bool(writer.get_extra_info("peercert"))
 
@@ -82,9 +83,10 @@ class StreamPipe:
         return await self._reader.read(size)
 
     async def send_all(self, data: bytes) -> None:
-        """All of it."""
-        self._writer.write(data)
-        await self._writer.drain()
+        """All of it, piece by piece: what is handed over at once is encrypted at once, and `drain` knows nothing of it."""
+        for start in range(0, len(data), _PIECE):
+            self._writer.write(data[start : start + _PIECE])
+            await self._writer.drain()
 
     def finish(self) -> None:
         """TLS has no half of a connection."""

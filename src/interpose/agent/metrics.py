@@ -43,7 +43,7 @@ def api_collector(requests: Mapping[tuple[str, str], int], up: Callable[[], bool
 
     def collect() -> Iterable[Family]:
         yield _gauge("api_up", "1 if the API server has answered lately.", int(up()))
-        text = "Requests to the API server by verb and code of the answer; none: there was no answer."
+        text = "Requests to the API server by verb and code of the answer; unreachable: there was none."
         yield Family("interpose_agent_api_requests_total", "counter", text, _by(requests, "verb", "code"))
         counts = following.counts
         for name, text in _FOLLOWED.items():
@@ -92,12 +92,14 @@ def feed_collector(feed: "NodeFeed") -> Collector:
     return collect
 
 
-def report_collector(reporter: Reporter) -> Collector:
-    """What was told to the cluster."""
+def report_collector(reporter: Reporter, kinds: Iterable[str]) -> Collector:
+    """What was told to the cluster. All kinds that are made are there from the start."""
+    nothing = {(kind, result): 0 for kind in kinds for result in _WRITES}
 
     def collect() -> Iterable[Family]:
         text = "Reports about this node by kind and result."
-        yield Family("interpose_agent_reports_total", "counter", text, _by(reporter.results, "kind", "result"))
+        counts = nothing | dict(reporter.results)
+        yield Family("interpose_agent_reports_total", "counter", text, _by(counts, "kind", "result"))
         yield _gauge("reports_pending", "Kinds of reports that still have to be written.", len(reporter.pending))
 
     return collect

@@ -76,7 +76,7 @@ class AgentViews:
             found.append(config_collector(parts.pusher, parts.relay))
         if parts.feed is not None:
             found.append(feed_collector(parts.feed))
-        found.append(report_collector(parts.reporter))
+        found.append(report_collector(parts.reporter, self._settings.report))
         if parts.served is not None:
             found.append(service_collector(parts.served))
         return [*found, log_collector(self._log), process_collector()]

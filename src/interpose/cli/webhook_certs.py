@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from interpose.kube.client import KubeClient
-    from interpose.webhook.bootstrap import Bootstrap, Place, Wanted
+    from interpose.kube.access import Access
+    from interpose.webhook.bootstrap import Place, Wanted
 
 _DOMAIN = "svc.cluster.local"
 _NAME = re.compile(r"[a-z0-9*]([-a-z0-9.]{0,251}[a-z0-9])?|[0-9a-fA-F:.]+")
@@ -110,7 +110,7 @@ def _service_names(service: str, namespace: str) -> tuple[str, ...]:
 
 async def _run(
     wanted: "Wanted",
-    access: object,
+    access: "Access | None",
     *,
     namespace: str,
     secret: str | None,
@@ -118,33 +118,22 @@ async def _run(
     configuration: str,
     dry: bool,
 ) -> int:
+    from interpose import __version__
     from interpose.kube.api import ApiError, UnreachableError
+    from interpose.kube.client import KubeClient
     from interpose.webhook.bootstrap import Bootstrap, BootstrapError, SecretPlace
     from interpose.webhook.certdir import DirectoryPlace
 
-    client = _client(access)
+    client = KubeClient(access, user_agent=f"interpose-webhook-certs/{__version__}") if access is not None else None
     place: Place = DirectoryPlace(directory or "")
     if secret and client is not None:
         place = SecretPlace(client, namespace, secret, force=wanted.force)
     bootstrap = Bootstrap(place, now=lambda: datetime.now(UTC), say=click.echo, dry=dry)
     try:
-        return await _finish(bootstrap, wanted, client, configuration)
+        await bootstrap.run(wanted, client, configuration)
     except (ApiError, UnreachableError, BootstrapError) as error:
         raise click.ClickException(str(error)) from None
     finally:
         if client is not None:
             await client.close()
-
-
-async def _finish(bootstrap: "Bootstrap", wanted: "Wanted", client: "KubeClient | None", configuration: str) -> int:
-    await bootstrap.run(wanted, client, configuration)
     return 0
-
-
-def _client(access: object) -> "KubeClient | None":
-    if access is None:
-        return None
-    from interpose import __version__
-    from interpose.kube.client import KubeClient
-
-    return KubeClient(access, user_agent=f"interpose-webhook-certs/{__version__}")

@@ -82,7 +82,8 @@ def test_the_file_of_the_hook_server(phase: SloPhase, valid: int) -> None:
 def test_reports_and_calls() -> None:
     """As they were counted."""
     reporter: Any = SimpleNamespace(results=Counter({("event", "written"): 2}), pending=("condition",))
-    assert shown(report_collector(reporter)()) == {
+    assert shown(report_collector(reporter, ["event"])()) == {
+        "reports_total{kind=event,result=failed}": 0,
         "reports_total{kind=event,result=written}": 2,
         "reports_pending": 1,
     }

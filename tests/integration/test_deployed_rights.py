@@ -1,0 +1,88 @@
+"""Roles of deploy/ are enough for the programs they are for: each runs with those rights and no others."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from interpose.kube.api import MUTATING_WEBHOOKS, SECRETS
+from interpose.testing.agentstack import NODE, QUICK, Agent, cluster
+from interpose.testing.apiserver.server import ApiServer
+from interpose.testing.deployed import kustomized
+from interpose.testing.eventually import eventually
+from interpose.testing.manifests import Identity, by_identity, pod_template
+from interpose.testing.plaindocs import Document
+
+OVERLAY = Path(__file__).parents[2] / "deploy/kustomize/overlays/self-signed"
+NAMESPACE = "interpose-system"
+TOKENS = {"admin-token": "admin", "its-token": "it"}
+
+
+@pytest.fixture(scope="module")
+def deployed() -> dict[Identity, Document]:
+    """Everything that would be applied."""
+    return by_identity(kustomized(OVERLAY))
+
+
+def restrict(server: ApiServer, deployed: dict[Identity, Document], account: str) -> None:
+    """Give the user `it` what the roles bound to an account say."""
+    for binding in deployed.values():
+        if binding["kind"].endswith("RoleBinding") and account in [one["name"] for one in binding["subjects"]]:
+            namespace = binding["metadata"].get("namespace", "")
+            role = binding["roleRef"]
+            found = deployed[Identity(role["kind"], namespace if role["kind"] == "Role" else "", role["name"])]
+            server.access.restrict("it", found["rules"], namespace=namespace)
+
+
+async def test_the_job_makes_certificates_with_its_rights(scratch: Path, deployed: dict[Identity, Document]) -> None:
+    """The command of its manifest, twice: the second time everything is good."""
+    template = pod_template(deployed[Identity("Job", NAMESPACE, "interpose-webhook-certs")])
+    assert template is not None
+    registration = deployed[Identity("MutatingWebhookConfiguration", "", "interpose")]
+    async with ApiServer(tokens=TOKENS) as server:
+        restrict(server, deployed, "interpose-webhook-certs")
+        server.put(MUTATING_WEBHOOKS, registration)
+        kubeconfig = server.kubeconfig(scratch / "kubeconfig", token="its-token")
+        said = []
+        for _ in range(2):
+            child = await asyncio.create_subprocess_exec(
+                str(Path(sys.executable).parent / "interpose"),
+                *template["spec"]["containers"][0]["args"],
+                f"--kubeconfig={kubeconfig}",
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+            output, _ = await child.communicate()
+            said.append(output.decode())
+            assert child.returncode == 0, said[-1]
+        secret = server.get(SECRETS, "interpose-webhook-tls", namespace=NAMESPACE)
+        [webhook] = server.get(MUTATING_WEBHOOKS, "interpose")["webhooks"]
+
+        assert secret["data"].keys() == {"ca.crt", "tls.crt", "tls.key"}
+        assert webhook["clientConfig"]["caBundle"]
+        assert "a new certificate" in said[0]
+        assert "stays" in said[1]
+        assert {one.code for one in server.requests if one.user == "it"} <= {200, 201, 404}
+
+
+async def test_the_agent_works_with_its_rights(scratch: Path, deployed: dict[Identity, Document]) -> None:
+    """It reads, reports and feeds the hook server; only maps of groups and nodes are closed to it until they are named."""
+    async with cluster(scratch, tokens=TOKENS) as here:
+        restrict(here.server, deployed, "interpose-agent")
+        here.configure({"policy": "Active: none\n"})
+        here.rule({"resourceQOSStrategy": {"lsClass": {"cpuQOS": {"enable": True}}}})
+        kubeconfig = here.server.kubeconfig(scratch / "its", token="its-token")
+        agent = Agent(scratch, kubeconfig, options=QUICK)
+        try:
+            await asyncio.to_thread(agent.start)
+            await here.reported("RelayUnreachable")
+            await eventually(lambda: here.annotation is not None, "an annotation of the node", within=20.0)
+            await eventually(lambda: "RelayUnreachable" in here.reasons, "an event about the node", within=20.0)
+            await eventually(agent.state.exists, "the state of the node to be written", within=20.0)
+            await eventually(lambda: '"NodeSLO"' in agent.state.read_text(), "the NodeSLO in it", within=20.0)
+        finally:
+            await asyncio.to_thread(agent.__exit__)
+        refused = {one.query.get("fieldSelector", one.path) for one in here.server.requests if one.code == 403}
+
+        assert refused == {f"metadata.name=cri-resmgr-config.node.{NODE}"}
