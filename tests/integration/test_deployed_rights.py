@@ -8,11 +8,15 @@ import pytest
 
 from interpose.kube.api import MUTATING_WEBHOOKS, SECRETS
 from interpose.testing.agentstack import NODE, QUICK, Agent, cluster
+from interpose.testing.apiserver.resources import NAMESPACES
 from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.deployed import kustomized
 from interpose.testing.eventually import eventually
+from interpose.testing.fakeruntime import FakeRuntime
+from interpose.testing.machines import machine
 from interpose.testing.manifests import Identity, by_identity, pod_template
 from interpose.testing.plaindocs import Document
+from interpose.testing.policystack import policy_stack
 
 OVERLAY = Path(__file__).parents[2] / "deploy/kustomize/overlays/self-signed"
 NAMESPACE = "interpose-system"
@@ -42,6 +46,7 @@ async def test_the_job_makes_certificates_with_its_rights(scratch: Path, deploye
     registration = deployed[Identity("MutatingWebhookConfiguration", "", "interpose")]
     async with ApiServer(tokens=TOKENS) as server:
         restrict(server, deployed, "interpose-webhook-certs")
+        server.put(NAMESPACES, deployed[Identity("Namespace", "", NAMESPACE)])
         server.put(MUTATING_WEBHOOKS, registration)
         kubeconfig = server.kubeconfig(scratch / "kubeconfig", token="its-token")
         said = []
@@ -67,8 +72,12 @@ async def test_the_job_makes_certificates_with_its_rights(scratch: Path, deploye
 
 
 async def test_the_agent_works_with_its_rights(scratch: Path, deployed: dict[Identity, Document]) -> None:
-    """It reads, reports and feeds the hook server; only maps of groups and nodes are closed to it until they are named."""
-    async with cluster(scratch, tokens=TOKENS) as here:
+    """It reads, reports and feeds the hook server; only maps of nodes are closed to it until they are named."""
+    socket = str(scratch / "config.sock")
+    async with (
+        cluster(scratch, tokens=TOKENS) as here,
+        policy_stack(scratch, machine("n4c16"), runtime=FakeRuntime(), config_socket=socket),
+    ):
         restrict(here.server, deployed, "interpose-agent")
         here.configure({"policy": "Active: none\n"})
         here.rule({"resourceQOSStrategy": {"lsClass": {"cpuQOS": {"enable": True}}}})
@@ -76,9 +85,9 @@ async def test_the_agent_works_with_its_rights(scratch: Path, deployed: dict[Ide
         agent = Agent(scratch, kubeconfig, options=QUICK)
         try:
             await asyncio.to_thread(agent.start)
-            await here.reported("RelayUnreachable")
+            await here.reported("ConfigApplied")
             await eventually(lambda: here.annotation is not None, "an annotation of the node", within=20.0)
-            await eventually(lambda: "RelayUnreachable" in here.reasons, "an event about the node", within=20.0)
+            await eventually(lambda: "ConfigApplied" in here.reasons, "an event about the node", within=20.0)
             await eventually(agent.state.exists, "the state of the node to be written", within=20.0)
             await eventually(lambda: '"NodeSLO"' in agent.state.read_text(), "the NodeSLO in it", within=20.0)
         finally:

@@ -83,7 +83,7 @@ class StreamPipe:
         return await self._reader.read(size)
 
     async def send_all(self, data: bytes) -> None:
-        """All of it, piece by piece: what is handed over at once is encrypted at once, and `drain` knows nothing of it."""
+        """All of it, in pieces: one is encrypted as soon as it is handed over, and `drain` knows only of the next."""
         for start in range(0, len(data), _PIECE):
             self._writer.write(data[start : start + _PIECE])
             await self._writer.drain()

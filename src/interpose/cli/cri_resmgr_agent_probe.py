@@ -8,6 +8,7 @@ from typing import Final
 from interpose.cli.cri_resmgr_agent import SOCKET
 from interpose.cli.cri_resmgr_flags import Flag, read_line
 from interpose.cli.cri_resmgr_program import PRINTED, printed
+from interpose.errors import ConfigError
 
 PROGRAM: Final = "cri-resmgr-agent-probe"
 FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
@@ -29,9 +30,13 @@ def run_command(arguments: Sequence[str]) -> int:
     if code is not None:
         return code
     from interpose.cli.agent_probe import report_probe
+    from interpose.cli.main import report
 
     said = {name: one.value if (one := line.last(name)) is not None else FLAGS[name].default for name in FLAGS}
-    return report_probe(said["agent-socket"], said["query"])
+    try:
+        return report_probe(said["agent-socket"], said["query"])
+    except ConfigError as error:
+        return report(error)
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
-"""`python -m interpose.testing.demo`: three pods on a node with relay, policy and hook server, before your eyes.
+"""`python -m interpose.testing.demo`: three pods on a node with relay, policy, hook server and agent, before your eyes.
 
-Both programs are the real ones, as processes; only the runtime is a fake, with cgroups in files of a scratch folder, so
-that neither root nor containers are needed. Everything shown was read from these files and is held against a table of
-what must be there; exit code 1 if anything differs. All calls are recorded; with `--keep DIR` the recording and a page
-of it stay there.
+The programs are the real ones, as processes; runtime and API server are fakes, with cgroups in files of a scratch
+folder, so that neither root nor containers nor a cluster are needed. Everything shown was read from these files and is
+held against a table of what must be there; exit code 1 if anything differs. All calls are recorded; with `--keep DIR`
+the recording and a page of it stay there.
 """
 
 import argparse
@@ -32,6 +32,19 @@ from interpose.relay.methods import METHODS
 from interpose.rpc.client import Client
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
+from interpose.testing.agentstack import Cluster
+from interpose.testing.democluster import (
+    NARROW,
+    NARROWED,
+    OPTIONS,
+    SLIP,
+    SOURCE,
+    WIDE,
+    condition_text,
+    demo_cluster,
+    publish,
+    wrong_condition,
+)
 from interpose.testing.demoparts import (
     AFTER,
     BEFORE,
@@ -87,11 +100,14 @@ _PICTURE = """\
 interpose {version}: three pods share a node of 16 CPUs
 
   kubelet --> interpose relay --policy static --> runtime (a fake, cgroups in
-                     |                            plain files)
-                     '--> interpose hookserver <-- nodeslo.yaml
+               ^     |                            plain files)
+               |     '--> interpose hookserver <-- nodeslo.yaml
+               |
+               '--------- interpose agent <------- ConfigMap (API server: a fake)
 
 The hook server sets CPU priorities and the limits of batch jobs, by the classes
-of pods; which CPUs a container may use is up to the policy.
+of pods; which CPUs a container may use is up to the policy. The agent brings
+the policy what the cluster wants of it.
 """
 _GOOD = """\
 All values were checked in their files; in the end every cgroup is as on a node
@@ -209,16 +225,30 @@ class Story:
         """The node's policy is edited, and running pods follow."""
         print("\n3. nodeslo.yaml is edited while they run:\n")
         print("\n".join(edited(BEFORE, AFTER)))
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+        began = asyncio.get_running_loop().time()
         edit(self._places.nodeslo, AFTER)
         await self._come(EDITED)
-        print(f"\n   {(loop.time() - began) * 1000:.0f} ms later:\n")
+        print(f"\n   {self._since(began)} ms later:\n")
         await self._shows("edited", ARRIVED, EDITED, await self._reasons())
+
+    async def is_configured(self, cluster: Cluster) -> None:
+        """The cluster's configuration is edited and reaches the relay; a slip does not."""
+        print(f"\n4. ConfigMap {SOURCE} is edited: pods get half of the node:\n")
+        began = self._publish(cluster, WIDE, NARROW)
+        await self._come(NARROWED)
+        print(f"\n   {self._since(began)} ms later:\n")
+        await self._shows("configured", EDITED, NARROWED, {})
+        print("\n   The next edit has a slip. It is refused, and what was in force stays:\n")
+        self._publish(cluster, NARROW, SLIP)
+        await self._shows_refusal(cluster)
+        print("\n   And back:\n")
+        self._publish(cluster, SLIP, WIDE)
+        print()
+        await self._shows("configured back", NARROWED, EDITED, {})
 
     async def loses_the_guest(self) -> None:
         """Its CPUs go back to the others before the kubelet has its answer."""
-        print(f"\n4. {NAMESPACE}/{GUEST.name} ends. When StopContainer is answered, the others have its CPUs:\n")
+        print(f"\n5. {NAMESPACE}/{GUEST.name} ends. When StopContainer is answered, the others have its CPUs:\n")
         guest = self._pods.pop()
         await self._kubelet.stop_container(guest)
         await self._shows("left", without_guest(EDITED), LEFT, {})
@@ -226,7 +256,7 @@ class Story:
 
     async def ends(self, server: Child) -> None:
         """The hook server goes, and everything is as if it had never been there."""
-        print("\n5. The hook server stops; `interpose hookserver --restore` puts it all back:\n")
+        print("\n6. The hook server stops; `interpose hookserver --restore` puts it all back:\n")
         await asyncio.to_thread(server.stop)
         log = self._places.folder / "restore.log"
         with Child([str(program()), "hookserver", "--restore"], log=log, env=self._places.environment()) as restore:
@@ -261,6 +291,24 @@ class Story:
 
     async def _asked_relay(self, path: str) -> Any:
         return await asyncio.to_thread(ask, str(self._places.relay_admin), "GET", path)
+
+    def _publish(self, cluster: Cluster, before: str, after: str) -> float:
+        """Edit the ConfigMap; the moment."""
+        print("\n".join(edited(before, after)))
+        publish(cluster, after)
+        return asyncio.get_running_loop().time()
+
+    async def _shows_refusal(self, cluster: Cluster) -> None:
+        with suppress(AssertionError):
+            await cluster.reported("ConfigRejected")
+        self.problems += wrong_condition(cluster.condition)
+        self.problems += wrong_values("refused", self._measured(), NARROWED)
+        print("\n    Condition of the node:")
+        _print(condition_text(cluster.condition, self._width))
+
+    @staticmethod
+    def _since(began: float) -> str:
+        return f"{(asyncio.get_running_loop().time() - began) * 1000:.0f}"
 
     def _measured(self) -> Values:
         return measured(self._node, self._pods)
@@ -297,6 +345,11 @@ def _hooked(places: Places) -> bool:
     return any(one["state"] == "connected" for one in plugins)
 
 
+def _configured(places: Places) -> bool:
+    answer = ask(str(places.agent_admin), "GET", "/v1/status", who="agent")
+    return bool(answer["configuration"]["state"] == "applied")
+
+
 async def tell(folder: Path, recording: Path, width: int) -> list[str]:
     """The whole story; what was not as promised."""
     places = Places(folder)
@@ -308,13 +361,17 @@ async def tell(folder: Path, recording: Path, width: int) -> list[str]:
         serve_runtime(places.runtime, node.runtime),
         running(places, places.relay_admin, "relay", *policy, "--record", str(recording)),
         running(places, places.admin, "hookserver", "--mode", "both", "--no-cpuset") as server,
+        demo_cluster(places.kubeconfig) as cluster,
+        running(places, places.agent_admin, "agent", *OPTIONS),
         connected(places.cri, node) as kubelet,
     ):
         await eventually(lambda: _hooked(places), "the relay to know the hook server", within=_START)
+        await eventually(lambda: _configured(places), "the relay to have the ConfigMap", within=_START)
         story = Story(places, node, kubelet, width)
         await story.begins()
         await story.has_a_guest()
         await story.goes_on()
+        await story.is_configured(cluster)
         await story.loses_the_guest()
         await story.ends(server)
         await story.is_over()
@@ -323,7 +380,7 @@ async def tell(folder: Path, recording: Path, width: int) -> list[str]:
 
 def show_recording(recording: Path, width: int) -> list[str]:
     """The last chapter, when the relay has ended; what was wrong with it."""
-    print("\n6. The relay has recorded all calls. Containers that are not as asked for:\n")
+    print("\n7. The relay has recorded all calls. Containers that are not as asked for:\n")
     print(f"  $ interpose dump show {recording.name} '{CHANGED}'\n")
     head, *calls = listed_calls(recording, CHANGED, width - _INDENT)
     _print_indented("\n".join((head, *calls)))

@@ -184,6 +184,16 @@ class Places(NamedTuple):
         return self.folder / "hookserver-admin.sock"
 
     @property
+    def agent_admin(self) -> Path:
+        """The admin socket of the agent."""
+        return self.folder / "agent-admin.sock"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """How the agent finds the API server."""
+        return self.folder / "kubeconfig"
+
+    @property
     def nodeslo(self) -> Path:
         """The node's policy."""
         return self.folder / "nodeslo.yaml"
@@ -208,7 +218,7 @@ class Places(NamedTuple):
         edit(self.nodeslo, BEFORE)
 
     def environment(self) -> dict[str, str]:
-        """All paths of both programs, so that their command lines are as short as on a node."""
+        """All paths of the programs, so that their command lines are as short as on a node."""
         folder = self.folder
         return {
             "INTERPOSE_LISTEN": str(self.cri),
@@ -217,6 +227,12 @@ class Places(NamedTuple):
             "INTERPOSE_HOOKS_DIR": str(folder / "hookserver.d"),
             "INTERPOSE_HOST_ROOT": str(self.host),
             "INTERPOSE_STATE_DIR": str(folder / "state"),
+            "INTERPOSE_CONFIG_SOCKET": str(folder / "config.sock"),
+            "INTERPOSE_AGENT_KUBECONFIG": str(self.kubeconfig),
+            "INTERPOSE_AGENT_CONFIG_SOCKET": str(folder / "config.sock"),
+            "INTERPOSE_AGENT_AGENT_SOCKET": str(folder / "agent.sock"),
+            "INTERPOSE_AGENT_ADMIN_LISTEN": str(self.agent_admin),
+            "INTERPOSE_AGENT_NODE_STATE_FILE": str(folder / "node/state.json"),
             "INTERPOSE_HOOKSERVER_LISTEN": str(folder / "hooks.sock"),
             "INTERPOSE_HOOKSERVER_NODESLO": str(self.nodeslo),
             "INTERPOSE_HOOKSERVER_RUNTIME_ENDPOINT": str(self.cri),

@@ -1,4 +1,4 @@
-"""The probe: 0 and silence, or 1 and the reason; under both names."""
+"""The probe: 0 and silence, or 1 and the reason."""
 
 import asyncio
 import threading
@@ -70,16 +70,16 @@ def test_the_answer_is_the_exit_code(
     assert reason in capsys.readouterr().err
 
 
-def test_nobody_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nobody_there(tmp_path: Path) -> None:
     """The socket is named."""
     where = str(tmp_path / "x.sock")
-    assert run_command(["-agent-socket", where]) == 1
-    assert f"nobody could be asked at {where}: No such file or directory" in capsys.readouterr().err
+    result = CliRunner().invoke(cli, ["agent", "probe", "--agent-socket", where])
+    assert result.exit_code == 1
+    assert f"nobody could be asked at {where}: No such file or directory" in result.stderr
 
 
-def test_flags_of_the_old_name(capsys: pytest.CaptureFixture[str]) -> None:
-    """Help, and what is wrong."""
-    assert run_command(["--help"]) == 0
-    assert "--query string" in capsys.readouterr().out
-    assert run_command(["-x"]) == 2
-    assert "unknown flag -x" in capsys.readouterr().err
+def test_a_wrong_socket_is_a_mistake() -> None:
+    """Not an agent that is away."""
+    result = CliRunner().invoke(cli, ["agent", "probe", "--agent-socket", "x.sock"])
+    assert result.exit_code == 78
+    assert "--agent-socket: 'x.sock' is not absolute" in result.stderr

@@ -27,7 +27,7 @@ def test_metrics_and_labels_are_found(expression: str, uses: list[Use], grouping
     """Functions, operators, numbers, texts, ranges and comments are none."""
     found = named(expression)
 
-    assert (list(found.uses), found.grouping) == (uses, grouping)
+    assert (list(found.uses), set(found.grouping)) == (uses, grouping)
 
 
 @pytest.mark.parametrize("expression", ["a{", "sum(a", "a)", "sum(a}", "a ; b", "sum by (x", "§"])

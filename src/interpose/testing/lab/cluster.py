@@ -11,7 +11,7 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.kube.api import EVENTS, Object
+from interpose.kube.api import EVENTS, NODES, Object
 from interpose.testing.agentstack import MAP, NAMESPACE, NODE, Agent, Cluster
 from interpose.testing.apiserver.background import Running, background
 from interpose.testing.apiserver.server import ApiServer
@@ -142,7 +142,11 @@ class LabCluster:
 @contextmanager
 def lab_cluster(folder: Path) -> Iterator[LabCluster]:
     """It runs inside of the block."""
-    with background(ApiServer(tokens={_TOKEN: _USER}, tls=True, nodes=(NODE,))) as running:
+    server = ApiServer(tokens={_TOKEN: _USER}, tls=True)
+    # As a kubelet registers it.
+    capacity = {"cpu": "2", "memory": "8Gi", "pods": "110"}
+    server.put(NODES, {"metadata": {"name": NODE}, "spec": {}, "status": {"capacity": capacity}})
+    with background(server) as running:
         yield LabCluster(running, folder, running.do(lambda server: server.kubeconfig(folder / "kubeconfig")))
 
 

@@ -1,0 +1,147 @@
+"""Agent, relay and API server come and go in any order while containers run on CPUs 0 and 1: in the end the node has
+what the cluster says, each configuration was put in force once, and no container noticed anything else.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interpose.testing.lab.cri import CriClient
+from interpose.testing.lab.policypods import BURSTABLE, PolicyPod, scrape
+from interpose.testing.lab.processes import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from interpose.testing.lab.cluster import LabCluster, PodAgent
+    from interpose.testing.lab.containerd import Containerd
+    from interpose.testing.lab.policypods import PolicyRelay
+    from interpose.testing.lab.qospods import Kubepods
+
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("two_cpus")]
+
+AGENT, RELAY, CLUSTER = "agent", "relay", "API server"
+IN_FORCE = "Configuration of the agent is in force"
+
+
+class Node:
+    """A node under the policy static with one container that shares and one that has a CPU alone."""
+
+    def __init__(self, cluster: LabCluster, agent: PodAgent, relay: PolicyRelay, web: PolicyPod, db: PolicyPod) -> None:
+        self.cluster, self.agent, self.relay, self.web, self.db = cluster, agent, relay, web, db
+        self.reserved = 0
+        self.edits = 1
+        cluster.create(self.map())
+        self.wait_newest()
+        self.pids = (web.pid, db.pid)
+
+    def map(self) -> dict[str, str]:
+        """The newest configuration."""
+        return {"policy": f"Active: static\nReservedResources: {{CPU: 'cpuset:{self.reserved}'}}\n"}
+
+    def edit(self) -> None:
+        """The other CPU is kept for the system: both containers have to move."""
+        self.reserved = 1 - self.reserved
+        self.edits += 1
+        self.cluster.edit(self.map())
+
+    @property
+    def applied(self) -> int:
+        """How many configurations were put in force, by all relays."""
+        return self.relay.log.read_text().count(IN_FORCE)
+
+    def wait_newest(self) -> None:
+        """Until the containers have what the cluster says, and nothing more is to come."""
+        self.web.wait_cpus(str(self.reserved), within=30)
+        self.db.wait_cpus(str(1 - self.reserved), within=30)
+        wait_for(lambda: self.agent_state() == "applied", within=30, what="the agent to know", every=0.02)
+        assert self.applied == self.edits
+
+    def agent_state(self) -> str:
+        """What the agent thinks of its node."""
+        state: str = self.agent.status()["config"]["state"]
+        return state
+
+    def assert_untouched(self, reserved: int) -> None:
+        """Containers have what this configuration gave them, and are the same processes."""
+        assert (self.web.cpus, self.db.cpus) == (str(reserved), str(1 - reserved))
+        assert (self.web.pid, self.db.pid) == self.pids
+
+    # -- who goes and comes
+
+    def stop(self, who: str, *, rudely: bool) -> None:
+        """Take one of the three away."""
+        if who == CLUSTER:
+            self.cluster.away()
+        elif rudely:
+            (self.agent if who == AGENT else self.relay).kill()
+        elif who == AGENT:
+            self.agent.stop()
+        else:
+            assert self.relay.child.stop() == 0
+
+    def start(self, who: str, *, forgetful: bool) -> None:
+        """Bring it back."""
+        if who == CLUSTER:
+            self.cluster.back(forgetful=forgetful)
+        elif who == AGENT:
+            self.agent.start()
+        else:
+            self.relay.start()
+
+
+@pytest.fixture
+def node(
+    cluster: LabCluster, agent: PodAgent, node_relay: PolicyRelay, containerd: Containerd, kubepods: Kubepods
+) -> Iterator[Node]:
+    """The containers are looked at past the relay, which is not always there."""
+    with (
+        CriClient(containerd.socket) as runtime,
+        CriClient(node_relay.socket) as client,
+        PolicyPod(client, kubepods, "web", 100, BURSTABLE) as web,
+        PolicyPod(client, kubepods, "db") as db,
+    ):
+        web.client = db.client = runtime
+        yield Node(cluster, agent, node_relay, web, db)
+
+
+def test_all_three_go_and_come_in_any_order(node: Node) -> None:
+    """With an edit while somebody was away. The relay and the agent are killed every other time."""
+    for number, order in enumerate(permutations((AGENT, RELAY, CLUSTER))):
+        before, edited = node.reserved, False
+        for who in order:
+            if who == CLUSTER and who != order[0]:
+                node.edit()  # the others are away, or one of them
+                edited = True
+            node.stop(who, rudely=bool(number % 2))
+        node.assert_untouched(before) if order[0] != CLUSTER and order.index(AGENT) < order.index(CLUSTER) else None
+        for who in order:
+            node.start(who, forgetful=bool(number % 2))
+            if who == CLUSTER and not edited:
+                node.edit()
+        node.wait_newest()
+        node.assert_untouched(node.reserved)
+
+
+def test_tokens_rotate_and_the_api_server_is_away_for_a_while(node: Node) -> None:
+    """The agent goes on with the token that is in the files now. What is in force stays so whoever is away."""
+    for token in ("second-token", "third-token"):
+        node.cluster.rotate(token, node.agent.account)
+        node.cluster.server.do(lambda server: server.faults.drop_connections())
+        node.edit()
+        node.wait_newest()
+    node.cluster.away()
+    failures = "interpose_agent_api_up 0.0"
+    wait_for(lambda: failures in scrape(node.agent.admin), within=60, what="the agent to notice", every=0.2)
+    node.assert_untouched(node.reserved)
+    assert node.agent_state() == "applied"
+    # It comes back with another token as well.
+    node.cluster.rotate("fourth-token", node.agent.account)
+    node.cluster.back(forgetful=True)
+    node.edit()
+    node.wait_newest()
+    node.assert_untouched(node.reserved)
+    assert node.cluster.condition["status"] == "True"
