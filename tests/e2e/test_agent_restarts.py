@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from interpose.kube.api import CONFIG_MAPS
+from interpose.testing.agentstack import MAP, NAMESPACE
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.policypods import BURSTABLE, PolicyPod, scrape
 from interpose.testing.lab.processes import wait_for
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("two_cpus")]
 
 AGENT, RELAY, CLUSTER = "agent", "relay", "API server"
-IN_FORCE = "Configuration of the agent is in force"
 
 
 class Node:
@@ -48,22 +49,18 @@ class Node:
         self.edits += 1
         self.cluster.edit(self.map())
 
-    @property
-    def applied(self) -> int:
-        """How many configurations were put in force, by all relays."""
-        return self.relay.log.read_text().count(IN_FORCE)
-
     def wait_newest(self) -> None:
         """Until the containers have what the cluster says, and nothing more is to come."""
         self.web.wait_cpus(str(self.reserved), within=30)
         self.db.wait_cpus(str(1 - self.reserved), within=30)
-        wait_for(lambda: self.agent_state() == "applied", within=30, what="the agent to know", every=0.02)
-        assert self.applied == self.edits
+        wait_for(self.known, within=30, what="the agent to have the newest map", every=0.02)
+        assert self.relay.configured() == self.edits
 
-    def agent_state(self) -> str:
-        """What the agent thinks of its node."""
-        state: str = self.agent.status()["config"]["state"]
-        return state
+    def known(self) -> bool:
+        """Whether the agent says that the newest map is in force."""
+        newest = self.cluster.look(lambda seen: seen.server.get(CONFIG_MAPS, MAP, namespace=NAMESPACE))
+        found = self.agent.status()["configuration"]
+        return bool(found["state"] == "applied" and found["map"]["version"] == newest["metadata"]["resourceVersion"])
 
     def assert_untouched(self, reserved: int) -> None:
         """Containers have what this configuration gave them, and are the same processes."""
@@ -137,7 +134,7 @@ def test_tokens_rotate_and_the_api_server_is_away_for_a_while(node: Node) -> Non
     failures = "interpose_agent_api_up 0.0"
     wait_for(lambda: failures in scrape(node.agent.admin), within=60, what="the agent to notice", every=0.2)
     node.assert_untouched(node.reserved)
-    assert node.agent_state() == "applied"
+    assert node.known()
     # It comes back with another token as well.
     node.cluster.rotate("fourth-token", node.agent.account)
     node.cluster.back(forgetful=True)

@@ -33,9 +33,10 @@ def test_the_demo_shows_values_reasons_and_that_all_comes_back(columns: int) -> 
     text = " ".join(done.stdout.split())
     started, _, rest = text.partition("2. A Guaranteed pod comes")
     arrived, _, rest = rest.partition("3. nodeslo.yaml is edited")
-    changed, _, rest = rest.partition("4. shop/orders ends")
-    left, _, rest = rest.partition("5. The hook server stops")
-    restored, _, recorded = rest.partition("6. The relay has recorded all calls")
+    changed, _, rest = rest.partition("4. ConfigMap kube-system/cri-resmgr-config is edited")
+    configured, _, rest = rest.partition("5. shop/orders ends")
+    left, _, rest = rest.partition("6. The hook server stops")
+    restored, _, recorded = rest.partition("7. The relay has recorded all calls")
     assert "cpu.shares pod, container 2 -> 1536 BatchResource: CPU request 1500m in annotation" in started
     assert "cpuset.cpus container any -> 2-5 policy static: 4 CPUs of its own" in arrived
     assert "cpuset.cpus container any -> 0-1,6-15 policy static: shares CPUs" in arrived
@@ -44,6 +45,11 @@ def test_the_demo_shows_values_reasons_and_that_all_comes_back(columns: int) -> 
     assert "│ 2A 3A│ 4A 5A│" in arrived
     assert "cpu.bvt_warp_ns pod 2 -> 1 GroupIdentity: LS: lsClass.cpuQOS.groupIdentity 1" in changed
     assert "cpu.cfs_quota_us pod, container 150000 -> unlimited BatchResource: cpuSuppressPolicy cfsQuota" in changed
+    assert "- CPU: 0-15 + CPU: 0-7" in configured
+    assert "web cpuset.cpus container 0-1,6-15 -> 0-1,6-7" in configured
+    assert "InterposeConfigured False ConfigRejected" in configured
+    assert "AvailableResource: is not a known key, did you mean AvailableResources?" in configured
+    assert "web cpuset.cpus container 0-1,6-7 -> 0-1,6-15" in configured
     assert "web cpuset.cpus container 0-1,6-15 -> any" in left
     assert "reports cpu.shares pod, container 1536 -> 2" in restored
     assert recorded.count(" CreateContainer ") == 3

@@ -1,10 +1,11 @@
-"""The demo's node is one that both programs take."""
+"""The demo's node is one that all programs take."""
 
 import os
 from pathlib import Path
 
 import pytest
 
+from interpose.config.agent_table import AGENT_SETTINGS
 from interpose.config.document import read_document
 from interpose.config.hookserver import HOOKSERVER_SETTINGS
 from interpose.config.table import RELAY_SETTINGS
@@ -15,7 +16,7 @@ from interpose.testing.demoparts import AFTER, BEFORE, POD_VALUES, PODS, Places,
 
 def test_every_setting_exists() -> None:
     """A name that nobody reads would send a program to the places of a real node."""
-    known = {setting.env for setting in (*RELAY_SETTINGS, *HOOKSERVER_SETTINGS)}
+    known = {setting.env for setting in (*RELAY_SETTINGS, *HOOKSERVER_SETTINGS, *AGENT_SETTINGS)}
 
     assert Places(Path("/demo")).environment().keys() <= known
 

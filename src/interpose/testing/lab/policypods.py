@@ -169,6 +169,10 @@ class PolicyRelay(Relay):
         rows = self.policy()["assignments"]
         return {row["container"].split("/")[1]: row["exclusive"] for row in rows if row["exclusive"]}
 
+    def configured(self) -> int:
+        """How many configurations of an agent it, and those before it with the same log, put in force."""
+        return self.log.read_text().count("Configuration of the agent is in force")
+
     def metrics(self) -> str:
         """What Prometheus is told."""
         return scrape(self.admin)
