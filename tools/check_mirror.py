@@ -69,7 +69,6 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "testing/apiserver/server": "tests/integration/test_apiserver.py and test_api_conformance.py",
     "testing/apiserver/webhookcaller": "tests/integration/test_apiserver.py",
     "testing/clusters": "tests/integration/test_api_conformance.py stands on it",
-    "testing/democluster": "make demo",
     "testing/lab/cluster": "tests/e2e stands on it",
     "testing/nodeapi": "tests/unit/agent and tests/integration stand on it",
     "testing/scriptedserver": "tests/integration stands on it",

@@ -15,6 +15,10 @@ class ConfigError(Exception):
         super().__init__("; ".join(self.problems))
 
 
+class NotReadyError(ConfigError):
+    """Nothing is wrong with a configuration, it cannot be put in force at the moment: whoever sent it tries again."""
+
+
 class SocketInUseError(Exception):
     """Another live process serves this socket; it is never displaced."""
 

@@ -19,7 +19,7 @@ from interpose.cli.policy_wanted import state_path
 from interpose.cli.relay_policy_views import PolicyViews
 from interpose.cli.relay_publishing import Publishing
 from interpose.config.settings import RelaySettings
-from interpose.errors import ConfigError, SocketInUseError
+from interpose.errors import ConfigError, NotReadyError, SocketInUseError
 from interpose.host.cpusets import resolve
 from interpose.host.sysfs import online_now, read_topology
 from interpose.instrumentation.logging import RateLimited
@@ -302,7 +302,7 @@ class PolicyPart:
     async def _apply(self, configuration: Configuration) -> None:
         manager = self.manager
         if not manager.books.ready.is_set():
-            raise ConfigError("the runtime has not told yet what runs: try again")
+            raise NotReadyError("the runtime has not told yet what runs")
         self._check_running_switch(configuration)
         await manager.books.changing.to(configuration)
         self._tell_unplugged(configuration)

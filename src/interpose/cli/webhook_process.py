@@ -27,6 +27,7 @@ from interpose.webhook.review import Rules
 from interpose.webhook.server import ServerLimits, WebhookServer
 
 _log = logging.getLogger(__name__)
+_GC_THRESHOLD = 50_000
 
 
 def run(settings: WebhookSettings) -> int:
@@ -93,6 +94,8 @@ class Webhook:
         self._notifier.ready(f"on {self._places['listen']}", mainpid=os.getpid())
         gc.collect()
         gc.freeze()
+        # Reading a large body makes a million objects and no garbage: looking for some all the time takes seconds.
+        gc.set_threshold(_GC_THRESHOLD)
 
     async def leave(self, why: str, again: "asyncio.Future[str]") -> None:
         """First not ready, then not accepting, then done."""

@@ -5,7 +5,8 @@ Invariants: one is applied at a time, in the order of coming; once begun it is c
 away meanwhile, so that nothing is ever left half applied; and what is in force already is not applied again.
 
 A refusal is no failed call: the reasons are in the reply, where agents look for them. A call fails if it makes no sense
-(INVALID_ARGUMENT), if too many others are waiting (UNAVAILABLE: try again), or by a mistake of ours (INTERNAL).
+(INVALID_ARGUMENT), if it cannot be applied at the moment or too many others are waiting (UNAVAILABLE: try again), or by
+a mistake of ours (INTERNAL).
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from enum import StrEnum
 from typing import Final
 
-from interpose.errors import ConfigError
+from interpose.errors import ConfigError, NotReadyError
 from interpose.host.peers import peer_credentials
 from interpose.host.sockets import BoundSocket, bind_unix
 from interpose.instrumentation.logging import RateLimited
@@ -48,7 +49,8 @@ _CONNECTIONS: Final = 16
 _MAX_LOGGED: Final = 5  # problems in one line of the log; the agent gets all of them
 _NO_ADJUSTMENTS: Final = "adjustments are not supported"
 
-# Puts a configuration in force; ConfigError with all reasons if it cannot be, and then nothing has changed.
+# Puts a configuration in force; ConfigError with all reasons if it cannot be, NotReadyError if it cannot be just now. In
+# either case nothing has changed.
 Apply = Callable[[Mapping[str, str], str], Awaitable[None]]
 
 
@@ -61,6 +63,7 @@ class Outcome(StrEnum):
     FORCED = "forced"  # a file on the node counts, not the agent
     UNREADABLE = "unreadable"
     BUSY = "busy"
+    NOT_READY = "not_ready"  # not at the moment
     FAILED = "failed"  # a mistake of ours
 
 
@@ -144,6 +147,9 @@ class ConfigServer:
         kv: dict[str, object] = {"node": sent.node_name, "keys": len(sent.data)}
         try:
             await self._apply(sent.data, sent.node_name)
+        except NotReadyError as error:
+            self._note(Outcome.NOT_READY, str(error))
+            return RpcError(Code.UNAVAILABLE, f"SetConfig: {error}")
         except ConfigError as error:
             self._note(Outcome.REJECTED, "; ".join(error.problems))
             problems = "; ".join(error.problems[:_MAX_LOGGED])

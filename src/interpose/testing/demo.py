@@ -233,7 +233,7 @@ class Story:
 
     async def is_configured(self, cluster: Cluster) -> None:
         """The cluster's configuration is edited and reaches the relay; a slip does not."""
-        print(f"\n4. ConfigMap {SOURCE} is edited: pods get half of the node:\n")
+        print(f"\n4. ConfigMap {SOURCE} is edited: pods get half the node:\n")
         began = self._publish(cluster, WIDE, NARROW)
         await self._come(NARROWED)
         print(f"\n   {self._since(began)} ms later:\n")
@@ -302,7 +302,7 @@ class Story:
         with suppress(AssertionError):
             await cluster.reported("ConfigRejected")
         self.problems += wrong_condition(cluster.condition)
-        self.problems += wrong_values("refused", self._measured(), NARROWED)
+        self.problems += wrong_values("refused", await self._come(NARROWED), NARROWED)
         print("\n    Condition of the node:")
         _print(condition_text(cluster.condition, self._width))
 
@@ -313,14 +313,21 @@ class Story:
     def _measured(self) -> Values:
         return measured(self._node, self._pods)
 
-    async def _come(self, promised: Values) -> None:
-        """Wait for these values. On a busy machine one may be late; one that is missing is named later."""
+    async def _come(self, promised: Values) -> Values:
+        """Wait for these values; what was found. On a busy machine one may be late; one that is missing is named."""
+        found: Values = {}
+
+        def there() -> bool:
+            nonlocal found
+            found = self._measured()
+            return found == promised
+
         with suppress(AssertionError):
-            await eventually(lambda: self._measured() == promised, "the promised values")
+            await eventually(there, "the promised values")
+        return found
 
     async def _shows(self, when: str, before: Values, promised: Values, why: Reasons) -> None:
-        await self._come(promised)
-        found = self._measured()
+        found = await self._come(promised)
         self.problems += wrong_values(when, found, promised)
         for one in self._pods:
             self.problems += wrong_status(when, one.pod, await self._kubelet.status(one.container))

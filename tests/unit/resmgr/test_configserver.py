@@ -13,7 +13,7 @@ from interpose.api.resmgr_config_pb2 import (
     SetConfigReply,
     SetConfigRequest,
 )
-from interpose.errors import ConfigError
+from interpose.errors import ConfigError, NotReadyError
 from interpose.resmgr.configserver import MAX_WAITING, ConfigServer, Outcome
 from interpose.resmgr.messages import SET_ADJUSTMENT, SET_CONFIG
 from interpose.resmgr.sent import Sent
@@ -116,6 +116,20 @@ async def test_a_rejected_one_is_answered_with_every_reason(
     assert server.accepted == Sent(node_name="n", data={"policy.static": "a"})
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert [record.__dict__["kv"]["problems"] for record in errors] == ["one is wrong; two is wrong"]
+
+
+async def test_what_cannot_be_now_is_to_be_sent_again() -> None:
+    """No rejection, which an agent would tell everybody about, but a call that failed for the moment."""
+
+    async def apply(data: Mapping[str, str], node_name: str) -> None:
+        raise NotReadyError("nobody knows what runs")
+
+    client = Client(ConfigServer(apply))
+    with pytest.raises(RpcError, match="nobody knows what runs") as caught:
+        await client.set_config("a")
+    assert caught.value.code == Code.UNAVAILABLE
+    assert client.server.outcomes == {Outcome.NOT_READY: 1}
+    assert client.server.accepted is None
 
 
 async def test_a_log_line_does_not_have_all_reasons(caplog: pytest.LogCaptureFixture) -> None:
