@@ -176,7 +176,7 @@ def test_the_map_that_is_nearest_to_the_node_counts(
     assert [source(event["message"]) for event in cluster.events("ConfigApplied")[:3]] == [MAP, group, own]
     # Deleted and created again at once: nobody is moved. Deleted for good: withdrawn.
     agent.stop()
-    agent.start("--missing-grace", "1s")
+    agent.start("--missing-grace", "3s")
     cluster.kubectl("delete", "configmap", "-n", NAMESPACE, MAP)
     cluster.create(static("0"))
     cluster.kubectl("delete", "configmap", "-n", NAMESPACE, MAP, group)

@@ -1,4 +1,4 @@
-"""Rules of the cluster for pods that run: NodeSLO and Node by kubectl, through agent and hook server into the kernel."""
+"""Rules of the cluster for pods that run: NodeSLO and Node by kubectl, through agent and hook server to the kernel."""
 
 from __future__ import annotations
 

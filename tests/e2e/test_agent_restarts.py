@@ -127,19 +127,22 @@ def test_all_three_go_and_come_in_any_order(node: Node) -> None:
 
 def test_tokens_rotate_and_the_api_server_is_away_for_a_while(node: Node) -> None:
     """The agent goes on with the token that is in the files now. What is in force stays so whoever is away."""
+    cluster, agent = node.cluster, node.agent
     for token in ("second-token", "third-token"):
-        node.cluster.rotate(token, node.agent.account)
-        node.cluster.server.do(lambda server: server.faults.drop_connections())
+        cluster.rotate(token)
+        cluster.wait_refused("interpose-agent")
         node.edit()
+        agent.lay_down()
         node.wait_newest()
-    node.cluster.away()
-    wait_for(lambda: node.agent.status()["node_object"]["problem"], within=30, what="the agent to notice", every=0.02)
+    cluster.away()
+    wait_for(lambda: agent.status()["node_object"]["problem"], within=30, what="the agent to notice", every=0.02)
     node.assert_untouched(node.reserved)
     assert node.known()
     # It comes back with another token as well.
-    node.cluster.rotate("fourth-token", node.agent.account)
-    node.cluster.back(forgetful=True)
+    cluster.rotate("fourth-token")
+    agent.lay_down()
+    cluster.back(forgetful=True)
     node.edit()
     node.wait_newest()
     node.assert_untouched(node.reserved)
-    assert node.cluster.condition["status"] == "True"
+    assert cluster.condition["status"] == "True"

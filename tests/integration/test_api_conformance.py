@@ -75,9 +75,16 @@ async def test_a_deletion_has_a_version_of_its_own(cluster: Cluster) -> None:
 
 async def test_a_version_from_long_ago_is_expired(cluster: Cluster) -> None:
     """Whichever way the server says it, the client tells that it has to list again."""
-    with pytest.raises(ApiError) as caught:
+    await cluster.api.create(CONFIG_MAPS, _map("m"), namespace=cluster.namespace)
+    try:
         await cluster.events_of(CONFIG_MAPS, "1", 1, namespace=cluster.namespace)
-    assert caught.value.expired
+    except ApiError as error:
+        told = error.expired
+    else:
+        if cluster.server is None:
+            pytest.skip("this cluster is so young that it remembers everything")
+        told = False
+    assert told
 
 
 async def test_a_name_is_taken(cluster: Cluster) -> None:
@@ -211,7 +218,8 @@ async def test_events_about_a_node_are_in_default(cluster: Cluster) -> None:
 async def test_a_custom_resource(cluster: Cluster) -> None:
     """Has a generation that counts its spec, and takes no strategic merge patch."""
     try:
-        made = await cluster.create(NODE_SLOS, {"metadata": {"name": cluster.node}, "spec": {}})
+        named = {"apiVersion": NODE_SLOS.api_version, "kind": NODE_SLOS.kind, "metadata": {"name": cluster.node}}
+        made = await cluster.create(NODE_SLOS, {**named, "spec": {}})
     except ApiError as error:
         if error.code == 404:
             pytest.skip("this cluster does not know NodeSLOs: apply deploy/crds first")
@@ -222,3 +230,12 @@ async def test_a_custom_resource(cluster: Cluster) -> None:
     with pytest.raises(ApiError) as caught:
         await cluster.api.patch(NODE_SLOS, cluster.node, patch, kind=PatchKind.STRATEGIC)
     assert caught.value.code == 415
+
+
+async def test_a_custom_resource_has_to_say_what_it_is(cluster: Cluster) -> None:
+    """400 without apiVersion and kind, which built-in kinds may leave out."""
+    with pytest.raises(ApiError) as caught:
+        await cluster.create(NODE_SLOS, {"metadata": {"name": cluster.node}})
+    if caught.value.code == 404:
+        pytest.skip("this cluster does not know NodeSLOs: apply deploy/crds first")
+    assert caught.value.code == 400

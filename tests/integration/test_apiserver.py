@@ -15,6 +15,7 @@ import pytest
 from interpose.kube.api import (
     CONFIG_MAPS,
     MUTATING_WEBHOOKS,
+    NODE_SLOS,
     NODES,
     ApiError,
     Change,
@@ -227,6 +228,16 @@ async def test_rules_of_access(server: ApiServer, client: KubeClient) -> None:
     with pytest.raises(ApiError) as caught:
         await client.list(NODES)
     assert (caught.value.code, caught.value.reason) == (403, "Forbidden")
+
+
+async def test_a_kind_that_is_not_installed(server: ApiServer, client: KubeClient) -> None:
+    """Answers 404 without a Status, until its definition comes."""
+    server.hidden.add(NODE_SLOS)
+    raw = await _raw(server, NODE_SLOS.path())
+    assert raw.startswith(b"HTTP/1.1 404")
+    assert raw.endswith(b"404 page not found\n")
+    server.hidden.clear()
+    assert (await client.list(NODE_SLOS)).items == ()
 
 
 async def test_tls_with_certificates_of_clients(scratch: Path) -> None:

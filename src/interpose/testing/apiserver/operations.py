@@ -130,7 +130,7 @@ def parse_body(content_type: str, raw: bytes) -> Any:
 def _dry(query: Query) -> bool:
     wanted = query.get("dryRun", "")
     if wanted not in ("", "All"):
-        raise bad_request(f'Invalid value: "{wanted}": supported values: "All"')
+        raise RefusedError(422, "Invalid", f'dryRun: Unsupported value: "{wanted}": supported values: "All"')
     return wanted == "All"
 
 

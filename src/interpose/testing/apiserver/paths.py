@@ -82,6 +82,8 @@ def find_target(method: str, path: str, query: Mapping[str, str]) -> Target:
 def _verb(kind: Kind, method: str, namespace: str, name: str, query: Mapping[str, str]) -> str:
     verb = (_OF_ONE if name else _OF_ALL).get(method)
     across = kind.resource.namespaced and not namespace
+    if across and name:
+        raise no_such_path()
     if verb is None or (across and verb != "list"):
         raise method_not_allowed()
     if verb == "list" and is_set(query, "watch"):

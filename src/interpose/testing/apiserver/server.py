@@ -64,6 +64,7 @@ class ApiServer:
         self.faults = Faults(self)
         self.requests: list[Logged] = []
         self.changes = Changes()  # notified of requests, answers and changes of objects
+        self.hidden: set[Resource] = set()  # kinds whose definition is not installed: no Status, as in reality
         self.authority = Authority() if tls else None
         self.watches: set[Watch] = set()
         self._operations = Operations(self.store, Admitter(self.store, self.webhooks, _new_uid).admit)
@@ -214,6 +215,8 @@ class ApiServer:
             return await self._say(connection, logged, 200, page.body, {"content-type": page.content_type})
         logged.body = parse_body(logged.content_type, request.body)
         target = find_target(request.method, request.path, request.query)
+        if target.kind.resource in self.hidden:
+            return await self._say(connection, logged, 404, b"404 page not found\n", {"content-type": "text/plain"})
         self.access.check(logged.user, target, asked_name(target, request.query))
         if target.verb == "watch":
             return await self._watch(connection, logged, target)

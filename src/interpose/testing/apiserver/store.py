@@ -132,12 +132,13 @@ class Store:
         kind = BY_RESOURCE[resource]
         namespace = (body["metadata"].get("namespace") or "default") if resource.namespaced else ""
         old = self._objects.get(Key(resource, namespace, body["metadata"]["name"]))
+        said = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
         if old is None:
-            named = {**body, "metadata": {**body["metadata"], "resourceVersion": ""}}
+            named = {**said, "metadata": {**body["metadata"], "resourceVersion": ""}}
             made = newcomer(kind, named, namespace=namespace, uid=self._new_uid(), now=self._now())
         else:
             metadata = {**body["metadata"], "resourceVersion": old["metadata"]["resourceVersion"], "uid": ""}
-            made = successor(kind, old, {**body, "metadata": metadata})
+            made = successor(kind, old, {**said, "metadata": metadata})
         if "status" in body:
             made["status"] = deepcopy(body["status"])
         if made == old:

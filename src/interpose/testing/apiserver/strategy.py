@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from interpose.kube.api import SECRETS, Object, Resource
-from interpose.testing.apiserver.problems import Cause, bad_request, conflict, invalid
+from interpose.testing.apiserver.problems import Cause, RefusedError, bad_request, conflict, invalid
 from interpose.testing.apiserver.resources import CRDS, NAMESPACES, PODS, Kind, StatusOnWrite
 from interpose.testing.apiserver.validation import causes
 
@@ -19,7 +19,7 @@ def newcomer(kind: Kind, body: Object, *, namespace: str, uid: str, now: str) ->
     """A new object, all but its version; RefusedError if it may not be."""
     candidate = _known(kind, body)
     if (candidate["metadata"] or {}).get("resourceVersion"):
-        raise bad_request("resourceVersion should not be set on objects to be created")
+        raise RefusedError(500, "", "resourceVersion should not be set on objects to be created")
     candidate["metadata"] = _written(kind, candidate["metadata"], namespace)
     if not candidate["metadata"].get("name") and (prefix := candidate["metadata"].get("generateName")):
         candidate["metadata"]["name"] = prefix + uid.replace("-", "")[-5:]
@@ -70,6 +70,12 @@ def _content(candidate: Object) -> Mapping[str, Any]:
 
 def _known(kind: Kind, body: Object) -> dict[str, Any]:
     """A copy of our own, with the fields that the kind has, and said to be of that kind."""
+    if kind.custom and not (body.get("apiVersion") and body.get("kind")):
+        missing = "Kind" if not body.get("kind") else "apiVersion"
+        raise bad_request(
+            f'{kind.resource.kind} in version "{kind.resource.version}" cannot be handled as a {kind.resource.kind}: '
+            f"unmarshalerDecoder: Object '{missing}' is missing"
+        )
     said = (body.get("apiVersion") or kind.resource.api_version, body.get("kind") or kind.resource.kind)
     if said != (kind.resource.api_version, kind.resource.kind):
         raise bad_request(
@@ -94,9 +100,7 @@ def _written(kind: Kind, given: Mapping[str, Any], namespace: str) -> dict[str, 
         metadata.pop("namespace", None)
         return metadata
     if metadata.setdefault("namespace", namespace) != namespace:
-        raise bad_request(
-            f"the namespace of the provided object does not match the namespace sent on the request ({namespace})"
-        )
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     return metadata
 
 

@@ -15,6 +15,7 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _WORD = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE])?")
 _MOST_DATA = 1 << 20
 _MOST_ANNOTATIONS = 256 << 10
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -102,7 +103,7 @@ def _data(candidate: Object, previous: Object) -> Iterator[Cause]:
                 why = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
                 yield _invalid(f"{part}[{key}]", key, why)
     if total > _MOST_DATA:
-        yield Cause("", f"Too long: may not be more than {_MOST_DATA} bytes", "FieldValueTooLong")
+        yield Cause("[]", f"Too long: may not be more than {_MOST_DATA} bytes", "FieldValueTooLong")
     if previous.get("immutable"):
         for part in ("data", "binaryData", "immutable"):
             if candidate.get(part) != previous.get(part):
@@ -119,10 +120,10 @@ def _event(candidate: Object, _previous: Object) -> Iterator[Cause]:
 def _node(candidate: Object, _previous: Object) -> Iterator[Cause]:
     seen = set()
     for position, taint in enumerate((candidate.get("spec") or {}).get("taints") or []):
-        where = f"spec.taints[{position}]"
+        where = f"metadata.taints[{position}]"  # that is where a real server says they are
         key, effect = taint.get("key") or "", taint.get("effect") or ""
         if not key or not _qualified(key):
-            yield _invalid(f"{where}.key", key, "name part must be non-empty")
+            yield _invalid(f"{where}.key", key, "name part must consist of alphanumeric characters, '-', '_' or '.'")
         if taint.get("value") and not _WORD.fullmatch(taint["value"]):
             yield _invalid(f"{where}.value", taint["value"], "a valid label must be an empty string or consist of ...")
         if not effect:
@@ -141,6 +142,19 @@ def _node(candidate: Object, _previous: Object) -> Iterator[Cause]:
                 "FieldValueDuplicate",
             )
         seen.add((key, effect))
+    for part in ("capacity", "allocatable"):
+        for name, amount in ((candidate.get("status") or {}).get(part) or {}).items():
+            where = f"status.{part}.{name}"
+            if not _QUANTITY.fullmatch(str(amount)):
+                yield _invalid(where, amount, "quantities must match the regular expression")
+            elif _is_extended(name) and not str(amount).isdecimal():
+                yield _invalid(where, amount, "must be an integer")
+
+
+def _is_extended(name: str) -> bool:
+    """Resources that are counted in whole pieces: those of a domain that is not Kubernetes' own."""
+    domain = name.rpartition("/")[0]
+    return bool(domain) and not f".{domain}".endswith(".kubernetes.io")
 
 
 _SPECIAL: Final[Mapping[Resource, Callable[[Object, Object], Iterator[Cause]]]] = {

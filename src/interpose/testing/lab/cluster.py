@@ -93,12 +93,22 @@ class LabCluster:
             self.server.do(lambda server: server.faults.expire_history())
         self.server.run(lambda server: server.faults.start())
 
-    def rotate(self, token: str, account: Path) -> None:
-        """Refuse the old token from now on; the new one is in the files of the account a moment later."""
+    def rotate(self, token: str) -> None:
+        """The old token is refused from now on. The operator has the new one; pods get it when it is laid down."""
         old, self.token = self.token, token
         self.server.do(lambda server: server.faults.rotate_token(old, token))
-        self.server.do(lambda server: server.kubeconfig(self.kubeconfig))
-        publish_secret(account, self.account())
+        self.server.do(lambda server: server.kubeconfig(self.kubeconfig, token=token))
+
+    def wait_refused(self, agent: str) -> None:
+        """Break all connections, and wait until a program that calls itself so was refused for its token."""
+        begun = self.server.do(lambda server: len(server.requests))
+        self.server.do(lambda server: server.faults.drop_connections())
+
+        def refused() -> bool:
+            made = self.server.do(lambda server: server.requests[begun:])
+            return any(one.code == 401 and one.agent.startswith(agent) for one in made)
+
+        wait_for(refused, within=_PATIENCE, what=f"{agent} to be refused", every=0.02)
 
     def account(self) -> dict[str, str]:
         """What a pod finds of its service account, by file."""
@@ -159,9 +169,14 @@ class PodAgent(Agent):
     def __init__(self, folder: Path, cluster: LabCluster, **more: Any) -> None:
         super().__init__(folder, cluster.kubeconfig, **more)
         self.account = folder / "account"
-        publish_secret(self.account, cluster.account())
+        self._cluster = cluster
+        self.lay_down()
         host, port = cluster.server.do(lambda server: (server.host, server.port))
         self._variables = (f"KUBERNETES_SERVICE_HOST={host}", f"KUBERNETES_SERVICE_PORT={port}")
+
+    def lay_down(self) -> None:
+        """Give it the files of its account as they are now, as a kubelet does."""
+        publish_secret(self.account, self._cluster.account())
 
     def argv(self, *options: str) -> list[str]:
         """The command line, in a mount namespace of its own."""

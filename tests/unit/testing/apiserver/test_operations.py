@@ -107,7 +107,7 @@ async def test_dry_runs(operations: Operations, store: Store, door: _Door) -> No
     await _ask(operations, "DELETE", "/api/v1/nodes/n", dryRun="All")
     await _ask(operations, "DELETE", "/api/v1/nodes/n", {"dryRun": ["All"]})
     assert (store.version, door.asked) == (version, [("CREATE", True), ("UPDATE", True)])
-    assert (await _ask(operations, "DELETE", "/api/v1/nodes/n", dryRun="Some"))[0] == 400
+    assert (await _ask(operations, "DELETE", "/api/v1/nodes/n", dryRun="Some"))[0] == 422
 
 
 async def test_all_of_a_kind_can_be_deleted(operations: Operations, store: Store) -> None:

@@ -41,7 +41,7 @@ def test_targets(method: str, path: str, query: dict[str, str], expected: tuple[
         ("GET", "/api/v1/namespaces/d/configmaps/m/status", 404),
         ("GET", "/api/v1/nodes/n/status/more", 404),
         ("POST", "/api/v1/configmaps", 405),
-        ("GET", "/api/v1/configmaps/m", 405),
+        ("GET", "/api/v1/configmaps/m", 404),
         ("PUT", "/api/v1/nodes", 405),
         ("POST", "/api/v1/nodes/n", 405),
     ],

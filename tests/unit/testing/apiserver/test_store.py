@@ -7,11 +7,13 @@ from interpose.testing.apiserver.problems import RefusedError
 from interpose.testing.apiserver.resources import NAMESPACES
 from interpose.testing.apiserver.store import Happening, Store
 
+_SLO = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO"}
+
 
 def test_every_change_has_a_higher_version(store: Store) -> None:
     """One counter for all kinds."""
     node = store.create(NODES, {"metadata": {"name": "n"}})
-    slo = store.create(NODE_SLOS, {"metadata": {"name": "n"}})
+    slo = store.create(NODE_SLOS, {**_SLO, "metadata": {"name": "n"}})
     newer = store.replace(NODES, "n", {"metadata": {"labels": {"a": "b"}}})
     versions = [int(item["metadata"]["resourceVersion"]) for item in (node, slo, newer)]
     assert versions == sorted(set(versions))
@@ -111,7 +113,7 @@ def test_the_past_is_there_by_version_and_kind(store: Store) -> None:
     """From right after a version on."""
     start = store.version
     store.create(NODES, {"metadata": {"name": "n"}})
-    store.create(NODE_SLOS, {"metadata": {"name": "n"}})
+    store.create(NODE_SLOS, {**_SLO, "metadata": {"name": "n"}})
     store.remove(NODES, "n")
     assert [past.change for past in store.since(NODES, start)] == [Change.ADDED, Change.DELETED]
     assert [past.change for past in store.since(NODES, start + 1)] == [Change.DELETED]

@@ -9,6 +9,8 @@ from interpose.testing.apiserver.problems import RefusedError
 from interpose.testing.apiserver.resources import BY_RESOURCE, CRDS, DEPLOYMENTS, NAMESPACES, PODS
 from interpose.testing.apiserver.strategy import newcomer, successor, unknown_fields
 
+_SLO = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO"}
+
 
 def _new(resource: Resource, body: dict[str, Any], namespace: str = "") -> dict[str, Any]:
     return newcomer(BY_RESOURCE[resource], body, namespace=namespace, uid="u-12345", now="now")
@@ -41,19 +43,23 @@ def test_a_name_is_made_of_its_beginning() -> None:
 )
 def test_the_status_of_a_new_object(resource: Resource, kept: bool) -> None:
     """Counts for nodes only."""
-    made = _new(resource, {"metadata": {"name": "x"}, "status": {"mine": 1}}, "d" if resource.namespaced else "")
+    said = {"apiVersion": resource.api_version, "kind": resource.kind}
+    body = {**said, "metadata": {"name": "x"}, "status": {"mine": 1}}
+    made = _new(resource, body, "d" if resource.namespaced else "")
     assert ("mine" in made.get("status", {})) is kept
 
 
 @pytest.mark.parametrize(
     ("resource", "body", "code"),
     [
-        (NODES, {"metadata": {"name": "x", "resourceVersion": "1"}}, 400),
+        (NODES, {"metadata": {"name": "x", "resourceVersion": "1"}}, 500),
         (NODES, {"metadata": {"name": "X"}}, 422),
         (NODES, {"metadata": {}}, 422),
         (NODES, {"metadata": [1]}, 400),
         (NODES, {"kind": "Pod", "metadata": {"name": "x"}}, 400),
         (CONFIG_MAPS, {"metadata": {"name": "x", "namespace": "other"}}, 400),
+        (NODE_SLOS, {"metadata": {"name": "x"}}, 400),
+        (NODE_SLOS, {"kind": "NodeSLO", "metadata": {"name": "x"}}, 400),
     ],
 )
 def test_bodies_that_are_refused(resource: Resource, body: dict[str, Any], code: int) -> None:
@@ -96,9 +102,9 @@ def test_the_object_and_its_status_are_written_apart() -> None:
 
 def test_through_the_status_of_other_kinds_nothing_else_is_written() -> None:
     """Not even labels."""
-    old = _new(NODE_SLOS, {"metadata": {"name": "x"}, "spec": {"a": 1}})
+    old = _new(NODE_SLOS, _SLO | {"metadata": {"name": "x"}, "spec": {"a": 1}})
     body = {"metadata": {"labels": {"a": "b"}, "resourceVersion": "7"}, "spec": {"a": 2}, "status": {"s": 2}}
-    new = _next(NODE_SLOS, old, body, "status")
+    new = _next(NODE_SLOS, old, _SLO | body, "status")
     assert (new["spec"], new["status"], new["metadata"].get("labels")) == ({"a": 1}, {"s": 2}, None)
 
 
@@ -122,9 +128,10 @@ def test_the_generation_counts_other_contents() -> None:
 )
 def test_updates_that_are_refused(resource: Resource, metadata: dict[str, str], code: int) -> None:
     """Of an older version, of another object; custom resources have to say the version."""
-    old = _new(resource, {"metadata": {"name": "x"}})
+    said = {"apiVersion": resource.api_version, "kind": resource.kind}
+    old = _new(resource, {**said, "metadata": {"name": "x"}})
     with pytest.raises(RefusedError) as caught:
-        _next(resource, old, {"metadata": metadata})
+        _next(resource, old, {**said, "metadata": metadata})
     assert caught.value.code == code
 
 

@@ -62,7 +62,7 @@ def test_metadata(metadata: dict[str, Any], fields: list[str]) -> None:
         ({"data": {"policy.static": "x"}}, None, []),
         ({"data": {"a/b": "x"}}, None, ["data[a/b]"]),
         ({"binaryData": {"..": "x"}}, None, ["binaryData[..]"]),
-        ({"data": {"a": "x" * ((1 << 20) + 1)}}, None, [""]),
+        ({"data": {"a": "x" * ((1 << 20) + 1)}}, None, ["[]"]),
         ({"data": {"a": "b"}, "immutable": True}, {"data": {"a": "c"}, "immutable": True}, ["data"]),
     ],
 )
@@ -90,13 +90,31 @@ def test_events(namespace: str, involved: str, fields: list[str]) -> None:
     ("taints", "fields"),
     [
         ([{"key": "a/b", "value": "c", "effect": "NoSchedule"}, {"key": "a/b", "effect": "NoExecute"}], []),
-        ([{"effect": "NoSchedule"}], ["spec.taints[0].key"]),
-        ([{"key": "a", "value": "b c", "effect": "NoSchedule"}], ["spec.taints[0].value"]),
-        ([{"key": "a"}], ["spec.taints[0].effect"]),
-        ([{"key": "a", "effect": "Never"}], ["spec.taints[0].effect"]),
-        ([{"key": "a", "effect": "NoExecute"}] * 2, ["spec.taints[1]"]),
+        ([{"effect": "NoSchedule"}], ["metadata.taints[0].key"]),
+        ([{"key": "a", "value": "b c", "effect": "NoSchedule"}], ["metadata.taints[0].value"]),
+        ([{"key": "a"}], ["metadata.taints[0].effect"]),
+        ([{"key": "a", "effect": "Never"}], ["metadata.taints[0].effect"]),
+        ([{"key": "a", "effect": "NoExecute"}] * 2, ["metadata.taints[1]"]),
     ],
 )
 def test_taints(taints: list[dict[str, str]], fields: list[str]) -> None:
     """Of nodes: complete, known, and once each."""
     assert _fields(NODES, {"spec": {"taints": taints}}) == fields
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "good"),
+    [
+        ("cpu", "1500m", True),
+        ("memory", "1.5Gi", True),
+        ("memory", "1e3", True),
+        ("cpu", "abc", False),
+        ("cmk.intel.com/exclusive-cores", "3", True),
+        ("cmk.intel.com/exclusive-cores", "1500m", False),
+        ("attachable.kubernetes.io/x", "1500m", True),
+    ],
+)
+def test_amounts(name: str, amount: str, good: bool) -> None:
+    """Of what a node has: quantities, and whole pieces of what others count."""
+    expected = [] if good else [f"status.capacity.{name}"]
+    assert _fields(NODES, {"status": {"capacity": {name: amount}}}) == expected
