@@ -5,7 +5,7 @@ what the cluster says, each configuration was put in force once, and no containe
 from __future__ import annotations
 
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -123,6 +123,36 @@ def test_all_three_go_and_come_in_any_order(node: Node) -> None:
                 node.edit()
         node.wait_newest()
         node.assert_untouched(node.reserved)
+
+
+def test_what_is_in_force_is_not_put_in_force_again(node: Node) -> None:
+    """Whoever comes back without news: a relay is told what it has already, an agent finds what it wants."""
+    unchanged = 'interpose_policy_configurations_total{outcome="unchanged"}'
+
+    def wait_told(times: int) -> None:
+        wait_for(lambda: f"{unchanged} {times:.1f}" in node.relay.metrics(), within=30, what="the relay to be told")
+        node.wait_newest()
+
+    for rudely in (False, True):
+        node.stop(RELAY, rudely=rudely)
+        node.start(RELAY, forgetful=False)
+        wait_told(1)
+    node.stop(AGENT, rudely=True)
+    node.start(AGENT, forgetful=False)
+    wait_told(2)
+    node.stop(CLUSTER, rudely=False)
+    wait_for(lambda: node.agent.status()["node_object"]["problem"], within=30, what="the agent to notice", every=0.02)
+    node.start(CLUSTER, forgetful=True)
+    wait_for(lambda: not problems(node.agent.status()), within=30, what="the agent to follow again", every=0.02)
+    wait_told(2)
+    assert node.agent.status()["configuration"]["pushes"] == {"accepted": 1}
+    node.assert_untouched(node.reserved)
+    assert len(node.cluster.events("ConfigApplied")) == 1
+
+
+def problems(status: Any) -> list[str]:
+    """Why objects of the cluster are not followed."""
+    return [one["problem"] for one in (status["node_object"], *status["config_maps"]) if one["problem"]]
 
 
 def test_tokens_rotate_and_the_api_server_is_away_for_a_while(node: Node) -> None:

@@ -103,7 +103,7 @@ interpose {version}: three pods share a node of 16 CPUs
                ^     |                            plain files)
                |     '--> interpose hookserver <-- nodeslo.yaml
                |
-               '--------- interpose agent <------- ConfigMap (API server: a fake)
+               '--------- interpose agent <------- ConfigMap (a fake too)
 
 The hook server sets CPU priorities and the limits of batch jobs, by the classes
 of pods; which CPUs a container may use is up to the policy. The agent brings
