@@ -70,6 +70,7 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "testing/apiserver/webhookcaller": "tests/integration/test_apiserver.py",
     "testing/clusters": "tests/integration/test_api_conformance.py stands on it",
     "testing/lab/cluster": "tests/e2e stands on it",
+    "testing/lab/webhook": "tests/e2e stands on it",
     "testing/nodeapi": "tests/unit/agent and tests/integration stand on it",
     "testing/scriptedserver": "tests/integration stands on it",
     "testing/echoservice": "tests/integration stands on it",
