@@ -211,7 +211,6 @@ async def families() -> list[Family]:
     relay = Relay(Routes(upstream, upstream), Ledger(lambda: 0.0), header_list=1)
     parts = Interceptors(RelaySettings(), relay, hub, upstream)
     registrations = Registrations("/etc/runtime/hookserver.d")
-    registrations.errors["file"] = 1
     _use_hooks(parts)
     listener = Listener(hub=hub, limits=Limits(), admission=Admission(), accept=relay.accept)
     stats = relay.routes.stats()[0]

@@ -1,12 +1,20 @@
 """Backends that are full, go away, age or are two: grpcio servers behind a relay in this process."""
 
 import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 
 from interpose.config.settings import LimitSettings
+from interpose.h2.limits import Limits
+from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import LOG_BURST, Upstream
+from interpose.testing import h2peer
 from interpose.testing.echoservice import EchoService, failed
 from interpose.testing.eventually import eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, unary
@@ -128,3 +136,88 @@ async def test_total_streams_are_limited(relay_path: Path, runtime_path: Path) -
         hanging.cancel()
         await asyncio.wait_for(service.cancelled.wait(), 5)
         assert await other.unary_unary("/test.Echo/Unary")(b"now") == b"now"
+
+
+class Pace:
+    """Dials are not held up here; what each was told is kept."""
+
+    def __init__(self) -> None:
+        self.failed: list[int] = []
+
+    async def __call__(self, failed: int) -> None:
+        self.failed.append(failed)
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def hanging_up(path: Path, farewell: bytes = b"") -> AsyncIterator[list[None]]:
+    """A server that greets and hangs up again, and how often it did."""
+    visits: list[None] = []
+
+    async def serve(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        visits.append(None)
+        writer.write(h2peer.settings() + farewell)
+        writer.close()
+
+    async with await asyncio.start_unix_server(serve, path):
+        yield visits
+
+
+@pytest.mark.parametrize("farewell", [b"", h2peer.goaway(0)])
+async def test_backend_that_greets_and_hangs_up_is_dialled_ever_slower(
+    runtime_path: Path, farewell: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once at once, as it may have been restarted, then like one that is away; and the log stays short."""
+    caplog.set_level(logging.INFO)
+    pace = Pace()
+    upstream = Upstream(str(runtime_path), hub=Hub(), limits=Limits(), wait=5.0, pace=pace)
+    async with hanging_up(runtime_path, farewell) as visits:
+        upstream.start()
+        await eventually(lambda: len(visits) > 9, "visits")
+        await upstream.close()
+    # A connection may be gone while its dial is still looked at: then the next dial is counted there.
+    assert pace.failed[0] == 0
+    assert pace.failed[9] >= 8
+    assert pace.failed == sorted(pace.failed)
+    assert 1 <= sum("Connected to backend" in one.message for one in caplog.records) <= LOG_BURST
+    assert 1 <= sum("Backend connection ended" in one.message for one in caplog.records) <= LOG_BURST
+
+
+async def test_backend_that_was_of_use_is_dialled_at_once(runtime_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it hung up early before."""
+    pace = Pace()
+    upstream = Upstream(str(runtime_path), hub=Hub(), limits=Limits(), wait=5.0, pace=pace)
+    async with hanging_up(runtime_path) as visits:
+        upstream.start()
+        await eventually(lambda: len(visits) > 4, "visits")
+        monkeypatch.setattr("interpose.rpc.upstream._OF_USE", 0.0)  # from now on every connection lasts long enough
+        seen = len(pace.failed)
+        await eventually(lambda: 0 in pace.failed[seen:], "a dial at once")
+        await upstream.close()
+
+
+async def test_nothing_is_sent_to_a_backend_that_is_not_trusted(runtime_path: Path) -> None:
+    """The next dial may find another one."""
+    got: list[bytes] = []
+    allowed = False
+
+    def vet(_sock: object) -> None:
+        if not allowed:
+            raise PermissionError(13, "it is not ours")
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        got.append(await reader.read(len(h2peer.PREFACE)))
+        if got[-1]:
+            writer.write(h2peer.settings())
+            await reader.read()
+        writer.close()
+
+    upstream = Upstream(str(runtime_path), hub=Hub(), limits=Limits(), wait=5.0, pace=Pace(), vet=vet)
+    async with await asyncio.start_unix_server(serve, runtime_path):
+        upstream.start()
+        await eventually(lambda: got, "a visit")
+        assert (upstream.up, upstream.last_error, set(got)) == (False, "it is not ours", {b""})
+        allowed = True
+        await eventually(lambda: upstream.up, "a connection")
+        await eventually(lambda: got[-1] == h2peer.PREFACE, "the preface")
+        await upstream.close()

@@ -32,6 +32,7 @@ from interpose.testing.lab.relay import Relay, program, relay_argv
 from interpose.testing.serve import serve_runtime
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference/metrics.md"
+UNUSABLE = "interpose_hook_registrations_unusable"
 PRE_RUN = HookPoint.PRE_RUN_POD_SANDBOX
 # What is promised is a tenth of a second; the bound of the tests leaves room for a busy machine.
 AT_ONCE = 1.0
@@ -200,8 +201,7 @@ async def test_bad_file_keeps_the_last_good_version(
     good = path.read_text()
     async with start_node() as node:
         path.write_text(good.replace("PreStartContainer", "PreStartle"))
-        error = 'interpose_hook_registration_errors_total{file="plugin.json"} 1.0'
-        await eventually(lambda: error in admin("/metrics")[1], "the bad file to be counted")
+        await eventually(lambda: f"{UNUSABLE} 1.0" in admin("/metrics")[1], "the bad file to be counted")
         await node.update()
         assert points_of(node.plugin) == ["PreUpdateContainerResources"]
         text = hooks_list(node.relay)
@@ -210,6 +210,7 @@ async def test_bad_file_keeps_the_last_good_version(
         path.write_text(good)
         await eventually(lambda: not view(admin)["problems"], "the file to be good again")
         assert "Problems" not in hooks_list(node.relay)
+        assert f"{UNUSABLE} 0.0" in admin("/metrics")[1]
 
 
 # -- starting and stopping

@@ -196,6 +196,21 @@ async def test_status_becomes_an_error() -> None:
     assert client.last_error == ""
 
 
+async def test_credentials_that_are_not_accepted_are_no_answer() -> None:
+    """Nothing can be learned or told with them: whoever asks how it goes is told so."""
+    status = {"kind": "Status", "code": 401, "reason": "Unauthorized", "message": "Unauthorized"}
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.answer(status, 401)
+
+    async with serving(script) as (server, client):
+        with pytest.raises(ApiError):
+            await client.get(NODES, "n1")
+    assert client.last_answer is None
+    assert client.last_error == f"{server.url}/k8s: our credentials are not accepted (401 Unauthorized)"
+
+
 async def test_error_of_somebody_else() -> None:
     """A load balancer has no Status."""
     async with serving(answering("<h1>503</h1>\n no server", status=503)) as (_server, client):

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,9 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.agent.nodeservice import AgentSocket, NodeService, bind_agent_socket
+from interpose.agent.nodeservice import AgentSocket, NodeService
 from interpose.api import resmgr_agent_pb2 as agent
+from interpose.host.sockets import bind_unix
 from interpose.kube.api import NODES, Api
 from interpose.kube.client import KubeClient
 from interpose.kube.kubeconfig import find_access
@@ -28,6 +31,7 @@ from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_server, unary
+from interpose.testing.lab.relay import Relay
 from interpose.testing.machines import machine
 from interpose.testing.nodeapi import NodeApi, plain_node
 from interpose.testing.policystack import PolicyStack, policy_stack
@@ -93,7 +97,7 @@ class ForeignAgent:
 async def own_agent(path: Path, api: Api) -> AsyncIterator[NodeService]:
     """Our own agent's service."""
     service = NodeService(api, "n1", lambda _: "")
-    served = AgentSocket(bind_agent_socket(str(path)), service)
+    served = AgentSocket(bind_unix(str(path), mode=0o600), service)
     await served.start()
     try:
         yield service
@@ -164,6 +168,24 @@ async def test_an_agent_that_is_away_is_named(path: Path, client: AgentClient) -
         await client.get_node()
     assert error.value.code is Code.UNAVAILABLE
     assert not client.up
+
+
+async def test_a_socket_of_somebody_else_gets_nothing(path: Path) -> None:
+    """Not even a greeting; the text says whose it is."""
+    got: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        got.append(await reader.read())
+        writer.close()
+
+    client = AgentClient(str(path), hub=Hub(), patience=0.2, uids={12345})
+    async with await asyncio.start_unix_server(serve, path):
+        with pytest.raises(RpcError, match=f"it belongs to uid {os.getuid()}, it must belong to uid 12345") as error:
+            await client.get_node()
+        assert error.value.code is Code.UNAVAILABLE
+        await eventually(lambda: got, "the end of a connection")
+        await client.close()
+    assert set(got) == {b""}
 
 
 async def test_an_agent_that_hangs_costs_one_time_out(path: Path) -> None:
@@ -379,3 +401,21 @@ async def test_without_an_agent_the_relay_says_what_is_not_published(
         stack.tick()
         assert problems(stack) == [f"note: {CORES}: 4 is not published: policy.agent_socket is none"]
     assert sum("Nobody publishes" in one.message for one in caplog.records) == 1
+
+
+async def test_a_relay_without_any_policy_takes_back_what_an_earlier_one_left(
+    scratch: Path, path: Path, api: NodeApi, start_relay: Callable[..., Relay]
+) -> None:
+    """As a process: no policy, no config socket and no state file, only the agent."""
+    first = scratch / "first"
+    first.mkdir()
+    async with own_agent(path, api) as service:
+        async with relay(first, path, **ALL):
+            await eventually(lambda: shows_all(api.node), "the marks")
+        calls = Counter(service.calls)
+        process = start_relay("--agent-socket", str(path))
+        await eventually(lambda: ANNOTATION not in api.node["metadata"]["annotations"], "taking it back", within=15)
+        assert api.node["status"]["capacity"][CORES] == "0"
+        assert (LABEL in api.node["metadata"]["labels"], api.node["spec"]["taints"]) == (False, [])
+        assert process.child.stop() == 0
+        assert (service.calls - calls)["GetNode", "OK"] == 1

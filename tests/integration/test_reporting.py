@@ -16,7 +16,7 @@ from interpose.model.pod import Container
 from interpose.model.resources import LinuxResources
 from interpose.relay.methods import Method
 from interpose.relay.reporting import Reporting, ReportingEvents
-from interpose.relay.rewriting import UNREADABLE
+from interpose.relay.taps import UNREADABLE
 from interpose.rpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from interpose.agent.patches import Operation, capacity_patch, node_patch, read_steps
 from interpose.resmgr.nodemarks import ANNOTATION, NodeMarks, Taint, plan
 from interpose.testing.apiserver.jsonpatch import apply_json_patch
+from interpose.testing.apiserver.patches import merge
 
 NAMES = st.sampled_from(["cmk.intel.com/a", "cmk.intel.com/b", "x.y/c"])
 VALUES = st.sampled_from(["", "true", "1"])
@@ -49,12 +50,12 @@ def carried_out(node: dict[str, Any], wanted: NodeMarks) -> dict[str, Any]:
     todo = plan(node, wanted)
     after: Any = deepcopy(node)
     if todo.withdrawn:
-        after = apply_json_patch(after, capacity_patch(todo.withdrawn))
+        after = merge(after, capacity_patch(todo.withdrawn))
     if todo.operations:
         steps = read_steps([Operation(*one) for one in todo.operations])
         after = apply_json_patch(after, node_patch(steps, after))
     if todo.published:
-        after = apply_json_patch(after, capacity_patch(todo.published))
+        after = merge(after, capacity_patch(todo.published))
     found: dict[str, Any] = after
     return found
 

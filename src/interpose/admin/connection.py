@@ -9,6 +9,8 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import replace
+from http import HTTPStatus
+from typing import Final
 from urllib.parse import parse_qsl, unquote
 
 import h11
@@ -22,20 +24,26 @@ from interpose.admin.routes import (
     Match,
     Request,
     Response,
-    RouteTable,
+    Router,
     error_response,
-    find,
 )
 from interpose.instrumentation.logging import kv
 
 _log = logging.getLogger(__name__)
 _CHUNK = 65536
+_AT_ONE_GO = 64  # pieces of a body that are taken up before others have their turn
 _LINGER = 2.0  # seconds a client we turned away has to read the answer
+# HTTP/1.1 can do without, some of its clients cannot.
+_PHRASES: Final = {int(one): one.phrase.encode("ascii") for one in HTTPStatus}
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
 class BodyTooLargeError(Exception):
     """The request body is above the limit: answer 413 and close."""
+
+
+class TooManyPiecesError(Exception):
+    """The request body comes in too many parts: answer 413 and close."""
 
 
 class NoRoomError(Exception):
@@ -44,7 +52,7 @@ class NoRoomError(Exception):
 
 async def serve(
     pipe: Pipe,
-    routes: RouteTable,
+    router: Router,
     limits: HttpLimits,
     *,
     any_host: bool = False,
@@ -56,7 +64,7 @@ async def serve(
     `visit` is how the server sees what goes on here and says when to end; `budget` is shared with other connections.
     """
     conversation = _Conversation(
-        pipe, routes, limits, any_host=any_host, visit=visit or Visit(), budget=budget or BodyBudget(limits.body)
+        pipe, router, limits, any_host=any_host, visit=visit or Visit(), budget=budget or BodyBudget(limits.body)
     )
     try:
         while await conversation.one_request():
@@ -68,14 +76,17 @@ async def serve(
         _log.exception("Connection failed")
     finally:
         conversation.release()
-        await pipe.close()
+        if conversation.visit.cut:
+            pipe.abort()
+        else:
+            await pipe.close()
 
 
 class _Conversation:
     def __init__(
         self,
         pipe: Pipe,
-        routes: RouteTable,
+        router: Router,
         limits: HttpLimits,
         *,
         any_host: bool,
@@ -83,10 +94,10 @@ class _Conversation:
         budget: BodyBudget,
     ) -> None:
         self._pipe = pipe
-        self._routes = routes
+        self._router = router
         self._limits = limits
         self._any_host = any_host or pipe.peer is not None
-        self._visit = visit
+        self.visit = visit
         self._budget = budget
         self._held = 0  # bytes of the body at hand, as the budget knows them
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head)
@@ -102,11 +113,16 @@ class _Conversation:
             message = f"the body is larger than {self._limits.body} bytes"
             await self._turn_away(error_response(413, message))
             return False
+        except TooManyPiecesError:
+            message = f"the body comes in more than {self._limits.pieces} pieces"
+            await self._turn_away(error_response(413, message))
+            return False
         except NoRoomError:
             await self._turn_away(error_response(503, "too many large requests at once", {"retry-after": "1"}))
             return False
         if request is None:
             return False
+        self.visit.work()
         answer = await self._answer(request)
         self.release()
         if isinstance(answer, Hijack):
@@ -115,11 +131,12 @@ class _Conversation:
             else:
                 await answer.callback(self._pipe.raw)
                 return False
-        await self._send(answer, head_only=request.method == "HEAD", close=self._visit.last)
+        self.visit.write()
+        await self._send(answer, head_only=request.method == "HEAD", close=self.visit.last)
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
-        return not self._visit.last
+        return not self.visit.last
 
     def release(self) -> None:
         """The body is not needed any more."""
@@ -128,21 +145,31 @@ class _Conversation:
 
     async def _read_request(self) -> Request | None:
         """The next request, or None when the client closed between two."""
-        if self._http.trailing_data[0] == b"":
-            first = not self._visit.requests and self._limits.first_timeout
-            self._visit.rest(asyncio.get_running_loop().time())
-            async with asyncio.timeout(first or self._limits.idle_timeout):
+        if self._http.trailing_data[0] != b"":
+            await asyncio.sleep(0)  # many small requests in one piece are not answered at one go
+        else:
+            patience = self._limits.first_timeout
+            if self.visit.requests:
+                self.visit.rest(asyncio.get_running_loop().time())
+                patience = self._limits.idle_timeout
+            async with asyncio.timeout(patience):
                 self._http.receive_data(await self._pipe.recv(_CHUNK))
-        self._visit.begin()
+        self.visit.begin()
         async with asyncio.timeout(self._limits.request_timeout):
             head = await self._next_event()
             if not isinstance(head, h11.Request):
                 return None
             body = bytearray()
+            pieces = 0
             while isinstance(event := await self._next_event(), h11.Data):
+                pieces += 1
                 body += event.data
                 if len(body) > self._limits.body:
                     raise BodyTooLargeError
+                if pieces > self._limits.pieces:
+                    raise TooManyPiecesError
+                if pieces % _AT_ONE_GO == 0:
+                    await asyncio.sleep(0)  # small ones come by the thousand, without a wait in between
                 if not self._budget.take(len(event.data)):
                     raise NoRoomError
                 self._held += len(event.data)
@@ -153,7 +180,8 @@ class _Conversation:
     async def _next_event(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:
             if self._http.they_are_waiting_for_100_continue:
-                await self._write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])))
+                go_on = h11.InformationalResponse(status_code=100, reason=_PHRASES[100], headers=[])
+                await self._write(self._http.send(go_on))
             self._http.receive_data(await self._pipe.recv(_CHUNK))
         return event
 
@@ -161,7 +189,7 @@ class _Conversation:
         if not self._any_host and not _is_loopback_host(request.headers.get("host", "")):
             # A page in a browser on this machine could reach a loopback address under a name of its own.
             return error_response(403, "the Host header must name a loopback address")
-        chosen = find(self._routes, request.method, request.path)
+        chosen = self._router.find(request.method, request.path)
         if not isinstance(chosen, Match):
             return chosen
         try:
@@ -186,6 +214,7 @@ class _Conversation:
     async def _send(self, response: Response, *, close: bool = False, head_only: bool = False) -> None:
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return  # the answer is under way already; only closing is left
+        status = response.status
         headers = [
             ("server", f"interpose/{__version__}"),
             ("content-type", response.content_type),
@@ -194,7 +223,7 @@ class _Conversation:
         ]
         if close:
             headers.append(("connection", "close"))
-        data = self._http.send(h11.Response(status_code=response.status, headers=headers))
+        data = self._http.send(h11.Response(status_code=status, reason=_PHRASES.get(status, b""), headers=headers))
         if response.body and not head_only:
             data += self._http.send(h11.Data(data=response.body))
         data += self._http.send(h11.EndOfMessage())

@@ -35,6 +35,9 @@ class Pipe(Protocol):
     async def close(self) -> None:
         """Give everything back."""
 
+    def abort(self) -> None:
+        """Give everything back at once, whether the other side hears of it or not."""
+
 
 class SocketPipe:
     """A connected, non-blocking socket."""
@@ -61,6 +64,10 @@ class SocketPipe:
 
     async def close(self) -> None:
         """Close the socket."""
+        self._sock.close()
+
+    def abort(self) -> None:
+        """The same."""
         self._sock.close()
 
 
@@ -100,7 +107,11 @@ class StreamPipe:
         except (OSError, TimeoutError):
             return  # it was broken, or is now
         finally:
-            self._writer.transport.abort()
+            self.abort()
+
+    def abort(self) -> None:
+        """Go without a word."""
+        self._writer.transport.abort()
 
 
 async def accept_tls(sock: socket.socket, context: ssl.SSLContext, *, timeout: float) -> StreamPipe:

@@ -1,7 +1,7 @@
 """Requests, responses and the choice of a handler. Pure values; no socket, no HTTP library."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from socket import socket
 from typing import NamedTuple, TypeAlias
@@ -91,32 +91,35 @@ class Match(NamedTuple):
     rest: str
 
 
-def find(routes: RouteTable, method: str, path: str) -> Match | Response:
-    """Choose the handler, or the 404 or 405 answer. HEAD is served by the GET handler."""
-    wanted = "GET" if method == "HEAD" else method
-    allowed: set[str] = set()
-    # Exact paths first, then the longest pattern, so that the order of the table does not matter.
-    for (verb, pattern), handler in sorted(
-        routes.items(), key=lambda item: (_is_pattern(item[0][1]), -len(item[0][1]))
-    ):
-        rest = _match(pattern, path)
-        if rest is None:
-            continue
-        if verb == wanted:
-            return Match(handler, rest)
-        allowed.add(verb)
-    if allowed:
-        allow = ", ".join(sorted(allowed | ({"HEAD"} if "GET" in allowed else set())))
-        return error_response(405, f"{path} does not take {method}, only {allow}", {"allow": allow})
-    return error_response(404, f"there is nothing at {path}")
+class Router:
+    """A table made ready for choosing: exact paths first, then the longest pattern, whatever their order in it."""
 
+    def __init__(self, routes: RouteTable) -> None:
+        self._exact: dict[str, dict[str, Handler]] = {}
+        patterns: dict[str, dict[str, Handler]] = {}
+        for (verb, path), handler in routes.items():
+            if path.endswith("/*"):
+                patterns.setdefault(path[:-1], {})[verb] = handler
+            else:
+                self._exact.setdefault(path, {})[verb] = handler
+        self._patterns = sorted(patterns.items(), key=lambda item: -len(item[0]))
 
-def _is_pattern(pattern: str) -> bool:
-    return pattern.endswith("/*")
+    def find(self, method: str, path: str) -> Match | Response:
+        """Choose the handler, or the 404 or 405 answer. HEAD is served by the GET handler."""
+        wanted = "GET" if method == "HEAD" else method
+        allowed: set[str] = set()
+        for handlers, rest in self._fitting(path):
+            if wanted in handlers:
+                return Match(handlers[wanted], rest)
+            allowed.update(handlers)
+        if allowed:
+            allow = ", ".join(sorted(allowed | ({"HEAD"} if "GET" in allowed else set())))
+            return error_response(405, f"{path} does not take {method}, only {allow}", {"allow": allow})
+        return error_response(404, f"there is nothing at {path}")
 
-
-def _match(pattern: str, path: str) -> str | None:
-    if not _is_pattern(pattern):
-        return "" if pattern == path else None
-    prefix = pattern[:-1]
-    return path[len(prefix) :] if path.startswith(prefix) and len(path) > len(prefix) else None
+    def _fitting(self, path: str) -> Iterator[tuple[Mapping[str, Handler], str]]:
+        if path in self._exact:
+            yield self._exact[path], ""
+        for prefix, handlers in self._patterns:
+            if path.startswith(prefix) and len(path) > len(prefix):
+                yield handlers, path[len(prefix) :]

@@ -1,8 +1,9 @@
 """Accepts connections on a listening socket that somebody else bound, and ends them.
 
 The accept loop is our own: event loops' unix servers may unlink the socket's path when they close, and during a
-take-over that path belongs to the successor. Invariants: the number of connections is bounded, a client never
-disturbs another, and `close` leaves no task and no descriptor behind, the listening one included.
+take-over that path belongs to the successor. Invariants: the number of connections is bounded; there is room for
+somebody new unless all clients are being worked for; and `close` leaves no task and no descriptor behind, the listening
+one included.
 """
 
 import asyncio
@@ -12,8 +13,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from interpose.admin.limits import BodyBudget, HttpLimits, Visit
-from interpose.admin.routes import RouteTable
+from interpose.admin.limits import BodyBudget, HttpLimits, Stage, Visit, first_to_go
+from interpose.admin.routes import Router, RouteTable
 from interpose.instrumentation.logging import RateLimited
 from interpose.rpc.tasks import TaskBag
 
@@ -28,6 +29,11 @@ MAX_CONNECTIONS = 64
 _ACCEPT_PAUSE = 0.1
 # Seconds that a client has for its first request when the server is about to end.
 _NEWCOMER = 1.0
+# Seconds that a client has for it in any case: however many come, whoever really asks something gets that far. Others
+# wait in the backlog as long.
+_TRY = 0.1
+# Seconds in which somebody who has to go is gone; it takes two turns of the loop.
+_GONE = 1.0
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -35,8 +41,8 @@ class AdminServer:
     """The server; owns the listening socket from the start on.
 
     `any_host` takes requests for whatever host: right on addresses that others shall reach, and wrong on a loopback
-    one. `greet` makes a pipe of a connected socket, which it owns, or None if that came to nothing. With `make_room` a
-    client that is one too many takes the place of the one that has been idle longest.
+    one. `greet` makes a pipe of a connected socket, which it owns, or None if that came to nothing. A client that is one
+    too many takes the place of another, see `first_to_go`.
     """
 
     def __init__(
@@ -49,17 +55,15 @@ class AdminServer:
         limits: HttpLimits | None = None,
         budget: BodyBudget | None = None,
         greet: "Callable[[socket.socket], Awaitable[Pipe | None]] | None" = None,
-        make_room: bool = False,
         title: str = "Admin",
     ) -> None:
         self._listener = listener
-        self._routes = routes
+        self._router = Router(routes)
         self._max_connections = max_connections
         self._any_host = any_host
         self._limits = limits or HttpLimits()
         self._budget = budget
         self._greet = greet
-        self._make_room = make_room
         self._title = title  # for the log
         self._tasks = TaskBag()
         self._accepting: asyncio.Task[None] | None = None
@@ -69,6 +73,7 @@ class AdminServer:
         self._h11_loaded = False
         self._limited = RateLimited(_log)
         self.refused = 0  # connections that were turned away because there were too many
+        self.parted = 0  # connections that had to make room for others
 
     @property
     def connections(self) -> int:
@@ -78,7 +83,7 @@ class AdminServer:
     @property
     def busy(self) -> int:
         """Requests that are being received or answered."""
-        return sum(visit.busy and visit.requests > 0 for visit in self._visits)
+        return sum(visit.busy for visit in self._visits)
 
     def start(self) -> None:
         """Begin to accept; the socket already listens, so nobody was refused before."""
@@ -122,7 +127,7 @@ class AdminServer:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                sock, _ = await loop.sock_accept(self._listener)
+                sock, address = await loop.sock_accept(self._listener)
             except ConnectionAbortedError:  # the client left the backlog again
                 continue
             except OSError as error:
@@ -130,22 +135,35 @@ class AdminServer:
                 await asyncio.sleep(_ACCEPT_PAUSE)
                 continue
             sock.setblocking(False)
-            if self._connections >= self._max_connections and not self._found_room():
+            try:
+                room = self._connections < self._max_connections or await self._make_room()
+            except asyncio.CancelledError:
+                sock.close()
+                raise
+            if not room:
                 self._refuse(sock)
                 continue
             self._connections += 1
-            visit = Visit(last=self._leaving)
+            visit = Visit(address=address[0] if isinstance(address, tuple) else "", since=loop.time(), last=self._leaving)
             self._visits[visit] = self._tasks.spawn(self._converse(sock, visit), name="admin connection")
 
-    def _found_room(self) -> bool:
-        """Part with the client that has waited longest for nothing. Those are closed soon, but not at once."""
-        if not self._make_room or self._connections >= 2 * self._max_connections:
-            return False
-        idle = [visit for visit in self._visits if not visit.busy]
-        if not idle:
-            return False
-        self._visits.pop(min(idle, key=lambda visit: visit.idle_since)).cancel()
-        return True
+    async def _make_room(self) -> bool:
+        """Part with somebody; False if there is nobody to part with."""
+        loop = asyncio.get_running_loop()
+        while (visit := first_to_go(self._visits)) is not None:
+            if visit.stage is Stage.NEW and (early := visit.since + _TRY - loop.time()) > 0:
+                await asyncio.sleep(early)
+                if self._connections < self._max_connections:
+                    return True
+                continue  # by now it may be the last that should go
+            self.parted += 1
+            self._limited.log(logging.WARNING, f"{self._title} connection made room", limit=self._max_connections)
+            visit.cut = True
+            task = self._visits[visit]
+            task.cancel()
+            await asyncio.wait([task], timeout=_GONE)
+            return self._connections < self._max_connections
+        return False
 
     def _refuse(self, sock: socket.socket) -> None:
         self.refused += 1
@@ -175,7 +193,7 @@ class AdminServer:
                 pipe = await self._greet(sock)
             if pipe is not None:
                 host, budget = self._any_host, self._budget
-                await serve(pipe, self._routes, self._limits, any_host=host, visit=visit, budget=budget)
+                await serve(pipe, self._router, self._limits, any_host=host, visit=visit, budget=budget)
         finally:
             self._connections -= 1
             self._visits.pop(visit, None)

@@ -4,6 +4,12 @@ One map counts, as a whole: that of the node, of its group, the default one, the
 nodes alone are left out, so that an edit of theirs changes nothing here; whatever the relay has something to say about
 stays.
 
+Rights are given by name, and nobody can give them for names that are made up later. So a map that we may not see is
+passed over, with two exceptions that keep what a node has: it is the map that the node went by last (then nobody knows
+what the cluster wants), or none of those that we may see exists, and the one that the node went by is not among those
+that are known to be gone (then it may be one of the others). Which map it went by last is known to this agent, or to
+the Node, on which it was noted.
+
 Pure. Invariant: a map that is only out of sight is never taken for one that is missing.
 """
 
@@ -11,10 +17,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from interpose.agent.objects import version_of
 from interpose.config.policy_options import names_option
 from interpose.kube.api import Object
 from interpose.model.text import quoted
@@ -35,20 +42,20 @@ class Seen(NamedTuple):
     object: Object | None
     problem: str = ""
     forbidden: bool = False  # we may not look at it
+    current: bool = True  # what is known was confirmed by the last answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """A configuration: where it is from, and YAML texts by key."""
+    """A configuration: where it is from, and YAML texts by key. `digest` tells one content from another."""
 
     source: str  # namespace/name
     version: str
     data: Mapping[str, str]
+    digest: str = field(init=False, compare=False)  # once: everybody who tells about it asks
 
-    @property
-    def digest(self) -> str:
-        """Tells one content from another."""
-        return digest(self.data)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", digest(self.data))
 
     def same(self, other: "Chosen | None") -> bool:
         """Whether it says the same and is from the same map. Versions change for other reasons too."""
@@ -59,6 +66,8 @@ class Verdict(StrEnum):
     """What can be said about the configuration of the node."""
 
     WAIT = "wait"  # not enough is known
+    FORBIDDEN = "forbidden"  # the map that counts may not be read, or none may
+    UNSEEN = "unseen"  # none that we may see exists, and the one that the node went by may be another
     MISSING = "missing"  # there is none
     CHOSEN = "chosen"
     UNUSABLE = "unusable"  # there is one, and it cannot be sent
@@ -66,12 +75,15 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The outcome. `problems` are those of the map that counts, `notes` are about maps that were passed over."""
+    """The outcome. `problems` are in the way of a map that counts, `notes` are about maps that were passed over."""
 
     verdict: Verdict
     chosen: Chosen | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    before: str | None = None  # the map that the node went by last; empty: by none. None: nobody knows
+    gone: bool = False  # it does not exist any more
+    sure: bool = True  # all that is missing was missing a moment ago
 
 
 @dataclass(slots=True)
@@ -106,24 +118,32 @@ def digest(data: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(dict(data), sort_keys=True).encode()).hexdigest()
 
 
-def choose(seen: Sequence[Seen], *, node: str, namespace: str) -> Choice:
-    """Find the map that counts. `seen` is in the order of `map_names`.
-
-    A map that we were never allowed to see is passed over, with a note: rights are given by name, and nobody can give
-    them for names that are made up later. If that is so for all of them, nothing is known.
-    """
-    notes: list[str] = []
-    known = 0
+def choose(seen: Sequence[Seen], *, node: str, namespace: str, before: str | None = None) -> Choice:
+    """Find the map that counts. `seen` is in the order of `map_names`, `before` the map that the node went by last."""
+    absent: set[str] = set()
+    closed: list[str] = []
+    sure = True
     for one in seen:
+        source = f"{namespace}/{one.name}"
+        if one.known and one.object is not None:
+            read = _read(one.object, source, node)
+            notes = tuple(f"{text}, it is passed over" for text in closed) + read.notes
+            return replace(read, notes=notes, before=before, gone=before in absent, sure=sure)
         if one.known:
-            known += 1
-            if one.object is not None:
-                return _read(one.object, f"{namespace}/{one.name}", node, notes)
-        elif one.forbidden:
-            notes.append(f"ConfigMap {namespace}/{one.name} is passed over: {one.problem or 'it may not be read'}")
+            absent.add(source)
+            # Rights that end after a map did are of no interest any more.
+            sure = sure and (one.current or one.forbidden)
+        elif not one.forbidden:
+            return Choice(verdict=Verdict.WAIT, notes=tuple(closed), before=before)
         else:
-            return Choice(verdict=Verdict.WAIT, notes=tuple(notes))
-    return Choice(verdict=Verdict.MISSING if known else Verdict.WAIT, notes=tuple(notes))
+            closed.append(f"ConfigMap {source} may not be read: {one.problem or 'forbidden'}")
+            if source == before:
+                return Choice(verdict=Verdict.FORBIDDEN, problems=(closed[-1],), before=before)
+    if not absent:
+        verdict = Verdict.FORBIDDEN if closed else Verdict.WAIT
+        return Choice(verdict=verdict, problems=tuple(closed), before=before)
+    verdict = Verdict.UNSEEN if closed and before != "" and before not in absent else Verdict.MISSING
+    return Choice(verdict=verdict, notes=tuple(closed), before=before, gone=before in absent, sure=sure)
 
 
 def for_other_nodes(key: str, node: str) -> bool:
@@ -137,19 +157,17 @@ def for_other_nodes(key: str, node: str) -> bool:
     return not names_option(policy, whose.partition(".")[0])
 
 
-def _read(found: Object, source: str, node: str, notes: Sequence[str]) -> Choice:
+def _read(found: Object, source: str, node: str) -> Choice:
     where = f"ConfigMap {source}"
-    content = _Content(notes=list(notes))
+    content = _Content()
     _texts(found.get("data"), where, node, content)
     _binary(found.get("binaryData"), where, node, content)
     size = sum(len(key.encode()) + len(text.encode("utf-8", "replace")) for key, text in content.data.items())
     if size > MAX_DATA:
         content.problems.append(f"{where}: has {size} bytes of data, at most {MAX_DATA} can be sent to the relay")
-    metadata = found.get("metadata")
-    version = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
     return Choice(
         verdict=Verdict.UNUSABLE if content.problems else Verdict.CHOSEN,
-        chosen=Chosen(source=source, version=version if isinstance(version, str) else "", data=content.data),
+        chosen=Chosen(source=source, version=version_of(found), data=content.data),
         problems=tuple(content.problems),
         notes=tuple(content.notes),
     )

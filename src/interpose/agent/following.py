@@ -1,16 +1,19 @@
 """Which objects of the cluster a node goes by: its Node, up to four ConfigMaps, its NodeSLO.
 
 A label of the Node says which group it is in, and so which ConfigMap may be that of its group: when the label changes,
-another one is followed and the old one no more. Invariant: questions are answered from what was last seen, never from
-the network, and a group that is not known is never taken for none.
+another one is followed and the old one no more. A label that comes and goes is followed with patience. Invariant:
+questions are answered from what was last seen, never from the network, and a group that is not known is never taken for
+none.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
-from interpose.agent.choice import Choice, Seen, choose, group_problem, map_names
+from interpose.agent.choice import Choice, Seen, choose, group_problem, is_name, map_names
+from interpose.agent.objects import mapping, metadata
 from interpose.kube.api import CONFIG_MAPS, NODE_SLOS, NODES, Api, Object, Resource
 from interpose.kube.follow import Follower
 from interpose.rpc.tasks import TaskBag
@@ -18,6 +21,8 @@ from interpose.rpc.tasks import TaskBag
 _log = logging.getLogger(__name__)
 
 _UNKNOWN_GROUP: Final = "?"
+# Between two changes of the group: each is a list, a watch, and perhaps another configuration.
+GROUP_SPACING: Final = 10.0
 
 
 class Follows(Protocol):
@@ -27,6 +32,7 @@ class Follows(Protocol):
     object: Object | None
     problem: str
     forbidden: bool
+    current: bool
     lists: int
     watches: int
     failures: int
@@ -42,6 +48,18 @@ class Make(Protocol):
         self, api: Api, resource: Resource, *, name: str, namespace: str = "", changed: Callable[[], None]
     ) -> Follows:
         """As the class Follower does."""
+
+
+class Later(Protocol):
+    """Calls something back after some seconds; what it returns takes that back."""
+
+    def __call__(self, seconds: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        """As call_later of a loop does."""
+
+
+def later(seconds: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+    """In the loop that runs."""
+    return asyncio.get_running_loop().call_later(seconds, callback)
 
 
 class Counts(NamedTuple):
@@ -72,9 +90,15 @@ class Following:
         on_choice: Callable[[Choice], None],
         on_node: Callable[[], None],
         on_slo: Callable[[], None],
+        went_by: Callable[[Object | None], str | None] = lambda _node: None,
         make: Make = Follower,
+        now: Callable[[], float] = time.monotonic,
+        after: Later = later,
     ) -> None:
-        """`base` is what names of ConfigMaps begin with; without `maps` and `slo` only the Node is followed."""
+        """`base` is what names of ConfigMaps begin with; without `maps` and `slo` only the Node is followed.
+
+        `went_by` says which map the node went by last, given the Node: see `choose`.
+        """
         self.group: str | None = None if maps and group_label else ""  # None: not known
         self.choice = choose((), node=node, namespace=namespace)
         self._api = api
@@ -85,7 +109,12 @@ class Following:
         self._follows_maps = maps
         self._on_choice = on_choice
         self._on_node = on_node
+        self._went_by = went_by
         self._make = make
+        self._now = now
+        self._after = after
+        self._grouped_at: float | None = None  # when the group changed last
+        self._regrouping: asyncio.TimerHandle | None = None
         self._node = make(api, NODES, name=node, changed=self._node_changed)
         self._slo = make(api, NODE_SLOS, name=node, changed=on_slo) if slo else None
         self._maps: dict[str, Follows] = {}
@@ -144,10 +173,15 @@ class Following:
         if self._slo is not None:
             self._tasks.spawn(self._slo.run(), name="follow the NodeSLO")
         if self._follows_maps:
+            own = f"{self._base}.node.{self._node_name}"
+            if not is_name(own):
+                _log.warning("Node has no ConfigMap of its own", extra={"kv": {"err": f"{own} is no possible name"}})
             self._follow_maps()
 
     async def close(self) -> None:
         """Look no more."""
+        if self._regrouping is not None:
+            self._regrouping.cancel()
         await self._tasks.cancel()
 
     def _names(self) -> tuple[str, ...]:
@@ -176,32 +210,48 @@ class Following:
         self._maps_changed()
 
     def _maps_changed(self) -> None:
-        self.choice = choose(self.maps, node=self._node_name, namespace=self._namespace)
+        before = self._went_by(self._node.object)
+        self.choice = choose(self.maps, node=self._node_name, namespace=self._namespace, before=before)
         self._on_choice(self.choice)
 
     def _node_changed(self) -> None:
-        group = self._group_of(self._node.object)
-        if self._follows_maps and group is not None and group != self.group:
-            kv: dict[str, Any] = {"node": self._node_name, "group": group, "before": self.group or ""}
-            if group or self.group:
-                _log.info("Group of the node is known", extra={"kv": kv})
-            if problem := group_problem(self._base, group):
-                _log.warning("Group of the node has no ConfigMap", extra={"kv": {"err": problem}})
-            self.group = group
-            self._follow_maps()
-        elif self._follows_maps and self.group is None:
-            self._maps_changed()  # why it is not known
+        if self._follows_maps and not self._regroup():
+            unclear = self.group is None or self.choice.before != self._went_by(self._node.object)
+            if unclear:
+                self._maps_changed()
         self._on_node()
+
+    def _regroup(self) -> bool:
+        """Follow the map of another group if it is time to; true if that was done."""
+        group = self._group_of(self._node.object)
+        if group is None or group == self.group:
+            return False
+        now = self._now()
+        if self._grouped_at is not None and now < self._grouped_at + GROUP_SPACING:
+            if self._regrouping is None:
+                self._regrouping = self._after(self._grouped_at + GROUP_SPACING - now, self._regroup_late)
+            return False
+        kv: dict[str, Any] = {"node": self._node_name, "group": group, "before": self.group or ""}
+        if group or self.group:
+            _log.info("Group of the node is known", extra={"kv": kv})
+        if problem := group_problem(self._base, group):
+            _log.warning("Group of the node has no ConfigMap", extra={"kv": {"err": problem}})
+        self._grouped_at = now if self.group is not None else None  # the first one is no change
+        self.group = group
+        self._follow_maps()
+        return True
+
+    def _regroup_late(self) -> None:
+        self._regrouping = None
+        self._regroup()
 
     def _group_of(self, node: Object | None) -> str | None:
         """None if it cannot be told: a Node that is gone may come back as it was."""
         if not self._group_label or node is None:
             return None
-        metadata = node.get("metadata")
-        labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
-        value = labels.get(self._group_label) if isinstance(labels, Mapping) else None
+        value = mapping(metadata(node).get("labels")).get(self._group_label)
         return value if isinstance(value, str) else ""
 
 
 def _seen(name: str, follower: Follows) -> Seen:
-    return Seen(name, follower.known, follower.object, follower.problem, follower.forbidden)
+    return Seen(name, follower.known, follower.object, follower.problem, follower.forbidden, follower.current)

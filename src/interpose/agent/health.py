@@ -9,6 +9,7 @@ from interpose.agent.pushplan import Phase, State
 _SAID: Final[Mapping[Phase, str]] = {
     Phase.REJECTED: "the configuration was rejected",
     Phase.UNREACHABLE: "the relay is not reachable",
+    Phase.FORBIDDEN: "it is not known what the configuration is",
 }
 
 

@@ -17,7 +17,7 @@ UPDATE_NODE_CAPACITY: Final = b"/v1.Agent/UpdateNodeCapacity"
 HEALTH_CHECK: Final = b"/v1.Agent/HealthCheck"
 
 
-class JsonPatch(NamedTuple):
+class AskedPatch(NamedTuple):
     """One operation as it was sent; `value` is JSON text, or should be."""
 
     op: str
@@ -52,10 +52,10 @@ def get_node_reply(node: str) -> bytes:
     return wire
 
 
-def read_patch_node(data: bytes) -> tuple[JsonPatch, ...]:
+def read_patch_node(data: bytes) -> tuple[AskedPatch, ...]:
     """What PatchNode was called with, in the order of sending."""
     request = _parse(resmgr_agent_pb2.PatchNodeRequest, data)
-    return tuple(JsonPatch(one.op, one.path, one.value) for one in request.patches)
+    return tuple(AskedPatch(one.op, one.path, one.value) for one in request.patches)
 
 
 def patch_node_reply() -> bytes:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # parts that may be off
     from interpose.agent.relayclient import RelayClient
 
 _PUSHES: Final = ("accepted", "rejected", "failed")
-_IN_FORCE: Final = (Phase.APPLIED, Phase.WITHDRAWN)
+_IN_FORCE: Final = (Phase.APPLIED, Phase.WITHDRAWN, Phase.KEPT)
 _WRITES: Final = ("written", "failed")
 _FOLLOWED: Final = {
     "lists": "Times that the objects of a kind were listed.",

@@ -1,6 +1,8 @@
 """Feeds the hook server: writes the document about the node whenever it changes.
 
-A disk that is full or cannot be written to is tried again; the hook server goes on with what it has.
+A NodeSLO is looked at once for each version of it, beside the loop. A file that somebody took away comes back. However
+often annotations of the Node change, the file does so once a second at most. A disk that is full or cannot be written
+to is tried again; the hook server goes on with what it has.
 """
 
 import asyncio
@@ -9,12 +11,23 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from interpose.agent.choice import Seen
-from interpose.agent.nodestate import Check, SloPhase, SloState, decide, slo_in
-from interpose.agent.pusher import Idle, idle
+from interpose.agent.nodestate import (
+    Check,
+    Judged,
+    SloPhase,
+    SloState,
+    judge,
+    node_part,
+    node_state,
+    slo_in,
+    slo_in_force,
+    text_of,
+)
 from interpose.agent.statefile import StateFile
+from interpose.agent.waking import LEAST_PAUSE, Idle, idle
 from interpose.instrumentation.logging import RateLimited
 from interpose.kube.api import Object
 from interpose.kube.backoff import Backoff
@@ -23,6 +36,10 @@ _log = logging.getLogger(__name__)
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
+# Between two writes: each is a reload of the hook server.
+SPACING: Final = 1.0
+# How often we look whether the file is still there.
+LOOK: Final = 60.0
 
 
 class NodeFeed:
@@ -53,9 +70,13 @@ class NodeFeed:
         self._on_slo = on_slo
         self._keep = deleted == "keep"
         self._backoff = Backoff(chance, first=_FIRST_PAUSE, most=_LONGEST_PAUSE)
+        self._now = now
         self._pause = pause
+        self._judged: Judged | None = None
         self._good: Object | None = None
-        self._written: str | None = None
+        self._part: tuple[Object, tuple[str, ...]] = ({}, ())  # of the Node, and what is wrong with it
+        self._written: dict[str, Any] | None = None
+        self._written_at: float | None = None
         self._wake = asyncio.Event()
         self._limited = RateLimited(_log, clock=now)
 
@@ -69,7 +90,7 @@ class NodeFeed:
         while True:
             self._wake.clear()
             delay = await self._feed()
-            await self._pause(self._wake, delay)
+            await self._pause(self._wake, max(delay, LEAST_PAUSE))
 
     async def _remember(self) -> None:
         try:
@@ -77,27 +98,55 @@ class NodeFeed:
         except (OSError, ValueError) as error:
             _log.warning("Node state file could not be read", extra={"kv": {"file": self._file.path, "err": error}})
             return
-        if text is not None and not self._check(text):
-            self._good = slo_in(text, self._node)
+        if text is not None:
+            self._good = await asyncio.to_thread(slo_in, text, self._node, self._check)
 
-    async def _feed(self) -> float | None:
-        """Write what is to be written; the pause until the next try if that failed."""
-        outcome = decide(self._seen_node(), self._seen_slo(), good=self._good, keep=self._keep, check=self._check)
-        self._good = outcome.good
-        self._tell(outcome.slo)
-        if outcome.text is None or outcome.text == self._written:
-            return None
+    async def _feed(self) -> float:
+        """Write what is to be written; the pause until the next look."""
+        document = await self._document()
+        if document is None:
+            return LOOK
         try:
-            written = await asyncio.to_thread(self._file.write, outcome.text)
+            if document == self._written and await asyncio.to_thread(self._file.is_as_written):
+                return LOOK
+            if self._written_at is not None and (wait := self._written_at + SPACING - self._now()) > 0:
+                return wait
+            written = await asyncio.to_thread(self._write, document)
         except (OSError, ValueError) as error:
             return self._failed(error)
-        self._written, self.problem = outcome.text, ""
+        before, self._written, self.problem = self._written, document, ""
         self._backoff.reset()
         if written:
+            self._written_at = self._now()
             self.outcomes["written"] += 1
-            kv = {"file": self._file.path, "nodeslo": outcome.slo.phase.value}
-            _log.info("Node state file was written", extra={"kv": kv})
-        return None
+            self._log_written(before, document)
+        return LOOK
+
+    async def _document(self) -> dict[str, Any] | None:
+        """What the file is to hold; None if that is not known, or could not be used."""
+        node, slo = self._seen_node(), self._seen_slo()
+        if not node.known or node.object is None:
+            self._tell(SloState())
+            return None
+        if slo.object is not None and (self._judged is None or not self._judged.is_of(slo.object)):
+            self._judged = await asyncio.to_thread(judge, slo.object, self._check)
+        self._good, state = slo_in_force(slo, self._judged, good=self._good, keep=self._keep)
+        part = node_part(node.object)
+        if part != self._part[0]:
+            self._part = (part, tuple(self._check(node_state(part, None))))
+        if problems := self._part[1]:
+            self._tell(SloState(phase=SloPhase.REJECTED, problems=problems))
+            return None
+        self._tell(state)
+        return node_state(part, self._good)
+
+    def _write(self, document: Object) -> bool:
+        return self._file.write(text_of(document))
+
+    def _log_written(self, before: dict[str, Any] | None, document: dict[str, Any]) -> None:
+        kv = {"file": self._file.path, "nodeslo": self.slo.phase.value}
+        level = logging.DEBUG if before is not None and _plain(before) == _plain(document) else logging.INFO
+        _log.log(level, "Node state file was written", extra={"kv": kv})
 
     def _failed(self, error: Exception) -> float:
         self.outcomes["failed"] += 1
@@ -120,3 +169,8 @@ class NodeFeed:
                 problems="; ".join(slo.problems),
             )
         self._on_slo(slo)
+
+
+def _plain(document: dict[str, Any]) -> tuple[Any, Any]:
+    """What is worth a line of the log: others may change annotations all the time."""
+    return document["node"]["labels"], document.get("nodeSLO")

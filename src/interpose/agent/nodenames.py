@@ -1,10 +1,12 @@
 """Names that others may put on our node: labels, annotations, taints and resources. Pure.
 
-Names of Kubernetes itself are nobody's business but Kubernetes'; what else is allowed may be narrowed down by patterns.
+Names of Kubernetes itself are nobody's business but Kubernetes', and those by which the agent is told what to do are
+for people to set; what else is allowed may be narrowed down by patterns.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -16,7 +18,6 @@ _PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]
 _MAX_PREFIX: Final = 253
 _KUBERNETES: Final = ("kubernetes.io", "k8s.io")
 
-EVERYTHING: Final = ("*",)
 # Where a relay notes what it has published: without it nothing of that could ever be taken back.
 PUBLISHED: Final = "interpose/published"
 # What this agent says about itself is not for others to write.
@@ -46,12 +47,24 @@ def of_kubernetes(name: str) -> bool:
     return any(domain == own or domain.endswith(f".{own}") for own in _KUBERNETES)
 
 
-def check_writable(name: str, allowed: Sequence[str] = EVERYTHING) -> None:
-    """ValueError if it is no name, or not one that may be changed. `allowed` are patterns as in a shell."""
-    check_name(name)
-    if of_kubernetes(name):
-        raise ValueError(f"{name} is in a domain of Kubernetes and may not be changed")
-    if name == STATUS:
-        raise ValueError(f"{name} is the agent's own and may not be changed")
-    if name != PUBLISHED and not any(fnmatchcase(name, pattern) for pattern in allowed):
-        raise ValueError(f"{name} is not among what may be changed: {', '.join(allowed) or 'nothing'}")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writable:
+    """What may be changed: names that fit a pattern, as in a shell, and are not reserved for people."""
+
+    patterns: Collection[str] = ("*",)
+    reserved: Collection[str] = ()
+
+    def check(self, name: str) -> None:
+        """ValueError if it is no name, or not one that may be changed."""
+        check_name(name)
+        if of_kubernetes(name):
+            raise ValueError(f"{name} is in a domain of Kubernetes and may not be changed")
+        if name == STATUS:
+            raise ValueError(f"{name} is the agent's own and may not be changed")
+        if name in self.reserved:
+            raise ValueError(f"{name} says which configuration this node gets and may not be changed")
+        if name != PUBLISHED and not any(fnmatchcase(name, pattern) for pattern in self.patterns):
+            raise ValueError(f"{name} is not among what may be changed: {', '.join(self.patterns) or 'nothing'}")
+
+
+EVERYTHING: Final = Writable()

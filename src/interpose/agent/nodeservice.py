@@ -29,7 +29,7 @@ from interpose.agent.messages import (
     read_update_node_capacity,
     update_node_capacity_reply,
 )
-from interpose.agent.nodenames import EVERYTHING
+from interpose.agent.nodenames import EVERYTHING, Writable
 from interpose.agent.patches import (
     JsonPatch,
     Operation,
@@ -42,7 +42,7 @@ from interpose.agent.patches import (
 )
 from interpose.agent.taints import UnmetError
 from interpose.host.peers import peer_credentials
-from interpose.host.sockets import BoundSocket, bind_unix
+from interpose.host.sockets import BoundSocket
 from interpose.instrumentation.logging import RateLimited
 from interpose.kube.api import NODES, Api, ApiError, Object, PatchKind, UnreachableError
 from interpose.model.text import quoted
@@ -91,17 +91,19 @@ class NodeService:
         health: Callable[[str], str],
         *,
         followed: Callable[[], Object | None] = lambda: None,
-        allowed: Sequence[str] = EVERYTHING,
+        names: Writable = EVERYTHING,
         timeout: float = _TIMEOUT,
     ) -> None:
-        """`health` says what is wrong, for a query. `followed` is the Node object if it is known and up to date."""
+        """`health` says what is wrong, for a query. `followed` is the Node object if it is known and up to date.
+
+        `names` are those of labels, annotations, taints and resources that may be changed.
+        """
         self.calls: Counter[tuple[str, str]] = Counter()  # method and code
-        self.running = 0
         self._api = api
         self._node = node
         self._health = health
         self._followed = followed
-        self._allowed = tuple(allowed)
+        self._names = names
         self._timeout = timeout
         self._places = asyncio.Semaphore(MAX_RUNNING)
         self._waiting = 0
@@ -150,10 +152,10 @@ class NodeService:
         return get_node_reply(json.dumps(node, separators=(",", ":")))
 
     async def _patch_node(self, data: bytes) -> bytes:
-        steps = read_steps([Operation(*one) for one in read_patch_node(data)], self._allowed)
+        steps = read_steps([Operation(*one) for one in read_patch_node(data)], self._names)
         async with self._place():
             if not needs_node(steps):
-                await self._send(node_patch(steps, {}, self._allowed))
+                await self._send(node_patch(steps, {}, self._names))
             else:
                 await self._patch_as_read(steps)
         return patch_node_reply()
@@ -161,7 +163,7 @@ class NodeService:
     async def _patch_as_read(self, steps: Sequence[Step]) -> None:
         """With a patch that is made for the node as it is. Heartbeats change it too: then it is made again."""
         for left in reversed(range(_TRIES)):
-            patch = node_patch(steps, await self._read(), self._allowed)
+            patch = node_patch(steps, await self._read(), self._names)
             try:
                 await self._send(patch)
             except ApiError as error:
@@ -171,9 +173,10 @@ class NodeService:
                 return
 
     async def _update_capacity(self, data: bytes) -> bytes:
-        patch = capacity_patch(read_update_node_capacity(data), self._allowed)
+        patch = capacity_patch(read_update_node_capacity(data), self._names)
         async with self._place():
-            await self._send(patch, subresource="status")
+            node = await self._api.patch(NODES, self._node, patch, kind=PatchKind.MERGE, subresource="status")
+            self._changed(node, f"/status/capacity: {', '.join(patch['status']['capacity'])}")
         return update_node_capacity_reply()
 
     async def _health_check(self, data: bytes) -> bytes:
@@ -188,13 +191,17 @@ class NodeService:
     async def _read(self) -> Object:
         return await self._api.get(NODES, self._node)
 
-    async def _send(self, patch: JsonPatch, *, subresource: str = "") -> None:
+    async def _send(self, patch: JsonPatch) -> None:
         if not patch:
             return  # it is so already
-        node = await self._api.patch(NODES, self._node, patch, kind=PatchKind.JSON, subresource=subresource)
+        node = await self._api.patch(NODES, self._node, patch, kind=PatchKind.JSON)
+        paths = ", ".join(one["path"] for one in patch if one["op"] != "test")
+        self._changed(node, paths if writes(patch) else "")
+
+    def _changed(self, node: Object, paths: str) -> None:
+        """The node as it is now; no paths if it was only looked at."""
         self._written = max(self._written, _version(node))
-        if writes(patch):
-            paths = ", ".join(one["path"] for one in patch if one["op"] != "test")
+        if paths:
             _log.info("Node was changed", extra={"kv": {"node": self._node, "paths": paths}})
 
     @asynccontextmanager
@@ -208,11 +215,9 @@ class NodeService:
                 await self._places.acquire()
             finally:
                 self._waiting -= 1
-            self.running += 1
             try:
                 yield
             finally:
-                self.running -= 1
                 self._places.release()
 
 
@@ -239,11 +244,6 @@ def _status(method: str, error: Exception) -> RpcError:
         case ValueError():
             return RpcError(Code.INVALID_ARGUMENT, f"{method}: {error}")
     return RpcError(Code.INTERNAL, f"{method}: internal error, see the log of the agent")
-
-
-def bind_agent_socket(path: str) -> BoundSocket:
-    """The socket a relay connects to; SocketInUseError if another agent has it."""
-    return bind_unix(path, mode=0o600)
 
 
 class AgentSocket:

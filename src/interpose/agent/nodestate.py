@@ -1,16 +1,17 @@
 """What the hook server is told about the node: one document, made of the Node and its NodeSLO.
 
-Only what is read there is in it, so that the heartbeats of a Node change nothing. Pure. Invariant: a NodeSLO that
-cannot be used never takes the place of one that could.
+Of the Node only its name, labels and annotations are in it, so that its heartbeats change nothing. Pure. Invariant: a
+NodeSLO that cannot be used never takes the place of one that could.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from interpose.agent.choice import Seen
+from interpose.agent.objects import identity, mapping, metadata, version_of
 from interpose.kube.api import NODE_SLOS, Object
 
 _VERSION: Final = "interpose/v1"
@@ -19,8 +20,8 @@ _KIND: Final = "NodeState"
 _OWN: Final = "interpose/"
 _LEFT_OUT: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
-# What is wrong with a document; nothing: it can be used.
-Check = Callable[[str], Sequence[str]]
+# What is wrong with a NodeSLO or a document; nothing: it can be used.
+Check = Callable[[Object], Sequence[str]]
 
 
 class SloPhase(StrEnum):
@@ -43,68 +44,75 @@ class SloState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """`text` is the document, none if nothing is to be written; `good` the NodeSLO that is in force."""
+class Judged:
+    """A NodeSLO that was looked at: as it would be written, and what is wrong with it."""
 
-    text: str | None
-    slo: SloState
-    good: Object | None
+    found: Object
+    slo: Object
+    problems: tuple[str, ...]
 
-
-def decide(node: Seen, slo: Seen, *, good: Object | None, keep: bool, check: Check) -> Outcome:
-    """Make the document. `good` is the NodeSLO that is in force; `keep` says that it outlives its object."""
-    if not node.known or node.object is None:
-        return Outcome(text=None, slo=SloState(), good=good)
-    used, state = _choose(node.object, slo, good, keep, check)
-    text = document(node.object, used)
-    if problems := tuple(check(text)):
-        # Not the NodeSLO's fault: that one was checked, or is none.
-        return Outcome(text=None, slo=SloState(phase=SloPhase.REJECTED, problems=problems), good=good)
-    return Outcome(text=text, slo=state, good=used)
+    def is_of(self, found: Object) -> bool:
+        """Whether this is what was looked at. Its version tells, if it has one: a NodeSLO may be large."""
+        known = identity(found)
+        return found == self.found if known is None else known == identity(self.found)
 
 
-def document(node: Object, slo: Object | None) -> str:
-    """The same text for the same content."""
-    metadata = _mapping(node.get("metadata"))
-    annotations = _mapping(metadata.get("annotations"))
-    made: dict[str, Any] = {
-        "apiVersion": _VERSION,
-        "kind": _KIND,
-        "node": {
-            "name": metadata.get("name", ""),
-            "labels": dict(_mapping(metadata.get("labels"))),
-            "annotations": {key: text for key, text in annotations.items() if _is_read(key)},
-        },
-    }
-    if slo is not None:
-        made["nodeSLO"] = slo
-    return json.dumps(made, indent=2, sort_keys=True) + "\n"
+def judge(found: Object, check: Check) -> Judged:
+    """Look at a NodeSLO. That takes long for a large one."""
+    slo = _trimmed(found)
+    return Judged(found=found, slo=slo, problems=tuple(check(slo)))
 
 
-def slo_in(text: str, node: str) -> Object | None:
-    """The NodeSLO in a document of an earlier run, if it was about this node."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    found = _mapping(found)
-    if found.get("kind") != _KIND or _mapping(found.get("node")).get("name") != node:
-        return None
-    return _mapping(found.get("nodeSLO")) or None
+def slo_in_force(
+    slo: Seen, judged: Judged | None, *, good: Object | None, keep: bool
+) -> tuple[Object | None, SloState]:
+    """Which NodeSLO is in force, and what is to be said about it.
 
-
-def _choose(node: Object, slo: Seen, good: Object | None, keep: bool, check: Check) -> tuple[Object | None, SloState]:
-    """Which NodeSLO is in force, and what is to be said about it."""
+    `judged` is about the one that is seen, `good` the one in force so far; `keep` says that it outlives its object.
+    """
     if not slo.known:
         return good, SloState(problems=(slo.problem,) if slo.problem else ())
-    if slo.object is None:
+    if slo.object is None or judged is None:
         kept = good if keep else None
         return kept, SloState(phase=SloPhase.NONE if kept is None else SloPhase.KEPT)
-    version = str(_mapping(slo.object.get("metadata")).get("resourceVersion", ""))
-    candidate = _trimmed(slo.object)
-    if problems := tuple(check(document(node, candidate))):
-        return good, SloState(phase=SloPhase.REJECTED, version=version, problems=problems)
-    return candidate, SloState(phase=SloPhase.APPLIED, version=version)
+    version = version_of(slo.object)
+    if judged.problems:
+        return good, SloState(phase=SloPhase.REJECTED, version=version, problems=judged.problems)
+    return judged.slo, SloState(phase=SloPhase.APPLIED, version=version)
+
+
+def node_part(node: Object) -> dict[str, Any]:
+    """What is told about the Node itself."""
+    found = metadata(node)
+    annotations = mapping(found.get("annotations"))
+    return {
+        "name": found.get("name", ""),
+        "labels": dict(mapping(found.get("labels"))),
+        "annotations": {key: text for key, text in annotations.items() if _is_read(key)},
+    }
+
+
+def node_state(part: Object, slo: Object | None) -> dict[str, Any]:
+    """The document."""
+    made: dict[str, Any] = {"apiVersion": _VERSION, "kind": _KIND, "node": part}
+    return made if slo is None else made | {"nodeSLO": slo}
+
+
+def text_of(state: Object) -> str:
+    """The same text for the same content."""
+    return json.dumps(state, indent=2, sort_keys=True) + "\n"
+
+
+def slo_in(text: str, node: str, check: Check) -> Object | None:
+    """The NodeSLO in a document of an earlier run, if it was about this node and can still be used."""
+    try:
+        found = mapping(json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+    if found.get("kind") != _KIND or mapping(found.get("node")).get("name") != node:
+        return None
+    slo = mapping(found.get("nodeSLO"))
+    return slo if slo and not check(slo) else None
 
 
 def _trimmed(slo: Object) -> Object:
@@ -112,7 +120,7 @@ def _trimmed(slo: Object) -> Object:
     trimmed: dict[str, Any] = {
         "apiVersion": slo.get("apiVersion", NODE_SLOS.api_version),
         "kind": slo.get("kind", NODE_SLOS.kind),
-        "metadata": {"name": _mapping(slo.get("metadata")).get("name", "")},
+        "metadata": {"name": metadata(slo).get("name", "")},
     }
     if "spec" in slo:
         trimmed["spec"] = slo["spec"]
@@ -121,7 +129,3 @@ def _trimmed(slo: Object) -> Object:
 
 def _is_read(annotation: str) -> bool:
     return annotation != _LEFT_OUT and not annotation.startswith(_OWN)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from interpose.agent.nodenames import EVERYTHING, check_label_value, check_name, check_writable
+from interpose.agent.nodenames import EVERYTHING, Writable, check_label_value, check_name
 from interpose.agent.taints import Taint, UnmetError, patched, read_taint, read_taints
 from interpose.model.quantity import parse_quantity
 from interpose.model.text import quoted
@@ -57,8 +57,8 @@ class RefusedError(ValueError):
         super().__init__("; ".join(problems))
 
 
-def read_steps(operations: Sequence[Operation], allowed: Sequence[str] = EVERYTHING) -> list[Step]:
-    """What the operations mean; RefusedError if one of them may not be. `allowed` are patterns of names."""
+def read_steps(operations: Sequence[Operation], names: Writable = EVERYTHING) -> list[Step]:
+    """What the operations mean; RefusedError if one of them may not be. `names` are those that may be changed."""
     if not operations:
         raise RefusedError(["no operations"])
     if len(operations) > MAX_OPERATIONS:
@@ -66,7 +66,7 @@ def read_steps(operations: Sequence[Operation], allowed: Sequence[str] = EVERYTH
     steps, problems = [], []
     for number, operation in enumerate(operations):
         try:
-            steps.append(_step(number, operation, allowed))
+            steps.append(_step(number, operation, names))
         except ValueError as error:
             problems.append(_problem(number, operation.op, operation.path, error))
     if problems:
@@ -79,7 +79,7 @@ def needs_node(steps: Sequence[Step]) -> bool:
     return any(step.whole or step.place is not None for step in steps)
 
 
-def node_patch(steps: Sequence[Step], node: Mapping[str, Any], allowed: Sequence[str] = EVERYTHING) -> JsonPatch:
+def node_patch(steps: Sequence[Step], node: Mapping[str, Any], names: Writable = EVERYTHING) -> JsonPatch:
     """The patch to send. `node` counts only if it is needed; the patch then fails if it is another one by now.
 
     RefusedError if something may not be done to this node, UnmetError if the node is not as the operations take it
@@ -92,7 +92,7 @@ def node_patch(steps: Sequence[Step], node: Mapping[str, Any], allowed: Sequence
     for step in steps:
         if step.place is not None:
             try:
-                taints = patched(taints, step.op, step.place, step.value, allowed)
+                taints = patched(taints, step.op, step.place, step.value, names)
             except UnmetError as error:
                 raise UnmetError(_problem(step.number, step.op, step.path, error)) from None
             except ValueError as error:
@@ -121,36 +121,33 @@ def writes(patch: JsonPatch) -> bool:
     return any(one["op"] in _WRITES for one in patch)
 
 
-def capacity_patch(capacities: Mapping[str, str], allowed: Sequence[str] = EVERYTHING) -> JsonPatch:
-    """The patch of a node's status that publishes extended resources; RefusedError if one of them may not be."""
+def capacity_patch(capacities: Mapping[str, str], names: Writable = EVERYTHING) -> dict[str, Any]:
+    """The merge patch of a node that publishes extended resources; RefusedError if one of them may not be.
+
+    A JSON patch cannot do that for a node that has no capacities yet, as before its kubelet has first reported.
+    """
     if not capacities:
         raise RefusedError(["no capacities"])
     if len(capacities) > MAX_OPERATIONS:
         raise RefusedError([f"{len(capacities)} capacities are more than {MAX_OPERATIONS}"])
-    patch, problems = [], []
+    amounts: dict[str, str] = {}
+    problems = []
     for name, text in sorted(capacities.items()):
         try:
-            value = str(_amount(name, text, allowed))
+            amounts[name] = str(_amount(name, text, names))
         except ValueError as error:
             problems.append(f"capacity {quoted(name)}: {error}")
-        else:
-            patch.append({"op": "add", "path": f"/status/capacity/{escaped(name)}", "value": value})
     if problems:
         raise RefusedError(problems)
-    return patch
+    return {"status": {"capacity": amounts}}
 
 
-def escaped(key: str) -> str:
-    """A key as a part of a path."""
-    return key.replace("~", "~0").replace("/", "~1")
-
-
-def _amount(name: str, text: str, allowed: Sequence[str]) -> int:
+def _amount(name: str, text: str, names: Writable) -> int:
     if name in _NATIVE or name.startswith("hugepages-"):
         raise ValueError("is a resource of Kubernetes, which the kubelet publishes itself")
     if "/" not in name or "." not in name.rpartition("/")[0]:
         raise ValueError("is no extended resource: its name needs a domain, as in example.com/cores")
-    check_writable(name, allowed)
+    names.check(name)
     amount = parse_quantity(text, negative=False)
     if amount.denominator != 1:
         raise ValueError(f"{quoted(text)} is no whole number")
@@ -166,7 +163,7 @@ def _problem(number: int, op: str, path: str, error: ValueError) -> str:
     return f"operation {number} ({op[:20]} {quoted(path)}): {error}"
 
 
-def _step(number: int, operation: Operation, allowed: Sequence[str]) -> Step:
+def _step(number: int, operation: Operation, names: Writable) -> Step:
     op, path, text = operation
     if op not in _OPS:
         raise ValueError(f"{quoted(op)} is not one of {', '.join(_OPS)}")
@@ -186,7 +183,7 @@ def _step(number: int, operation: Operation, allowed: Sequence[str]) -> Step:
     if op == "test":
         check_name(key)
     else:
-        check_writable(key, allowed)
+        names.check(key)
     value = None if op == "remove" else _VALUES[match["map"]](text)
     return Step(number=number, op=op, path=path, value=value)
 

@@ -8,11 +8,12 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from interpose.agent.choice import Choice, Chosen
+from interpose.agent.choice import Choice
 from interpose.agent.pushplan import Push, PushPlan, State
+from interpose.agent.waking import LEAST_PAUSE, Idle, idle
 from interpose.instrumentation.logging import RateLimited
 from interpose.rpc.status import RpcError
 
@@ -20,8 +21,12 @@ _log = logging.getLogger(__name__)
 
 INTERVAL: Final = 2.0
 GRACE: Final = 30.0
+_DONE: Final[Mapping[tuple[bool, bool], str]] = {  # whether it was given back, whether it is nothing
+    (False, False): "Configuration is in force",
+    (False, True): "Configuration was withdrawn",
+    (True, False): "Last good configuration was given back to the relay",
+}
 _MAX_LOGGED: Final = 5  # problems in one line of the log; the state has all of them
-_LEAST_PAUSE: Final = 0.001
 
 
 class Relay(Protocol):
@@ -40,18 +45,6 @@ class Relay(Protocol):
 
     async def send(self, node: str, data: Mapping[str, str]) -> list[str]:
         """Hand a configuration over; the reasons against it, or RpcError."""
-
-
-Idle = Callable[[asyncio.Event, float | None], Awaitable[None]]
-
-
-async def idle(wake: asyncio.Event, seconds: float | None) -> None:
-    """Until somebody wakes us, or the time is over."""
-    try:
-        async with asyncio.timeout(seconds):
-            await wake.wait()
-    except TimeoutError:
-        pass
 
 
 class Pusher:
@@ -86,9 +79,9 @@ class Pusher:
         relay.on_change = self.poke
 
     @property
-    def last_good(self) -> Chosen | None:
-        """What the relay accepted last."""
-        return self._plan.last_good
+    def went_by(self) -> str | None:
+        """The map that counts (namespace/name); empty: none does. None: there was no choice yet."""
+        return self._plan.went_by
 
     def consider(self, choice: Choice) -> None:
         """The cluster says something about what is wanted."""
@@ -111,7 +104,7 @@ class Pusher:
                 await self._send(push)
                 continue
             due = self._plan.due(now)
-            await self._pause(self._wake, None if due is None else max(due - now, _LEAST_PAUSE))
+            await self._pause(self._wake, None if due is None else max(due - now, LEAST_PAUSE))
 
     async def _send(self, push: Push) -> None:
         kv: dict[str, object] = {"keys": len(push.data)}
@@ -131,8 +124,7 @@ class Pusher:
                 self.outcomes["accepted"] += 1
                 self.last_success = self._wall()
                 self._plan.accepted()
-                message = "Configuration was withdrawn" if push.chosen is None else "Configuration is in force"
-                _log.info(message, extra={"kv": kv})
+                _log.info(_DONE[push.again, push.chosen is None], extra={"kv": kv})
         self._tell()
 
     def _failed(self, trouble: str, kv: dict[str, object]) -> None:

@@ -1,8 +1,12 @@
 """When the relay is sent which configuration, and what is known about it. Pure: whoever has a clock tells the time.
 
 A push has a reason: something else is wanted, the relay is there anew and may have forgotten everything, or the last
-one has not succeeded and its pause is over. Invariants: one push at a time, the newest wish wins, two pushes are never
-closer than the interval, and what the relay has confirmed is not sent again without a reason.
+one has not succeeded and its pause is over. A relay that is there anew while what is wanted cannot be had is given back
+first what it accepted last. A map that is gone may be on its way back: what follows from that waits for the grace, and
+for as long as nobody can know. A map that appears or changes counts at once.
+
+Invariants: one push at a time, the newest wish wins, two pushes are never closer than the interval, and what the relay
+has confirmed is not sent again without a reason.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,6 +33,8 @@ class Phase(StrEnum):
     WAITING = "waiting"  # for the cluster to say what is wanted, or for the relay's answer
     APPLIED = "applied"
     WITHDRAWN = "withdrawn"  # there is none; the relay has its own settings
+    KEPT = "kept"  # there is none that we may see; what was in force stays
+    FORBIDDEN = "forbidden"  # what is wanted may not be read; what was in force stays
     REJECTED = "rejected"  # by the relay, or since it cannot be sent; what was in force stays
     UNREACHABLE = "unreachable"  # the relay has not answered for a while
 
@@ -42,10 +48,19 @@ class State:
     problems: tuple[str, ...] = ()
     since: float = 0.0  # wall clock
     last_good: Chosen | None = None
+    before: str = ""  # the map that the node goes by while there is none to choose
+
+    @property
+    def source(self) -> str:
+        """The map that the node goes by; empty if there is none."""
+        return self.chosen.source if self.chosen is not None else self.before
 
     def alike(self, other: "State") -> bool:
         """Whether they tell the same, whatever the time."""
-        return (self.phase, self.chosen, self.problems) == (other.phase, other.chosen, other.problems)
+        return self._told() == other._told()
+
+    def _told(self) -> tuple[object, ...]:
+        return self.phase, self.chosen, self.problems, self.before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +70,7 @@ class Push:
     data: Mapping[str, str] = field(default_factory=nothing)
     session: int = 0
     chosen: Chosen | None = None  # none: what was sent before is taken back
+    again: bool = False  # what was accepted last is given back to a relay that may have forgotten it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +88,16 @@ class _Target:
         return self.chosen.data if self.chosen is not None else nothing()
 
 
+@dataclass(frozen=True, slots=True)
+class _Stance:
+    """What is told while nothing of the cluster's can be sent."""
+
+    phase: Phase
+    chosen: Chosen | None = None
+    problems: tuple[str, ...] = ()
+    before: str = ""
+
+
 class PushPlan:
     """Told what happens, it says what to do. Times are seconds of one clock that never goes back."""
 
@@ -84,8 +110,9 @@ class PushPlan:
         chance: Callable[[], float],
         patience: float = PATIENCE,
     ) -> None:
-        """`grace` is how long a configuration may be missing before it is taken back, if `withdraw` allows that."""
+        """`grace` is how long a map may be missing before that counts; `withdraw`: what it said is then taken back."""
         self.last_good: Chosen | None = None
+        self.went_by: str | None = None  # the map that counts; empty: none does. None: there was no choice yet
         self._interval = interval
         self._grace = grace
         self._withdraw = withdraw
@@ -93,9 +120,10 @@ class PushPlan:
         self._after_failure = Backoff(chance, **_FAILED)
         self._after_rejection = Backoff(chance, **_REJECTED)
         self._target: _Target | None = None
-        self._unusable: Choice | None = None
-        self._withdraw_at: float | None = None
+        self._stance: _Stance | None = None
+        self._awaited: tuple[float, Choice] | None = None  # what counts from then on, if nothing is said before
         self._session: int | None = None
+        self._given: int | None = None  # the session that has had what was accepted last
         self._flying: Push | None = None
         self._attempt: Push | None = None  # the last one that was begun
         self._begun_at: float | None = None
@@ -109,15 +137,15 @@ class PushPlan:
 
     def consider(self, choice: Choice, now: float) -> None:
         """The cluster says something about what is wanted."""
-        if choice.verdict is Verdict.MISSING:
-            self._consider_missing(now)
-            return
-        self._withdraw_at = None
-        if choice.verdict is Verdict.UNUSABLE:
-            self._unusable, self._target = choice, None
-        elif choice.chosen is not None:
-            self._unusable = None
-            self._want(choice.chosen)
+        missing = choice.verdict is Verdict.MISSING
+        if not (missing or choice.gone) or (missing and self._knows_of_none()):
+            self._awaited = None
+            self._adopt(choice)
+        elif not choice.sure:
+            self._awaited = None  # nobody can know; it begins again when somebody can
+        else:
+            at = self._awaited[0] if self._awaited is not None else now + self._grace
+            self._awaited = (at, choice)
 
     def connection(self, session: int | None, trouble: str, now: float) -> None:
         """Whether the relay is there, and which connection it is."""
@@ -131,7 +159,13 @@ class PushPlan:
         """The push that was begun is in force."""
         push = self._landed()
         self._retry_at = self._trouble_since = None
-        self._forget_failures()
+        self._failures = 0
+        self._after_failure.reset()
+        self._given = push.session
+        if push.again:
+            self._attempt = None  # what is wanted comes next, also if it is the same
+            return
+        self._after_rejection.reset()
         self.last_good = push.chosen
         self._answer = _Answer(data=push.data)
 
@@ -141,6 +175,9 @@ class PushPlan:
         self._trouble_since = None
         self._failures = 0
         self._after_failure.reset()
+        if push.again:  # what was good once is so no more, and nothing better is known
+            self._given, self._attempt = push.session, None
+            return
         self._retry_at = now + self._after_rejection.next()
         self._answer = _Answer(data=push.data, problems=problems)
 
@@ -155,20 +192,19 @@ class PushPlan:
 
     def begin(self, now: float) -> Push | None:
         """The push that is due now, which is in flight from here on."""
-        if self._withdraw_at is not None and self._withdraw_at <= now:
-            self._withdraw_at = self._unusable = None
-            self._set_target(_Target(None))
-        due = self._push_due(now)
-        if due is None or due > now or self._target is None or self._session is None:
+        if self._awaited is not None and self._awaited[0] <= now:
+            choice, self._awaited = self._awaited[1], None
+            self._adopt(choice)
+        due, push = self._push_due(now), self._next()
+        if due is None or due > now or push is None:
             return None
-        push = Push(data=self._target.data, session=self._session, chosen=self._target.chosen)
         self._flying = self._attempt = push
         self._begun_at, self._retry_at = now, None
         return push
 
     def due(self, now: float) -> float | None:
         """When there is something to do or to tell next, if nothing happens before."""
-        moments = [self._push_due(now), self._withdraw_at]
+        moments = [self._push_due(now), self._awaited[0] if self._awaited is not None else None]
         if self._target is not None and self._trouble_since is not None:
             late = self._trouble_since + self._patience
             moments.append(late if late > now else None)
@@ -176,31 +212,51 @@ class PushPlan:
 
     def state(self, now: float, wall: float) -> State:
         """How things stand."""
-        phase, chosen, problems = self._standing(now)
-        return State(phase=phase, chosen=chosen, problems=problems, since=wall, last_good=self.last_good)
+        told = self._stance or self._standing(now)
+        return State(
+            phase=told.phase,
+            chosen=told.chosen,
+            problems=told.problems,
+            since=wall,
+            last_good=self.last_good,
+            before=told.before,
+        )
 
-    def _standing(self, now: float) -> tuple[Phase, Chosen | None, tuple[str, ...]]:
-        if self._unusable is not None:
-            return Phase.REJECTED, self._unusable.chosen, self._unusable.problems
+    def _standing(self, now: float) -> _Stance:
         if self._target is None:
-            return Phase.WAITING, None, ()
+            return _Stance(Phase.WAITING)
         chosen = self._target.chosen
         if self._trouble_since is not None and now >= self._trouble_since + self._patience:
-            return Phase.UNREACHABLE, chosen, (self._trouble,)
+            return _Stance(Phase.UNREACHABLE, chosen, (self._trouble,))
         if self._answer is None or not self._is_wanted(self._answer.data):
-            return Phase.WAITING, chosen, ()
+            return _Stance(Phase.WAITING, chosen)
         if self._answer.problems:
-            return Phase.REJECTED, chosen, self._answer.problems
+            return _Stance(Phase.REJECTED, chosen, self._answer.problems)
         # An empty map and none at all are the same to the relay, not to people.
-        return Phase.APPLIED if chosen is not None else Phase.WITHDRAWN, chosen, ()
+        return _Stance(Phase.APPLIED if chosen is not None else Phase.WITHDRAWN, chosen)
 
-    # -- inside
+    # -- what is wanted
 
-    def _consider_missing(self, now: float) -> None:
-        if not self._withdraw:
-            self._unusable = None
-        elif self._withdraw_at is None and self._target != _Target(None):
-            self._withdraw_at = now + self._grace
+    def _knows_of_none(self) -> bool:
+        """Whether we go by it already that there is no map."""
+        if self._stance is not None:
+            return self._stance.phase is Phase.KEPT and not self._withdraw
+        return self._target == _Target(None)
+
+    def _adopt(self, choice: Choice) -> None:
+        """Go by a choice from now on. What is not known changes nothing."""
+        if choice.verdict is Verdict.CHOSEN and choice.chosen is not None:
+            self._stance, self.went_by = None, choice.chosen.source
+            self._want(choice.chosen)
+        elif choice.verdict is Verdict.UNUSABLE and choice.chosen is not None:
+            self.went_by, self._target = choice.chosen.source, None
+            self._stance = _Stance(Phase.REJECTED, choice.chosen, choice.problems)
+        elif choice.verdict is Verdict.MISSING and self._withdraw:
+            self._stance, self.went_by = None, ""
+            self._set_target(_Target(None))
+        elif choice.verdict is not Verdict.WAIT:
+            phase = Phase.FORBIDDEN if choice.verdict is Verdict.FORBIDDEN else Phase.KEPT
+            self._stance = _Stance(phase, None, choice.problems or choice.notes, choice.before or "")
 
     def _want(self, chosen: Chosen) -> None:
         # Another version that says the same is no news: maps change for the sake of other nodes.
@@ -212,30 +268,50 @@ class PushPlan:
             self._forget_failures()
         self._target = target
 
-    def _forget_failures(self) -> None:
-        self._failures = 0
-        self._after_failure.reset()
-        self._after_rejection.reset()
-
-    def _push_due(self, now: float) -> float | None:
-        if self._target is None or self._session is None or self._flying is not None:
-            return None
-        begun, attempt = self._begun_at, self._attempt
-        if begun is None or attempt is None:
-            return now
-        earliest = begun + self._interval
-        if self._is_wanted(attempt.data) and (attempt.session == self._session or self._failures > _AT_ONCE):
-            return max(earliest, self._retry_at) if self._retry_at is not None else None
-        return earliest
-
     def _is_wanted(self, data: Mapping[str, str]) -> bool:
         return self._target is not None and self._target.data == data
+
+    # -- pushes
+
+    def _next(self) -> Push | None:
+        """What the relay that is there is sent next, now or later."""
+        if self._session is None or self._flying is not None:
+            return None
+        good = self.last_good
+        if good is not None and self._given != self._session and self._falls_back_on(good):
+            return Push(data=good.data, session=self._session, chosen=good, again=True)
+        if self._target is None:
+            return None
+        return Push(data=self._target.data, session=self._session, chosen=self._target.chosen)
+
+    def _falls_back_on(self, good: Chosen) -> bool:
+        """Whether there is nothing to send, or something else that the relay has refused."""
+        if self._target is None:
+            return True
+        refused = self._answer is not None and bool(self._answer.problems) and self._is_wanted(self._answer.data)
+        return refused and not self._is_wanted(good.data)
+
+    def _push_due(self, now: float) -> float | None:
+        push, attempt = self._next(), self._attempt
+        if push is None:
+            return None
+        earliest = self._begun_at + self._interval if self._begun_at is not None else now
+        if attempt is None or push.data != attempt.data:
+            return earliest
+        if attempt.session != self._session and self._failures <= _AT_ONCE:
+            return earliest
+        return max(earliest, self._retry_at) if self._retry_at is not None else None
 
     def _landed(self) -> Push:
         push, self._flying = self._flying, None
         if push is None:
             raise RuntimeError("no push was begun")
         return push
+
+    def _forget_failures(self) -> None:
+        self._failures = 0
+        self._after_failure.reset()
+        self._after_rejection.reset()
 
     def _note_trouble(self, trouble: str, now: float) -> None:
         self._trouble = trouble

@@ -3,18 +3,18 @@
 Where the socket belongs to somebody who may not be the relay of this node, nothing is sent to it.
 """
 
-import errno
 import logging
-import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from interpose.agent.messages import SET_CONFIG, read_set_config_reply, set_config_request
 from interpose.h2.limits import Limits
+from interpose.host.peers import only_of
+from interpose.instrumentation.logging import RateLimited
 from interpose.rpc.client import Client
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
+from interpose.rpc.upstream import LOG_BURST, Upstream
 
 _log = logging.getLogger(__name__)
 
@@ -34,8 +34,7 @@ class RelayClient:
         self.on_change: Callable[[], None] | None = None
         self.sessions = 0  # connections so far: whoever answers on another one may have forgotten everything
         self._timeout = timeout
-        self._uids = frozenset({0, os.getuid()} if uids is None else uids)
-        self._upstream = Upstream(path, hub=hub, limits=Limits(), wait=_WAIT, find=self._find, reports=_Words(self))
+        self._upstream = Upstream(path, hub=hub, limits=Limits(), wait=_WAIT, vet=only_of(uids), reports=_Words(self))
         self._upstream.on_up = self.tell
         self._client = Client(self._upstream, hub, limit=_REPLY_LIMIT)
 
@@ -79,30 +78,23 @@ class RelayClient:
         if self.on_change is not None:
             self.on_change()
 
-    def _find(self) -> str:
-        """Before each dial: whoever made the socket is who answers."""
-        owner = os.stat(self.path).st_uid  # noqa: PTH116 - of whatever the name leads to
-        if owner not in self._uids:
-            allowed = " or ".join(map(str, sorted(self._uids)))
-            raise PermissionError(errno.EACCES, f"it belongs to uid {owner}, it must belong to uid {allowed}")
-        return self.path
-
 
 class _Words:
     """Tells the log in words for a relay, and the client that something changed."""
 
     def __init__(self, client: RelayClient) -> None:
         self._client = client
+        self._limited = RateLimited(_log, burst=LOG_BURST)
 
     def unreachable(self, path: str, error: str) -> None:
-        _log.warning("Relay is not reachable", extra={"kv": {"socket": path, "err": error}})
+        self._limited.log(logging.WARNING, "Relay is not reachable", key=error, socket=path, err=error)
         self._client.tell()
 
     def connected(self, path: str, connections: int) -> None:
         self._client.sessions += 1
-        _log.info("Connected to the relay", extra={"kv": {"socket": path}})
+        self._limited.log(logging.INFO, "Connected to the relay", socket=path)
 
     def lost(self, path: str, fault: str | None) -> None:
-        level = logging.INFO if fault is None else logging.ERROR
-        _log.log(level, "Connection to the relay ended", extra={"kv": {"socket": path, "err": fault or "closed"}})
+        level, why = (logging.INFO, "closed") if fault is None else (logging.ERROR, fault)
+        self._limited.log(level, "Connection to the relay ended", key=why, socket=path, err=why)
         self._client.tell()

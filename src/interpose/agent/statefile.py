@@ -1,12 +1,16 @@
 """A file that others read while it changes: they see the old content or the new one, never a part.
 
 Everything happens inside one directory that was opened first, so that nobody can lead a step elsewhere; the directory
-must be ours or root's, and nobody else's to write to.
+must be ours or root's, and nobody else's to write to. Two who write the same file disturb each other in no other way
+than that the last one wins.
 """
 
 import errno
 import os
+import re
+import secrets
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +22,8 @@ _DIRECTORY_MODE: Final = 0o755
 _FILE_MODE: Final = 0o600
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 _LIMIT: Final = 8 << 20
+# Nobody takes so long to write a file: whoever began to was killed.
+_LEFT_BEHIND: Final = 300.0
 
 
 class StateFile:
@@ -26,6 +32,8 @@ class StateFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self._folder, self._name = os.path.split(path)
+        self._mark: tuple[int, ...] | None = None  # of the file as we left it
+        self._tidied = False
 
     def read(self) -> str | None:
         """What it holds; None if there is none. OSError or ValueError if it cannot be read or believed."""
@@ -37,13 +45,23 @@ class StateFile:
 
     def write(self, text: str) -> bool:
         """Put this in its place; false if it was so already. OSError or ValueError if it cannot be done."""
+        self._mark = None
         self._make_directory()
         with self._directory() as directory:
             with suppress(OSError, ValueError):  # whatever is there, it will be another
                 if self._content(directory) == text:
                     return False
+            if not self._tidied:
+                self._tidy(directory)
             self._replace(directory, text.encode())
         return True
+
+    def is_as_written(self) -> bool:
+        """Whether it is still as `write` left it, as far as can be told without reading it."""
+        try:
+            return self._mark is not None and _mark(os.lstat(self.path)) == self._mark  # noqa: PTH116
+        except OSError:
+            return False
 
     @contextmanager
     def _directory(self) -> Iterator[int]:
@@ -73,8 +91,10 @@ class StateFile:
                 raise ValueError(f"{self.path} is not a regular file") from None
             raise
         try:
-            if doubts := self._doubts(os.fstat(fd)):
+            found = os.fstat(fd)
+            if doubts := self._doubts(found):
                 raise ValueError(f"{self.path} {doubts}")
+            self._mark = _mark(found)
             with os.fdopen(fd, "rb", closefd=False) as file:
                 return file.read(_LIMIT).decode()
         finally:
@@ -89,18 +109,32 @@ class StateFile:
         return Trust().doubts(found)
 
     def _replace(self, directory: int, data: bytes) -> None:
-        temporary = f".{self._name}.tmp"
-        with suppress(FileNotFoundError):  # of a process that was killed while writing
-            os.unlink(temporary, dir_fd=directory)
+        temporary = f".{self._name}.{secrets.token_hex(8)}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS
         try:
             with os.fdopen(os.open(temporary, flags, _FILE_MODE, dir_fd=directory), "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
+                mark = _mark(os.fstat(file.fileno()))
             os.replace(temporary, self._name, src_dir_fd=directory, dst_dir_fd=directory)
         except OSError:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=directory)
             raise
         os.fsync(directory)
+        self._mark = mark
+
+    def _tidy(self, directory: int) -> None:
+        """Take away what processes left behind that were killed while they wrote."""
+        self._tidied = True
+        pattern = re.compile(rf"\.{re.escape(self._name)}\.([0-9a-f]+\.)?tmp")
+        for name in os.listdir(directory):  # noqa: PTH208 - of a directory that is open
+            if pattern.fullmatch(name):
+                with suppress(OSError):
+                    if time.time() - os.lstat(name, dir_fd=directory).st_mtime > _LEFT_BEHIND:  # noqa: PTH116
+                        os.unlink(name, dir_fd=directory)
+
+
+def _mark(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode, found.st_uid

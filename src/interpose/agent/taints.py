@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from interpose.agent.nodenames import check_label_value, check_name, check_writable, of_kubernetes
+from interpose.agent.nodenames import Writable, check_label_value, check_name, of_kubernetes
 from interpose.model.text import quoted
 
 Taint: TypeAlias = Mapping[str, Any]
@@ -55,7 +55,7 @@ def read_taints(value: object) -> list[Taint]:
     return taints
 
 
-def patched(taints: Sequence[Taint], op: str, place: str, value: Any, allowed: Sequence[str]) -> list[Taint]:
+def patched(taints: Sequence[Taint], op: str, place: str, value: Any, names: Writable) -> list[Taint]:
     """The list after one operation on the whole of it (place "") or on one place of it.
 
     ValueError if that may not be, UnmetError if the list is not as the operation takes it to be.
@@ -74,7 +74,7 @@ def patched(taints: Sequence[Taint], op: str, place: str, value: Any, allowed: S
             _test(_meaning(taints[index]), _meaning(value), f"/spec/taints/{place}")
         else:
             after[index : index + 1] = [] if op == "remove" else [value]
-    _check_change(taints, after, allowed)
+    _check_change(taints, after, names)
     # A taint that stays is sent as it was found: it may know since when it is there.
     found = {_meaning(one): one for one in taints}
     return read_taints([found.get(_meaning(one), one) for one in after])
@@ -92,12 +92,12 @@ def _test(found: object, expected: object, path: str) -> None:
         raise UnmetError(f"{path} is not as tested: it was changed meanwhile")
 
 
-def _check_change(before: Sequence[Taint], after: Sequence[Taint], allowed: Sequence[str]) -> None:
+def _check_change(before: Sequence[Taint], after: Sequence[Taint], names: Writable) -> None:
     changed = {_meaning(one) for one in before} ^ {_meaning(one) for one in after}
     for key, _, effect in sorted(changed):
         if of_kubernetes(key):
             raise ValueError(f"taint {key} with effect {effect} is of Kubernetes and may not be changed")
-        check_writable(key, allowed)
+        names.check(key)
 
 
 def _meaning(taint: Taint) -> tuple[str, str, str]:

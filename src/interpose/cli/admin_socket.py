@@ -5,6 +5,9 @@ import socket
 from interpose.config.endpoint import TcpListen, parse_address, parse_listen
 from interpose.host.sockets import BoundSocket, bind_unix
 
+# Who waits to be accepted; the kernel may allow fewer. Long enough that a burst does not keep anybody out.
+_BACKLOG = 1024
+
 
 def bind_admin(where: str) -> BoundSocket | socket.socket | None:
     """The admin socket at a path or on a loopback address; None if it is turned off."""
@@ -35,7 +38,7 @@ def _listen(address: TcpListen, where: str) -> socket.socket:
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(address.host not in ("", "::")))
         sock.bind(place)
-        sock.listen(64)
+        sock.listen(_BACKLOG)
         sock.setblocking(False)
     except OSError as error:
         sock.close()

@@ -1,7 +1,6 @@
 """`interpose agent`: gather settings, then follow the cluster for this node; and commands that ask a running agent."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import click
@@ -19,9 +18,6 @@ _COMMANDS = {
 
 
 def _agent(config: str | None, print_config: bool, **parameters: Any) -> int:
-    if (kubeconfig := parameters.get("api__kubeconfig")) is not None:
-        # As everybody writes it on a command line; in files and variables there is no place it could be relative to.
-        parameters["api__kubeconfig"] = str(Path(kubeconfig).absolute()) if kubeconfig else ""
     loaded = load(AGENT, flags=given_flags(parameters, AGENT), env=os.environ, path=config)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)

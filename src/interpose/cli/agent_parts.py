@@ -167,11 +167,12 @@ class Parts:
         )
 
     def _make_service(self, settings: AgentSettings, bound: "BoundSocket") -> "AgentSocket":
+        from interpose.agent.nodenames import Writable
         from interpose.agent.nodeservice import AgentSocket, NodeService
 
-        service = NodeService(
-            self.api, self.node, self._health, followed=self._fresh_node, allowed=settings.service.allow_keys
-        )
+        # Whoever may ask us may not give the node another configuration by it.
+        names = Writable(patterns=settings.service.allow_keys, reserved=(settings.config.group_label,))
+        service = NodeService(self.api, self.node, self._health, followed=self._fresh_node, names=names)
         return AgentSocket(bound, service, hub=self.hub, uids=settings.service.allow_uids or None)
 
 

@@ -2,40 +2,32 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
 
 import click
 
+from interpose.cli.config_compare import Side, differences, plain, text_of
 from interpose.cli.config_kinds import read
 from interpose.cli.config_policy_kinds import nothing_said
-from interpose.cli.config_reading import Circumstances
+from interpose.cli.config_reading import Circumstances, Part
 from interpose.cli.config_recognise import KINDS
 from interpose.cli.config_running import ask_running
 from interpose.cli.config_sources import read_sources
-from interpose.config.effective import Row, harmless, rows_of
+from interpose.config.effective import harmless, rows_of
 from interpose.config.load import load
 from interpose.config.programs import PROGRAMS
 from interpose.errors import ConfigError
 
 _DEFAULT: Final = "default"
 _RUNNING: Final = "running"
-_NOTHING: Final = Row("", "", "")
 
 
-class Side(NamedTuple):
-    """One of the two: values by key."""
+class Trouble(click.ClickException):
+    """There is nothing to compare with: its code is not that of a difference, as with diff(1)."""
 
-    name: str
-    rows: Mapping[str, Row]
-
-
-class Difference(NamedTuple):
-    """A key of which the two say something else; None where one says nothing."""
-
-    key: str
-    left: Row | None
-    right: Row | None
+    exit_code = 2
 
 
 @click.command("diff")
@@ -71,35 +63,32 @@ def diff(
     option file of cri-resmgr can be compared with a settings file, and a policy document with a ConfigMap, as they
     mean the same things.
 
-    Ends with 0 if there is no difference, 1 if there is, 78 if a file cannot be used.
+    Of manifests with several objects, those of the same kind, namespace and name are compared.
+
+    Ends with 0 if there is no difference, 1 if there is, 2 if there was nothing to compare with, 78 if a file cannot be
+    used.
     """
     names = (first, second) if second is not None else (_DEFAULT, first)
     around = Circumstances(env=os.environ if with_env else {}, node=node)
-    read_files = {name: _file(name, kind, around) for name in names if not _is_word(name)}
-    families = {family for family, _ in read_files.values()} or {program or next(iter(PROGRAMS))}
-    if program is not None:
-        families.add(program)
-    if len(families) > 1:
-        raise click.UsageError(f"these cannot be compared: {' and '.join(sorted(families))}")
-    (family,) = families
-    left, right = (read_files[name][1] if name in read_files else _word(name, family) for name in names)
+    files = {name: _file(name, kind, around) for name in names if not _is_word(name)}
+    whose = program or next(iter(PROGRAMS))
+    families = [{part.family for part in parts} for parts in files.values()]
+    if program is not None or not files:
+        families.append({whose})
+    if not set.intersection(*families):
+        raise click.UsageError(f"these cannot be compared: {' and '.join(sorted(set.union(*families)))}")
+    other = next(iter(files.values()), [Part(whose, ())])
+    left, right = (Side(name, files[name] if name in files else _word(name, other)) for name in names)
     found = differences(left, right)
-    click.echo(json.dumps(_plain(found), indent=2) if output == "json" else _text(found, left, right))
+    click.echo(json.dumps(plain(found), indent=2) if output == "json" else text_of(found, left, right))
     return 1 if found else 0
-
-
-def differences(left: Side, right: Side) -> list[Difference]:
-    """In the order of the left side, then what only the right one has."""
-    keys = dict.fromkeys((*left.rows, *right.rows))
-    pairs = (Difference(key, left.rows.get(key), right.rows.get(key)) for key in keys)
-    return [one for one in pairs if (one.left or _NOTHING).value != (one.right or _NOTHING).value]
 
 
 def _is_word(name: str) -> bool:
     return name in (_DEFAULT, _RUNNING) or name.startswith(f"{_RUNNING}:")
 
 
-def _file(name: str, kind: str | None, around: Circumstances) -> tuple[str, Side]:
+def _file(name: str, kind: str | None, around: Circumstances) -> Sequence[Part]:
     sources = list(read_sources(name))
     keyed = [one for one in sources if not isinstance(one, ConfigError) and one.keys]
     chosen = keyed if keyed else sources
@@ -111,46 +100,25 @@ def _file(name: str, kind: str | None, around: Circumstances) -> tuple[str, Side
     reading = read(source, kind, around)
     for warning in reading.warnings:
         click.echo(f"warning: {warning}", err=True)
-    return reading.family, _side(name, reading.rows)
+    if not reading.parts:
+        raise ConfigError(f"{source.where}: holds nothing that can be compared")
+    titles = Counter(part.title for part in reading.parts)
+    if twice := [title for title, count in titles.items() if count > 1]:
+        raise ConfigError(f"{source.where}: {', '.join(map(harmless, twice))}: stands there more than once")
+    return reading.parts
 
 
-def _word(name: str, family: str) -> Side:
+def _word(name: str, others: Sequence[Part]) -> Sequence[Part]:
+    """What a word stands for when it is compared with these."""
+    family = others[0].family
     if family not in PROGRAMS:
         if name == _DEFAULT:
-            return _side(name, nothing_said(family))
+            return [Part(one.family, nothing_said(one.family), one.title) for one in others]
         raise click.UsageError(f"{name!r} has settings, it cannot be compared with {family}")
     schema = PROGRAMS[family].schema()
     if name == _DEFAULT:
-        return _side(name, rows_of(load(schema, flags={}, env={})))
-    return _side(name, ask_running(schema, name.partition(":")[2] or None))
-
-
-def _side(name: str, rows: Sequence[Row]) -> Side:
-    return Side(name, {row.key: row for row in rows})
-
-
-def _text(found: Sequence[Difference], left: Side, right: Side) -> str:
-    if not found:
-        return f"no difference between {harmless(left.name)} and {harmless(right.name)}"
-    lines = []
-    for one in found:
-        lines.append(one.key)
-        lines += [f"  {mark} {_said(row)}" for mark, row in (("-", one.left), ("+", one.right))]
-    return "\n".join([f"--- {left.name}", f"+++ {right.name}", *lines])
-
-
-def _said(row: Row | None) -> str:
-    return "nothing" if row is None else f"{row.value or chr(34) * 2}  ({row.origin})"
-
-
-def _plain(found: Sequence[Difference]) -> list[Mapping[str, Any]]:
-    return [
-        {
-            "key": one.key,
-            **{
-                side: None if row is None else {"value": row.value, "origin": row.origin}
-                for side, row in (("left", one.left), ("right", one.right))
-            },
-        }
-        for one in found
-    ]
+        return [Part(family, tuple(rows_of(load(schema, flags={}, env={}))))]
+    try:
+        return [Part(family, tuple(ask_running(schema, name.partition(":")[2] or None)))]
+    except click.ClickException as error:
+        raise Trouble(error.message) from None

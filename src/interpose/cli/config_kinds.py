@@ -11,7 +11,7 @@ from typing import Final
 
 from interpose.cli.config_policy_kinds import map_reading, policy_reading, pools_reading
 from interpose.cli.config_programs import check
-from interpose.cli.config_reading import NODES, Circumstances, Reading, doubts, flat
+from interpose.cli.config_reading import NODES, Circumstances, Part, Reading, doubts, flat
 from interpose.cli.config_recognise import KINDS, Form, recognise
 from interpose.cli.config_sources import Source
 from interpose.config.document import MAX_FILE_BYTES
@@ -26,7 +26,7 @@ def read(source: Source, kind: str | None, around: Circumstances) -> Reading:
     """The file as its reader has it; ConfigError with every problem."""
     chosen = kind or kind_of(source)
     if not chosen and source.is_found:
-        return Reading(kind="", family="", rows=(), note="nothing that is known here")
+        return Reading(kind="", parts=(), note="nothing that is known here")
     if not chosen:
         raise ConfigError(f"{source.where}: cannot tell what this is, --kind says it: {', '.join(KINDS)}")
     reading = _READERS[chosen](source, around)
@@ -65,7 +65,7 @@ def _options(source: Source, around: Circumstances) -> Reading:
 def settings_reading(name: str, loaded: Loaded, env: Mapping[str, str], kind: str) -> Reading:
     """Settings that were put together, seen by their program."""
     warnings = (*loaded.warnings, *check(name, loaded, env))
-    return Reading(kind=kind, family=name, rows=tuple(rows_of(loaded)), warnings=warnings)
+    return Reading(kind=kind, parts=(Part(name, tuple(rows_of(loaded))),), warnings=warnings)
 
 
 # -- hook servers
@@ -80,7 +80,7 @@ def _registration(source: Source, _around: Circumstances) -> Reading:
     if source.is_file and not is_registration(source.name.rpartition("/")[2]):
         warnings.append(f"{source.where}: a relay reads only names that end in .json and do not begin with a dot")
     rows = tuple(row for row in flat(parsed.server, "", source.where) if row.key not in ("name", "file"))
-    return Reading(kind=Form.REGISTRATION, family="registrations", rows=rows, warnings=tuple(warnings))
+    return Reading(kind=Form.REGISTRATION, parts=(Part("registrations", rows),), warnings=tuple(warnings))
 
 
 def _node(source: Source, _around: Circumstances) -> Reading:
@@ -91,8 +91,7 @@ def _node(source: Source, _around: Circumstances) -> Reading:
     is_state = any(name == "kind" and node.text == STATE_KIND for name, node in root.entries)
     return Reading(
         kind=STATE_KIND if is_state else Form.NODE,
-        family=NODES,
-        rows=tuple(flat(document, "", source.where)),
+        parts=(Part(NODES, tuple(flat(document, "", source.where))),),
         warnings=doubts(source, "the hook server"),
     )
 

@@ -5,12 +5,13 @@ does not say has its default there.
 """
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
-from interpose.cli.config_reading import NODES, POLICIES, Circumstances, Reading, doubts, flat
+from interpose.cli.config_reading import NODES, POLICIES, Circumstances, Part, Reading, doubts, flat
 from interpose.cli.config_recognise import Form
 from interpose.cli.config_sources import Source
-from interpose.config.config_maps import placed, read_data, read_manifest, text_of
+from interpose.config.config_maps import ConfigMap, placed, read_data, read_manifest, text_of, title_of
 from interpose.config.document import MAX_FILE_BYTES, Node, parse_document
 from interpose.config.documentschema import Report
 from interpose.config.dotted import unfold
@@ -21,6 +22,7 @@ from interpose.errors import ConfigError
 from interpose.policy.names import NAMES
 from interpose.runtimehooks.nodedocument import SLO_KIND, parse_node_document
 
+_FORMS: Final[Mapping[str, str]] = MappingProxyType({POLICIES: Form.CONFIG_MAP, NODES: Form.NODE})
 _DEPTH: Final = 4  # of keys whose lines are looked for: policy, name, option, part of an option
 
 
@@ -32,18 +34,18 @@ def policy_reading(source: Source, _around: Circumstances) -> Reading:
     lines = dict(_lines(unfold(node, "", _DEPTH, Report(source.where)), ""))
     rows = _rows(policy_values(document), source.name, lines)
     warnings = (*document.warnings, *doubts(source, "the relay"))
-    return Reading(kind=Form.POLICY, family=POLICIES, rows=rows, warnings=warnings)
+    return Reading(kind=Form.POLICY, parts=(Part(POLICIES, rows),), warnings=warnings)
 
 
 def pools_reading(source: Source, _around: Circumstances) -> Reading:
     """A file with pools of static-pools."""
     node = parse_document(source.text(MAX_FILE_BYTES), source.where)
     rows = _rows(pool_values(read_pools(node, source.where)), source.name, dict(_lines(node, "")))
-    return Reading(kind=Form.POOLS, family="pools", rows=rows, warnings=doubts(source, "the relay"))
+    return Reading(kind=Form.POOLS, parts=(Part("pools", rows),), warnings=doubts(source, "the relay"))
 
 
 def nothing_said(family: str) -> tuple[Row, ...]:
-    """What an empty document means, for comparing."""
+    """What an empty document of a family means, for comparing."""
     values = policy_values(PolicyDocument()) if family == POLICIES else ()
     return tuple(Row(key, value, DEFAULT) for key, value in values)
 
@@ -56,26 +58,27 @@ def map_reading(source: Source, around: Circumstances) -> Reading:
     if source.keys:
         return _of_keys(source, around)
     found = read_manifest(source.text(MAX_FILE_BYTES), source.where, around.node)
-    rows: list[Row] = []
-    for one in found.maps:
-        prefix = f"{one.name}: " if len(found.maps) > 1 else ""
-        for key, value in policy_values(one.document):
-            line = one.lines.get(about_key(key, one.lines, around.node))
-            rows.append(Row(f"{prefix}{key}", value, f"file {source.name}:{line}" if line else DEFAULT))
-    slos = [one for one in found.others if text_of(one, "kind") == SLO_KIND]
-    for slo in slos:
-        key = f"{SLO_KIND}: " if rows else ""
-        rows += flat(parse_node_document(slo, source.name), key, source.where)
-    others = [text_of(one, "kind") or "something without a kind" for one in found.others if one not in slos]
+    parts = [Part(POLICIES, tuple(_map_rows(one, source, around)), one.title) for one in found.maps]
+    others: list[str] = []
+    for one in found.others:
+        if (kind := text_of(one, "kind")) == SLO_KIND:
+            rows = flat(parse_node_document(one, source.name), "", source.where)
+            parts.append(Part(NODES, tuple(rows), title_of(one)))
+        else:
+            others.append(kind or "something without a kind")
     note = f"not looked at: {', '.join(dict.fromkeys(map(harmless, others)))}" if others else ""
-    kinds = ([Form.CONFIG_MAP] if found.maps else []) + ([Form.NODE] if slos else [])
     return Reading(
-        kind=" and ".join(kinds),
-        family=POLICIES if found.maps or not slos else NODES,
-        rows=tuple(rows),
+        kind=" and ".join(dict.fromkeys(_FORMS[part.family] for part in parts)),
+        parts=tuple(parts),
         warnings=tuple(warning for one in found.maps for warning in one.warnings),
         note=note,
     )
+
+
+def _map_rows(one: ConfigMap, source: Source, around: Circumstances) -> Iterable[Row]:
+    for key, value in policy_values(one.document):
+        line = one.lines.get(about_key(key, one.lines, around.node))
+        yield Row(key, value, f"file {source.name}:{line}" if line else DEFAULT)
 
 
 def _of_keys(source: Source, around: Circumstances) -> Reading:
@@ -90,8 +93,7 @@ def _of_keys(source: Source, around: Circumstances) -> Reading:
         rows.append(Row(key, value, f"file {place}" if about else DEFAULT))
     return Reading(
         kind=Form.CONFIG_MAP,
-        family=POLICIES,
-        rows=tuple(rows),
+        parts=(Part(POLICIES, tuple(rows)),),
         warnings=tuple(placed(warnings, source.where, {})),
         note=f"keys {', '.join(map(harmless, source.keys))}",
     )

@@ -1,4 +1,4 @@
-"""What was read of one file, whatever kind it is of: key by key, so that two of them can be compared."""
+"""What was read of one file, whatever kind it is of: object by object and key by key, so that two can be compared."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -21,16 +21,23 @@ class Circumstances(NamedTuple):
     node: str | None = None
 
 
+class Part(NamedTuple):
+    """One object of a file: of which family it is, how it is known among others, and what it says."""
+
+    family: str
+    rows: tuple[Row, ...]
+    title: str = ""  # of an object of Kubernetes: kind, namespace and name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A file that can be used: what it is, what it can be compared with, what it says, what is strange about it.
+    """A file that can be used: what it is, what it says, what is strange about it. One without a kind is not ours.
 
-    One without a kind is not ours.
+    All but manifests are one part.
     """
 
     kind: str
-    family: str
-    rows: tuple[Row, ...]
+    parts: tuple[Part, ...]
     warnings: tuple[str, ...] = ()
     note: str = ""
 

@@ -4,11 +4,13 @@ A directory stands for its files that may be ours by their names. Files named af
 `kubectl create configmap --from-file` takes them, belong together: they are one source.
 """
 
+import errno
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Final
 
 from interpose.config.document import Node, decoded, parse_document, parse_file
@@ -18,6 +20,7 @@ from interpose.policy.names import NAMES
 STDIN: Final = "-"
 # The largest that any program of ours reads.
 MAX_BYTES: Final = 4 << 20
+_NOT_THERE: Final = (errno.ENOENT, errno.ELOOP)  # a link to nothing is no file
 _SUFFIXES: Final = (".yaml", ".yml", ".json", ".cfg")
 _KEY: Final = re.compile(r"policy(?:\.([^.]+)(?:\..+)?)?")
 
@@ -64,9 +67,18 @@ def read_sources(path: str) -> Iterator[Source | ConfigError]:
         yield read_source(path)
         return
     except OSError as error:
-        yield ConfigError(f"file {path}: cannot be read: {error.strerror}")
+        yield _unreadable(path, error)
         return
-    files = [one for one in found if one.is_file() and not one.name.startswith(".")]
+    modes: dict[Path, int] = {}
+    for one in found:
+        if one.name.startswith("."):
+            continue
+        try:
+            modes[one] = one.stat().st_mode
+        except OSError as error:
+            if error.errno not in _NOT_THERE:
+                yield _unreadable(str(one), error)
+    files = [one for one, mode in modes.items() if S_ISREG(mode)]
     keys = {one.name: one for one in files if is_key(one.name)}
     if keys:
         yield _keys(path, keys)
@@ -74,8 +86,8 @@ def read_sources(path: str) -> Iterator[Source | ConfigError]:
         if one.suffix.lower() in _SUFFIXES:
             source = read_source(str(one))
             yield replace(source, is_found=True) if isinstance(source, Source) else source
-    for folder in found:
-        if folder.is_dir() and not folder.is_symlink() and not folder.name.startswith("."):
+    for folder, mode in modes.items():
+        if S_ISDIR(mode) and not folder.is_symlink():
             yield from read_sources(str(folder))
 
 
@@ -85,7 +97,7 @@ def read_source(path: str) -> Source | ConfigError:
         with Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        return ConfigError(f"file {path}: cannot be read: {error.strerror}")
+        return _unreadable(path, error)
     name = Path(path).name
     if not is_key(name):
         return Source(name=path, data=data)
@@ -99,6 +111,10 @@ def is_key(name: str) -> bool:
     """Whether a file has the name of a key for policies: `policy`, `policy.static`, `policy.static.node-1`."""
     match = _KEY.fullmatch(name)
     return match is not None and Path(name).suffix not in _SUFFIXES and (match[1] is None or match[1].lower() in NAMES)
+
+
+def _unreadable(path: str, error: OSError) -> ConfigError:
+    return ConfigError(f"file {path}: cannot be read: {error.strerror}")
 
 
 def _keys(folder: str, files: Mapping[str, Path]) -> Source | ConfigError:

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -20,10 +19,6 @@ PROGRAM: Final = "cri-resmgr-agent"
 SOCKET: Final = "/var/run/cri-resmgr-agent.sock"
 
 
-def _absolute(text: str) -> str | None:
-    return str(Path(text).absolute()) if text else None
-
-
 def _socket(text: str) -> str | None:
     return "none" if text in ("", "disabled") else text
 
@@ -33,7 +28,6 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
         "kubeconfig": Flag(
             "file that says where the API server is; empty: the service account of our own pod",
             key="api.kubeconfig",
-            read=_absolute,
         ),
         "agent-socket": Flag(
             'socket on which cri-resmgr reads and changes the node through us; "disabled" turns it off',

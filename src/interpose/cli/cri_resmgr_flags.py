@@ -7,7 +7,6 @@ is said when it is given. Flags are Go's: one or two dashes, a switch takes its 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -36,10 +35,6 @@ _STDERR: Final = "has no effect; the log goes to standard error"
 
 def _same(text: str) -> str | None:
     return text or None
-
-
-def _absolute(text: str) -> str | None:
-    return str(Path(text).absolute()) if text else None
 
 
 def _not(text: str) -> str | None:
@@ -144,13 +139,10 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
         "static-policy-relaxed-isolation": Flag(
             "isolated CPUs first, whoever asks", key="policy.static_relaxed_isolation", switch=True
         ),
-        "static-pools-conf-file": Flag(
-            "YAML file with the pools of static-pools", key="policy.pools_file", read=_absolute
-        ),
+        "static-pools-conf-file": Flag("YAML file with the pools of static-pools", key="policy.pools_file"),
         "static-pools-conf-dir": Flag(
             "directory with the pools, as CMK makes it (there is a default: /etc/cmk)",
             key="policy.pools_dir",
-            read=_absolute,
         ),
         "static-pools-create-cmk-node-label": Flag(
             "label the node for CMK", key="policy.pools_label_node", switch=True
@@ -166,17 +158,15 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
         "force-config": Flag(
             "policy document in YAML that is in force whatever the agent sends; it is watched",
             key="policy.config",
-            read=_absolute,
         ),
         "fallback-config": Flag(
             "policy document in YAML that is in force until the agent has sent one",
             key="policy.fallback",
-            read=_absolute,
         ),
         "force-config-signal": Flag(
             "accepted", "SIGHUP", note="has no effect; the file is watched, and no signal is needed"
         ),
-        "relay-dir": Flag("directory for the state", "/var/lib/cri-relay", "policy.state_dir", read=_absolute),
+        "relay-dir": Flag("directory for the state", "/var/lib/cri-relay", "policy.state_dir"),
         "config-socket": Flag(
             'socket on which the agent sends configuration; "disabled" turns it off',
             "/var/run/cri-resmgr-config.sock",
@@ -189,7 +179,7 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             "policy.agent_socket",
             read=_socket,
         ),
-        "host-root": Flag("where the file system of the host is", key="policy.host_root", read=_absolute),
+        "host-root": Flag("where the file system of the host is", key="policy.host_root"),
         "pid-file": Flag(
             "accepted", note="has no effect; the lock on the relay socket keeps a second one from starting"
         ),
@@ -204,7 +194,7 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             "dump.rules",
             adds=True,
         ),
-        "dump-file": Flag("file to write them to, with times; it is emptied first", key="dump.file", read=_absolute),
+        "dump-file": Flag("file to write them to, with times; it is emptied first", key="dump.file"),
         "count-period": Flag(
             "time after which calls are reported that are only counted", "60s", "dump.count_period", read=_go_time
         ),

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -13,10 +12,6 @@ from interpose.config.load import Loaded
 from interpose.config.webhook_table import WEBHOOK
 
 PROGRAM: Final = "cri-resmgr-webhook"
-
-
-def _absolute(text: str) -> str | None:
-    return str(Path(text).absolute()) if text else None
 
 
 def _all_addresses(port: str) -> str:
@@ -29,8 +24,8 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
         "port": Flag(
             "port on which API servers ask, on all addresses (default '443')", key="listen", read=_all_addresses
         ),
-        "cert-file": Flag("file with the certificate, PEM", key="tls.cert", read=_absolute),
-        "key-file": Flag("file with its key, PEM", key="tls.key", read=_absolute),
+        "cert-file": Flag("file with the certificate, PEM", key="tls.cert"),
+        "key-file": Flag("file with its key, PEM", key="tls.key"),
         **COMMON,
     }
 )

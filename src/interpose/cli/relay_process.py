@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from interpose.admin.server import AdminServer
     from interpose.cli.relay_dump import DumpPart
     from interpose.cli.relay_interception import Interception
+    from interpose.cli.relay_leftovers import Leftovers
     from interpose.cli.relay_policy import PolicyPart
     from interpose.instrumentation.metrics import Family
 
@@ -193,6 +194,7 @@ class Daemon:
         self._admin: AdminServer | None = None
         self._metrics: AdminServer | None = None
         self._interception = _interception(settings, self._relay, self._listener, hub, runtime, policy)
+        self._leftovers = _leftovers(settings, hub) if policy is None else None
         self._dump: DumpPart | None = None
 
     async def run(self, ready: Callable[[], None]) -> int:
@@ -213,6 +215,8 @@ class Daemon:
         if predecessor is not None:
             predecessor.ready()
             _log.info("Took over", extra={"kv": {"predecessor": predecessor.pid}})
+        if self._leftovers is not None:
+            self._leftovers.start()
         self._heartbeat.start()
         kv = {"version": __version__, "listen": self._sockets.listen.path, "pid": os.getpid()}
         _log.info("Relay is listening", extra={"kv": kv | {role: one.path for role, one in self._upstreams.items()}})
@@ -235,6 +239,8 @@ class Daemon:
         if replaced:
             if self._interception is not None:
                 self._interception.retire()
+            if self._leftovers is not None:
+                await self._leftovers.close()
             if self._metrics is not None:
                 await self._metrics.finish(_SCRAPE)  # who is being answered now is answered to the end
             # From now on the admin socket is the successor's alone.
@@ -262,6 +268,8 @@ class Daemon:
     def _tick_interception(self) -> None:
         if self._interception is not None:
             self._interception.tick()
+        if self._leftovers is not None:
+            self._leftovers.tick()
 
     async def _start_admin(self) -> None:
         admin, metrics = self._sockets.admin, self._sockets.metrics
@@ -347,6 +355,8 @@ class Daemon:
         await self._stop_admin()
         if self._interception is not None:
             await self._interception.close()
+        if self._leftovers is not None:
+            await self._leftovers.close()
         if self._dump is not None:
             await self._dump.close()  # after everybody whose calls it shows
         for upstream in self._upstreams.values():
@@ -378,6 +388,15 @@ def _policy(settings: RelaySettings, origins: Mapping[str, str], hub: Hub) -> "P
     from interpose.cli.relay_policy import PolicyPart
 
     return PolicyPart(settings, origins, hub)
+
+
+def _leftovers(settings: RelaySettings, hub: Hub) -> "Leftovers | None":
+    """Without a policy, and with an agent."""
+    if settings.policy.agent_socket == "none":
+        return None
+    from interpose.cli.relay_leftovers import Leftovers
+
+    return Leftovers(settings.policy.agent_socket, hub)
 
 
 def _interception(

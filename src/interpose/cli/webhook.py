@@ -1,7 +1,6 @@
 """`interpose webhook`: gather settings, then annotate pods for API servers; `certs` makes a certificate for it."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,14 +16,9 @@ _COMMANDS = {
         "interpose.cli.webhook_certs", "certs", "Make a certificate for the webhook, and let API servers trust it."
     ),
 }
-_FILES = ("tls__cert", "tls__key", "tls__client_ca")
 
 
 def _webhook(config: str | None, print_config: bool, **parameters: Any) -> int:
-    for name in _FILES:
-        # As everybody writes it on a command line; in files and variables there is no place it could be relative to.
-        if given := parameters.get(name):
-            parameters[name] = str(Path(given).absolute())
     loaded = load(WEBHOOK, flags=given_flags(parameters, WEBHOOK), env=os.environ, path=config)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)

@@ -13,6 +13,7 @@ from interpose.config.values import (
     choice,
     directory,
     duration,
+    file_or_none,
     listen_or_none,
     refuse,
     socket_or_none,
@@ -37,15 +38,6 @@ def _named(pattern: re.Pattern[str], what: str, *, longest: int = 253, optional:
         return value
 
     return Kind(name=f"name of {what}", accepts=frozenset({"str", "int"}), parse=parse)
-
-
-def _file_or_none() -> Kind:
-    path = directory()
-
-    def parse(value: str, where: str) -> str:
-        return "none" if value in ("", "none") else str(path.parse(value, where))
-
-    return Kind(name="absolute path or none", accepts=frozenset({"str"}), parse=parse)
 
 
 def _reports() -> Kind:
@@ -186,7 +178,7 @@ AGENT_SETTINGS: tuple[Setting, ...] = (
     _row(
         "node_state.file",
         "--node-state-file",
-        _file_or_none(),
+        file_or_none(),
         about=(
             'File with the NodeSLO, labels and annotations of the node for the hook server. "none": no NodeSLO is '
             "watched."

@@ -39,7 +39,7 @@ _MAP: Final = Group(
 class ConfigMap:
     """One map: what it says to the node that was asked for, or to all that are not named; notes come with the place."""
 
-    name: str
+    title: str
     document: PolicyDocument
     lines: Mapping[str, int]  # where its keys stand
     warnings: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ def is_about_policies(node: Node) -> bool:
     """Whether a ConfigMap has keys for policies, or goes by the name under which they are looked for."""
     data = _child(node, "data")
     keys = [] if data is None else [name for name, _ in data.entries]
-    return any(map(_KEY.match, keys)) or _name(node).startswith(USUAL_NAME)
+    return any(map(_KEY.match, keys)) or _said(node, "name").startswith(USUAL_NAME)
 
 
 def read_data(data: Mapping[str, str], node_name: str | None) -> tuple[PolicyDocument, tuple[str, ...]]:
@@ -126,7 +126,9 @@ def _read(node: Node, where: str, node_name: str | None) -> ConfigMap:
         document, warnings = read_data(data, node_name)
     except ConfigError as error:
         raise ConfigError(placed(error.problems, where, lines)) from None
-    return ConfigMap(name=_name(node), document=document, lines=lines, warnings=tuple(placed(warnings, where, lines)))
+    return ConfigMap(
+        title=title_of(node), document=document, lines=lines, warnings=tuple(placed(warnings, where, lines))
+    )
 
 
 def _objects(node: Node) -> Iterator[Node]:
@@ -138,9 +140,15 @@ def _objects(node: Node) -> Iterator[Node]:
         yield node
 
 
-def _name(node: Node) -> str:
+def title_of(node: Node) -> str:
+    """What tells an object from all others of a cluster: its kind, its namespace if it has one, its name."""
+    where = [word for word in (_said(node, "namespace"), _said(node, "name")) if word]
+    return " ".join((text_of(node, "kind"), "/".join(where))).rstrip()
+
+
+def _said(node: Node, name: str) -> str:
     metadata = _child(node, "metadata")
-    return "" if metadata is None else text_of(metadata, "name")
+    return "" if metadata is None else text_of(metadata, name)
 
 
 def text_of(node: Node, name: str) -> str:

@@ -5,7 +5,9 @@ stay visible, and the checker decides. Aliases are refused, so a small file cann
 """
 
 import json
+import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +40,8 @@ TAG_NAMES: Mapping[str, str] = MappingProxyType(
         "null": "nothing",
     }
 )
+# Open files of our own, which whoever starts us may have made of a pipe. Their end is waited for.
+_OWN_FILES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 # More than any manifest has.
 _MAX_DOCUMENTS = 1000
 # At the beginning of a line, whatever it is in: YAML allows it nowhere else.
@@ -96,13 +100,23 @@ def split_documents(text: str, where: str) -> Iterator[tuple[str, str]]:
 
 
 def read_text(path: str, limit: int) -> str:
-    """What a file holds; any trouble is a ConfigError that names it."""
+    """What a file holds; any trouble is a ConfigError that names it.
+
+    A named pipe is refused: whoever reads it stands still until somebody writes.
+    """
+    ours = path.startswith(_OWN_FILES)
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(limit + 1)
+        with open(path, "rb", opener=None if ours else _open_at_once) as file:
+            if not ours and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(f"file {path}: cannot be read: it is a named pipe")
+            data = file.read(limit + 1) or b""
     except OSError as error:
         raise ConfigError(f"file {path}: cannot be read: {error.strerror}") from None
     return decoded(data, path, limit)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def decoded(data: bytes, path: str, limit: int) -> str:

@@ -1,10 +1,12 @@
 """The settings in force, value by value with the origin of each: as rows for people, as a file, as an answer.
 
 A process answers with them on its admin socket (`config_answer`), and `rows_of_answer` reads that answer, which may be
-of another release: what is not known is shown as it came. Values of keys that hold secrets are never given away. Pure.
+of another release: what is not known is shown as it came. No setting holds a secret: they say in which file one is.
+Pure.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -13,13 +15,12 @@ from interpose.config.load import Loaded
 from interpose.config.schema import Schema, Setting, value_of
 
 DEFAULT: Final = "default"
-HIDDEN: Final = "(hidden)"
 UNKNOWN: Final = "unknown"
+# A number that YAML, too, has for one: not 007, which is octal for some.
+_NUMBER: Final = re.compile("[1-9][0-9]*")
 # Keys of an answer that are no settings.
 PROGRAM: Final = "program"
 ORIGINS: Final = "origins"
-# A key that ends in one of these words is a secret itself; one that ends in "file" only says where it is.
-_SECRET: Final = frozenset(("token", "password", "secret"))
 
 
 class Row(NamedTuple):
@@ -30,22 +31,17 @@ class Row(NamedTuple):
     origin: str
 
 
-def is_secret(key: str) -> bool:
-    """Whether the value of a key is nobody's business."""
-    return key.rpartition(".")[2].rpartition("_")[2] in _SECRET
-
-
 def rows_of(loaded: Loaded) -> list[Row]:
     """Every setting, in the order of the table."""
     return [
-        Row(one.key, _shown(one, value_of(loaded.settings, one.key)), loaded.origins[one.key])
+        Row(one.key, one.kind.show(value_of(loaded.settings, one.key)), loaded.origins[one.key])
         for one in loaded.schema.table
     ]
 
 
 def config_answer(schema: Schema, settings: Any, origins: Mapping[str, str]) -> dict[str, Any]:
     """What a running process says of its settings: values by key, whose they are, and the origin of each."""
-    values = {one.key: HIDDEN if is_secret(one.key) else value_of(settings, one.key) for one in schema.table}
+    values = {one.key: value_of(settings, one.key) for one in schema.table}
     said = {one.key: origins.get(one.key, UNKNOWN) for one in schema.table}
     return {**values, PROGRAM: schema.program, ORIGINS: said}
 
@@ -57,19 +53,13 @@ def rows_of_answer(schema: Schema, answer: Mapping[str, Any]) -> list[Row]:
     known = {one.key: one for one in schema.table}
     ordered = [key for key in known if key in answer] + [key for key in answer if key not in known]
     return [
-        Row(key, _shown_answer(known.get(key), key, answer[key]), str(origins.get(key, UNKNOWN)))
+        Row(key, _shown(known.get(key), answer[key]), str(origins.get(key, UNKNOWN)))
         for key in ordered
         if key not in (PROGRAM, ORIGINS)
     ]
 
 
-def _shown(setting: Setting, value: Any) -> str:
-    return HIDDEN if is_secret(setting.key) else setting.kind.show(value)
-
-
-def _shown_answer(setting: Setting | None, key: str, value: Any) -> str:
-    if is_secret(key):
-        return HIDDEN
+def _shown(setting: Setting | None, value: Any) -> str:
     try:
         if setting is not None:
             return setting.kind.show(tuple(value) if isinstance(value, list) else value)
@@ -93,7 +83,7 @@ def settings_file(schema: Schema, rows: Iterable[Row], *, origins: bool = True) 
     section = ""
     for row in rows:
         setting = known.get(row.key)
-        if setting is None or is_secret(row.key):
+        if setting is None:
             lines.append(f"# {harmless(row.key)}: {harmless(row.value)}")
             continue
         if setting.section != section:
@@ -106,9 +96,10 @@ def settings_file(schema: Schema, rows: Iterable[Row], *, origins: bool = True) 
 
 
 def written(setting: Setting, text: str) -> str:
-    """A value as it stands in a file: everything that YAML itself might read as something else is quoted."""
-    whole = setting.kind.accepts == {"int"} or (text.isdigit() and not text.startswith("0"))
-    return text if setting.is_switch or whole else json.dumps(text, ensure_ascii=False)
+    """A value as it stands in a file: plain only if it is plain for YAML, and if its reader takes that; else quoted."""
+    accepts = setting.kind.accepts
+    plain = "str" not in accepts or ("int" in accepts and _NUMBER.fullmatch(text))
+    return text if plain else json.dumps(text, ensure_ascii=False)
 
 
 def harmless(text: str) -> str:

@@ -1,11 +1,12 @@
 """Put settings together: flag over INTERPOSE_* environment over file over preset over default, origins kept.
 
-The caller hands over the environment and the flags; nothing is read from the process here but the file. All problems
-of all sources are reported together.
+The caller hands over the environment and the flags; nothing is read from the process here but the file, and the
+working directory where a flag has a path that begins there. All problems of all sources are reported together.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interpose.config.schema import Schema
@@ -45,17 +46,20 @@ def load(
 
     `read` is for who has the file's document already, or nowhere a file.
 
-    An empty environment variable counts as not set, since unit files cannot unset one.
+    An empty environment variable counts as not set, since unit files cannot unset one. A path may be relative in a
+    flag, as on every command line; files and variables have no place it could begin at.
     """
     table = schema.table
     problems: list[str] = []
     values: dict[str, Any] = {}
     origins = {setting.key: "default" for setting in table}
 
-    def take(given: Mapping[str, Given]) -> None:
+    def take(given: Mapping[str, Given], *, typed: bool = False) -> None:
         for setting in table:
             if setting.key in given:
                 text, origin = given[setting.key]
+                if typed and setting.kind.is_relative(text):
+                    text = _from_here(text)
                 try:
                     values[setting.key] = setting.kind.parse(text, origin)
                     origins[setting.key] = origin
@@ -69,7 +73,7 @@ def load(
         except ConfigError as error:
             problems += error.problems
     take({s.key: Given(env[s.env], f"environment {s.env}") for s in table if env.get(s.env)})
-    take(flags)
+    take(flags, typed=True)
 
     settings = _build(schema.settings, "", values)
     if not problems:  # a wrong value would only cause a second message
@@ -77,6 +81,13 @@ def load(
     if problems:
         raise ConfigError(problems)
     return Loaded(settings=settings, schema=schema, origins=origins, warnings=tuple(_unknown_variables(env, schema)))
+
+
+def _from_here(path: str) -> str:
+    try:
+        return str(Path(path).absolute())
+    except OSError:
+        return path  # where we are is gone; what it is a path of then is told as for any other source
 
 
 def _take_file(

@@ -293,7 +293,7 @@ def contradictions(settings: RelaySettings, origins: Mapping[str, str]) -> list[
         problems += [
             f"{origins[key]}: {key} contradicts socket.like_backend ({origins['socket.like_backend']}), drop one"
             for key in ("socket.mode", "socket.owner")
-            if origins[key] != "default"
+            if value_of(settings, key) != value_of(RelaySettings(), key)  # a file may well say what the default is
         ]
     limits = settings.limits
     if limits.max_total_streams < limits.max_streams:

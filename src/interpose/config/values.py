@@ -23,6 +23,8 @@ _NUMBER_AND_UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")
 _TIME_PATTERN = r"^[0-9]+(\.[0-9]+)? ?([mM]?[sS]|[mMhH])?$"
 _SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)? ?([bB]|[kKmMgG][iI][bB])?$"
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_NONE = "none"  # turns off what would be a path or an address
+_UNSEEN = "has characters that cannot be shown"
 # Linux keeps 2^32-1 for "no such user": chown(2) reads it as "leave unchanged".
 _MAX_UID = 2**32 - 2
 
@@ -34,6 +36,7 @@ class Kind:
     `accepts` lists what a file may hold: tags of `document.Node`. `parse(text, where)` raises ConfigError. A list is
     handed over as one text with `separator` between its items; the flag of a `repeatable` kind may be given several
     times, which is such a list too. `form` is what JSON Schema can say of it; empty: no more than `accepts` does.
+    `is_relative(text)` says that this is a path which begins nowhere: only a command line has a place for it to begin.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Kind:
     separator: str = ","
     repeatable: bool = False
     form: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), compare=False)
+    is_relative: Callable[[str], bool] = field(default=lambda _text: False, compare=False)
 
 
 def refuse(where: str, text: str, reason: str) -> ConfigError:
@@ -182,12 +186,35 @@ def directory(*, optional: bool = False) -> Kind:
     def parse(text: str, where: str) -> str:
         if optional and not text:
             return ""
-        if not text.startswith("/") or not text.isprintable():
+        if not text.isprintable():
+            raise refuse(where, text, _UNSEEN)
+        if not text.startswith("/"):
             raise refuse(where, text, "is not an absolute path")
         return text.rstrip("/") or "/"
 
     form = {"type": "string", "pattern": "^(/|$)" if optional else "^/"}
-    return Kind(name="absolute path", accepts=frozenset({"str"}), parse=parse, form=form)
+    return Kind(
+        name="absolute path",
+        accepts=frozenset({"str"}),
+        parse=parse,
+        form=form,
+        is_relative=lambda text: bool(text) and not text.startswith("/"),
+    )
+
+
+def file_or_none() -> Kind:
+    """An absolute path, or the word none; empty is none too."""
+    path = directory()
+
+    def parse(text: str, where: str) -> str:
+        return _NONE if text in ("", _NONE) else str(path.parse(text, where))
+
+    return Kind(
+        name="absolute path or none",
+        accepts=frozenset({"str"}),
+        parse=parse,
+        is_relative=lambda text: text != _NONE and path.is_relative(text),
+    )
 
 
 def words() -> Kind:
@@ -207,7 +234,7 @@ def text() -> Kind:
 
     def parse(text: str, where: str) -> str:
         if not text.isprintable():
-            raise refuse(where, text, "has characters that cannot be shown")
+            raise refuse(where, text, _UNSEEN)
         return text
 
     # A file's `true` or `1` is the text of a label's value here.
@@ -218,7 +245,7 @@ def listen_or_none() -> Kind:
     """A unix socket or a loopback address, or the word none. Kept as text; whoever binds parses it again."""
 
     def parse(text: str, where: str) -> str:
-        if text == "none":
+        if text == _NONE:
             return text
         parsed = parse_listen(text, where)
         return parsed.path if isinstance(parsed, UnixListen) else text
@@ -230,7 +257,7 @@ def socket_or_none() -> Kind:
     """A unix socket, or the word none; empty is none too."""
 
     def parse(text: str, where: str) -> str:
-        return "none" if text in ("", "none") else parse_endpoint(text, where)
+        return _NONE if text in ("", _NONE) else parse_endpoint(text, where)
 
     return Kind(name="socket path or none", accepts=frozenset({"str"}), parse=parse)
 
@@ -239,8 +266,8 @@ def address(*, optional: bool = False) -> Kind:
     """An address that others may reach, such as 0.0.0.0:9090; an optional one may be the word none. Kept as text."""
 
     def parse(text: str, where: str) -> str:
-        if optional and text in ("", "none"):
-            return "none"
+        if optional and text in ("", _NONE):
+            return _NONE
         parse_address(text, where)
         return text
 

@@ -14,12 +14,13 @@ def hook_collector(dispatcher: Dispatcher) -> Callable[[], Iterable[Family]]:
     """Calls of hook servers, and what came of them."""
 
     def collect() -> Iterable[Family]:
-        seen = [
+        every = [
             (plugin, point, stats)
             for plugin in dispatcher.plugins.all
             for point, stats in plugin.stats.points.items()
-            if stats.results or stats.refusals
+            if point in plugin.server.hooks or stats.results or stats.refusals
         ]
+        seen = [(plugin, point, stats) for plugin, point, stats in every if stats.results or stats.refusals]
         yield Family(
             "interpose_hook_calls_total",
             "counter",
@@ -37,8 +38,9 @@ def hook_collector(dispatcher: Dispatcher) -> Callable[[], Iterable[Family]]:
             "Duration of calls of hook servers, failed ones included.",
             [Buckets(BOUNDS, list(stats.buckets), stats.seconds, _labels(one, point)) for one, point, stats in seen],
         )
-        yield _counter(seen, "changes", "Fields that hook servers changed.", lambda stats: stats.changes)
-        yield _counter(seen, "refusals", "Calls of clients refused under Fail.", lambda stats: stats.refusals)
+        # At zero from the start: a counter that appears with its first event hides that event.
+        yield _counter(every, "changes", "Fields that hook servers changed.", lambda stats: stats.changes)
+        yield _counter(every, "refusals", "Calls of clients refused under Fail.", lambda stats: stats.refusals)
         yield from _dispatcher_families(dispatcher)
         yield from _plugin_families(dispatcher.plugins.all)
 

@@ -14,10 +14,17 @@ def registration_collector(registrations: Registrations) -> Callable[[], Iterabl
             "interpose_hook_registrations", "gauge", "Hook servers in force.", [Sample(len(registrations.servers))]
         )
         yield Family(
+            "interpose_hook_registrations_unusable",
+            "gauge",
+            "Registration files that cannot be used now; the last good version of each, if any, stays in force. A "
+            "directory that cannot be read counts as one.",
+            [Sample(len(registrations.problems))],
+        )
+        yield Family(
             "interpose_hook_registration_errors_total",
             "counter",
-            "Times a registration file could not be used; its last good version stayed in force.",
-            [Sample(count, {"file": name}) for name, count in registrations.errors.items()],
+            "Complaints about registration files so far; `interpose hooks list` has the present ones.",
+            [Sample(registrations.errors)],
         )
 
     return collect

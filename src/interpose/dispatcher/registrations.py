@@ -9,7 +9,6 @@ Invariant: `servers` is replaced whole, in one assignment on the loop. Whoever r
 import asyncio
 import logging
 import os
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
@@ -37,7 +36,7 @@ class Registrations:
         self.directory = str(Path(directory).absolute())
         self.servers: tuple[HookServer, ...] = ()
         self.problems: Mapping[str, tuple[str, ...]] = {}  # by file name; the directory's own under its path
-        self.errors: Counter[str] = Counter()  # complaints so far, by the same names, as long as the file is there
+        self.errors = 0  # complaints so far
         self._trust = Trust(
             uids={0, os.getuid()} if uids is None else uids, gids={0, os.getgid()} if gids is None else gids
         )
@@ -129,12 +128,11 @@ class Registrations:
             if name in files:
                 _log.info("Registration file can be used again", extra={"kv": {"file": name}})
         self.problems = problems
-        for name in (self._reported.keys() | self.errors.keys()) - files.keys() - problems.keys():
-            self._reported.pop(name, None)
-            self.errors.pop(name, None)
+        for name in self._reported.keys() - files.keys() - problems.keys():
+            del self._reported[name]
         for name, messages in problems.items():
             for message in self._fresh(name, messages):
-                self.errors[name] += 1
+                self.errors += 1
                 _log.warning(
                     "Registration of a hook server cannot be used",
                     extra={"kv": {"problem": message, "file": name, "last_good_in_force": name in self._in_force}},

@@ -8,6 +8,7 @@ import errno
 import os
 import socket
 import struct
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from interpose.errors import SocketInUseError
@@ -30,6 +31,23 @@ def peer_credentials(sock: socket.socket) -> PeerCredentials:
     """The credentials of the process at the other end of a connected unix socket."""
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return PeerCredentials(*_CREDENTIALS.unpack(raw))
+
+
+def only_of(uids: Collection[int] | None = None) -> Callable[[socket.socket], None]:
+    """A check of who serves a socket we have connected to: root and ourselves, unless others are named.
+
+    PermissionError says who it is. The kernel's word for the connection itself: no other socket can take the place of
+    the one that was looked at.
+    """
+    allowed = frozenset({0, os.getuid()} if uids is None else uids)
+
+    def check(sock: socket.socket) -> None:
+        uid = peer_credentials(sock).uid
+        if uid not in allowed:
+            names = " or ".join(map(str, sorted(allowed)))
+            raise PermissionError(errno.EACCES, f"it belongs to uid {uid}, it must belong to uid {names}")
+
+    return check
 
 
 def check_unowned(path: str) -> None:

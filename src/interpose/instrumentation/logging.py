@@ -182,7 +182,7 @@ def setup(level: str, format: str, stream: TextStream | None = None) -> LogContr
 
 
 class RateLimited:
-    """Logs the same event at most once per interval and says how many repeats were left out.
+    """Logs the same event at most `burst` times per interval and says how many repeats were left out.
 
     Used for errors that come per call: a backend that is down must not fill the disk. Keys are bounded; when there
     are too many, the one logged longest ago is forgotten, which at worst logs it once more.
@@ -193,25 +193,30 @@ class RateLimited:
         logger: logging.Logger,
         *,
         interval: float = 60.0,  # seconds; the kubelet's own rate for identical errors
+        burst: int = 1,
         clock: Callable[[], float] = time.monotonic,
         max_keys: int = 256,
     ) -> None:
         self._logger = logger
         self._interval = interval
+        self._burst = burst
         self._clock = clock
         self._max_keys = max_keys
-        self._seen: dict[str, tuple[float, int]] = {}  # key -> last logged, suppressed since; oldest first
+        # Key -> begin of the interval, logged in it, suppressed since; the one logged longest ago is the first.
+        self._seen: dict[str, tuple[float, int, int]] = {}
 
     def log(self, level: int, message: str, *, key: str = "", **fields: object) -> bool:
-        """Log unless the same message and key were logged within the interval; says whether it was."""
+        """Log unless the same message and key were logged often enough in the interval; says whether it was."""
         now = self._clock()
         name = f"{message}\0{key}"
-        last, suppressed = self._seen.get(name, (None, 0))
-        if last is not None and now - last < self._interval:
-            self._seen[name] = (last, suppressed + 1)
+        begin, logged, suppressed = self._seen.get(name, (now, 0, 0))
+        if now - begin >= self._interval:
+            begin, logged = now, 0
+        if logged >= self._burst:
+            self._seen[name] = (begin, logged, suppressed + 1)
             return False
         self._seen.pop(name, None)
-        self._seen[name] = (now, 0)
+        self._seen[name] = (begin, logged + 1, 0)
         if len(self._seen) > self._max_keys:
             del self._seen[next(iter(self._seen))]
         if suppressed:

@@ -25,7 +25,7 @@ class ExecPlugin:
 
     api_version: str
     command: str
-    args: tuple[str, ...] = ()
+    args: tuple[str, ...] = field(default=(), repr=False)  # some are given passwords in them
     environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # all of it, not only what is added
     hint: str = ""  # how to get the program, for whoever has not
     cluster: str = field(default="", repr=False)  # JSON for a program that asks where it is to be used

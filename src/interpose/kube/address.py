@@ -49,14 +49,14 @@ class Proxy:
 
 
 def parse_server(text: str) -> Server:
-    """The address of an API server; ValueError says what is wrong with it."""
+    """The address of an API server; ValueError says what is wrong with it, without what may be a password."""
     url, host = _split(text, "https://HOST:PORT")
     if url.scheme not in _PORTS:
-        raise ValueError(f"{text!r} does not begin with https:// or http://")
+        raise ValueError("it does not begin with https:// or http://")
     if url.username is not None or url.password is not None:
         raise ValueError("an address with a user or a password in it is not supported")
     if url.query or url.fragment:
-        raise ValueError(f"{text!r} has more than an address and a path")
+        raise ValueError("it has more than an address and a path: a '?' or a '#' and what follows")
     port = _PORTS[url.scheme] if url.port is None else url.port
     return Server(scheme=url.scheme, host=host, port=port, prefix=url.path.rstrip("/"))
 

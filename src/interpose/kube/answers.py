@@ -50,15 +50,54 @@ def read_object(body: bytes) -> dict[str, Any]:
     return found
 
 
+def read_one(body: bytes, resource: Resource) -> dict[str, Any]:
+    """An object of this kind."""
+    found = read_object(body)
+    if not _is(found, resource.kind, resource.api_version) or not isinstance(found.get("metadata"), dict):
+        raise ValueError(f"the answer is no {resource.kind}: {_hint(body)}")
+    return found
+
+
 def read_list(body: bytes, resource: Resource) -> tuple[Listed, str]:
-    """The objects of one page, and the word that gets the next one; empty after the last."""
+    """The objects of one page, and the word that gets the next one; empty after the last.
+
+    A list says what it is. Whatever else has no objects in it must not pass for an empty one.
+    """
     found = read_object(body)
     metadata = found.get("metadata")
     items = found.get("items")
-    if not isinstance(metadata, dict) or not isinstance(items, list | None):
+    if (
+        not _is(found, f"{resource.kind}List", resource.api_version)
+        or not isinstance(metadata, dict)
+        or not isinstance(items, list | None)
+    ):
         raise ValueError(f"the answer is no list of {resource.plural}: {_hint(body)}")
     objects = [_with_kind(item, resource) for item in items or ()]
     return Listed(tuple(objects), str(metadata.get("resourceVersion", ""))), str(metadata.get("continue") or "")
+
+
+def read_versions(body: bytes) -> frozenset[str]:
+    """Which versions of which groups a server has, as objects spell them; those of the core are not among them."""
+    groups = _entries(body, "APIGroupList", "groups")
+    versions = [version for group in groups for version in group.get("versions") or () if isinstance(version, dict)]
+    return frozenset(str(version.get("groupVersion")) for version in versions)
+
+
+def read_plurals(body: bytes) -> frozenset[str]:
+    """Which kinds a version of a group has, by the word for many of them."""
+    return frozenset(str(resource.get("name")) for resource in _entries(body, "APIResourceList", "resources"))
+
+
+def _entries(body: bytes, kind: str, key: str) -> list[dict[str, Any]]:
+    found = read_object(body)
+    entries = found.get(key)
+    if not _is(found, kind, "v1") or not isinstance(entries, list):
+        raise ValueError(f"the answer is no {kind}: {_hint(body)}")
+    return [entry for entry in entries if isinstance(entry, dict)]
+
+
+def _is(found: Mapping[str, Any], kind: str, api_version: str) -> bool:
+    return found.get("kind") == kind and found.get("apiVersion") == api_version
 
 
 def _with_kind(item: Any, resource: Resource) -> Object:
@@ -97,13 +136,15 @@ def status_error(status: Mapping[str, Any], *, code: int, retry_after: float | N
     """A Status as an error; the header counts more than the body for when to come again."""
     said = status.get("code")
     details = status.get("details")
-    if retry_after is None and isinstance(details, dict):
+    details = details if isinstance(details, dict) else {}
+    if retry_after is None:
         retry_after = _seconds(str(details.get("retryAfterSeconds") or ""))
     return ApiError(
         said if isinstance(said, int) and not isinstance(said, bool) and said > 0 else code,
         str(status.get("reason") or ""),
         shortened(str(status.get("message") or "the server gave no reason").encode(), 2048),
         retry_after=retry_after,
+        name=str(details.get("name") or ""),
     )
 
 

@@ -90,12 +90,15 @@ class Listed(NamedTuple):
 class ApiError(Exception):
     """The API server said no. `code` is that of HTTP, `reason` Kubernetes' word for it: NotFound, Expired, Conflict."""
 
-    def __init__(self, code: int, reason: str, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, code: int, reason: str, message: str, *, retry_after: float | None = None, name: str = ""
+    ) -> None:
         super().__init__(f"{message} ({code} {reason})" if reason else f"{message} ({code})")
         self.code = code
         self.reason = reason
         self.message = message
         self.retry_after = retry_after  # seconds the server asks us to wait
+        self.name = name  # of the object that it is about, if it is about one
 
     @property
     def expired(self) -> bool:
@@ -111,15 +114,21 @@ class Api(Protocol):
     """The API server. Each call raises ApiError or UnreachableError; nothing is sent a second time by itself."""
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> Object:
-        """One object."""
+        """One object; ApiError 404 with its name if there is none, without a name if there is no such kind."""
 
     async def list(self, resource: Resource, *, namespace: str = "", name: str = "") -> Listed:
-        """All objects, or the one of this name if it is there: by field selector, which RBAC by name allows."""
+        """All objects, or the one of this name if it is there: by field selector, which RBAC by name allows.
+
+        ApiError 404 says that the server has no such kind.
+        """
 
     def watch(
         self, resource: Resource, *, version: str, namespace: str = "", name: str = ""
     ) -> AsyncIterator[WatchEvent]:
-        """What happens after a version, until the server ends it, which is everyday. BOOKMARKs are asked for."""
+        """What happens after a version, until the server ends it, which is everyday. BOOKMARKs are asked for.
+
+        Without a version ("") it begins with an ADDED for each object that is there.
+        """
 
     async def create(self, resource: Resource, body: Object, *, namespace: str = "") -> Object:
         """A new object; ApiError 409 AlreadyExists if there is one."""

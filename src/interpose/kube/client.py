@@ -2,6 +2,8 @@
 
 Nothing is sent a second time by itself, with two exceptions that change nothing there: reading over a connection that
 had been idle for too long, and a request that was refused with 401 while newer credentials are at hand.
+Invariants: a call takes no longer than its timeout, credentials included. That an object or a kind is missing is said
+only if the API server itself says so: whatever stands before it answers 404 too.
 """
 
 import asyncio
@@ -18,8 +20,8 @@ from urllib.parse import quote, urlencode
 
 from interpose.errors import ConfigError
 from interpose.kube.access import Access
-from interpose.kube.answers import Lines, read_error, read_event, read_list, read_object
-from interpose.kube.api import Listed, Object, PatchKind, Resource, UnreachableError, WatchEvent
+from interpose.kube.answers import Lines, read_error, read_event, read_list, read_one, read_plurals, read_versions
+from interpose.kube.api import ApiError, Listed, Object, PatchKind, Resource, UnreachableError, WatchEvent
 from interpose.kube.credentials import Credentials, Grant
 from interpose.kube.dialing import dial
 from interpose.kube.http import Answer, HttpClient, HttpLimits, Request, Streams
@@ -38,7 +40,7 @@ _T = TypeVar("_T")
 
 
 class KubeClient:
-    """Implements `Api`. `requests` counts by verb and code; the code is "unreachable" where no answer came."""
+    """Implements `Api`. `requests` counts by verb and code; the code is "unreachable" where no usable answer came."""
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class KubeClient:
         self.access = access
         self.requests: Counter[tuple[str, str]] = Counter()
         self.last_answer: float | None = None  # when an answer or an event came last, by `clock`
-        self.last_error = ""  # why the last request had no answer; empty if it had one
+        self.last_error = ""  # why the last request had no answer that counts; empty if it had one
         self._timeout = timeout
         self._agent = user_agent
         self._chance = chance
@@ -63,21 +65,32 @@ class KubeClient:
         self._http = HttpClient(str(access.server), self._dial, limits=self._limits, clock=clock)
 
     async def close(self) -> None:
-        """Close connections that are idle; whoever has a call under way ends it."""
+        """Close connections that are idle, end a credential program; whoever has a call under way ends it."""
+        await self._credentials.close()
         await self._http.close()
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> Object:
         """One object."""
-        return await self._object("get", self._request("GET", resource.path(namespace=namespace, name=name)))
+        path = resource.path(namespace=namespace, name=name)
+        try:
+            return await self._read("get", self._request("GET", path), lambda body: read_one(body, resource))
+        except ApiError as error:
+            if error.code == 404 and error.name != name:
+                await self._check_absence(resource, error)
+            raise
 
     async def list(self, resource: Resource, *, namespace: str = "", name: str = "") -> Listed:
         """All objects, or the one of this name, page by page."""
         items: list[Object] = []
         query = {"limit": str(_PAGE)} | _selector(name)
         for _ in range(_MAX_PAGES):
-            body = await self._body("list", self._request("GET", resource.path(namespace=namespace), query))
-            with self._readable():
-                page, following = read_list(body, resource)
+            request = self._request("GET", resource.path(namespace=namespace), query)
+            try:
+                page, following = await self._read("list", request, lambda body: read_list(body, resource))
+            except ApiError as error:
+                if error.code == 404:
+                    await self._check_absence(resource, error)
+                raise
             items += page.items
             if not following:
                 return Listed(tuple(items), page.version)
@@ -93,33 +106,42 @@ class KubeClient:
         query |= {"timeoutSeconds": str(lasting)} | _selector(name)
         async with AsyncExitStack() as stack:
             request = self._request("GET", resource.path(namespace=namespace), query)
-            answer, begun = await self._answer("watch", request, stack, _WATCH_HEAD)
+            begun = asyncio.get_running_loop().time()
+            with self._accounting("watch"):
+                answer = await self._answer("watch", request, stack, begun, _WATCH_HEAD)
+                self._took("watch", answer)
             lines = Lines(self._limits.body)
-            while data := await self._within(begun, lasting + _WATCH_MARGIN, answer.read()):
-                self.last_answer = self._clock()
-                with self._readable():
+            while True:
+                with self._accounting(""):
+                    data = await self._within(begun, lasting + _WATCH_MARGIN, answer.read())
                     whole = lines.feed(data)
+                    if not data and lines.cut:
+                        raise ValueError("the watch was cut in the middle of a line")
+                if not data:
+                    return
+                self.last_answer = self._clock()
                 for line in whole:
-                    with self._readable():
+                    with self._accounting(""):
                         event = read_event(line)
                     yield event
-            if lines.cut:
-                raise UnreachableError(f"{self.access.server}: the watch was cut in the middle of a line")
 
     async def create(self, resource: Resource, body: Object, *, namespace: str = "") -> Object:
         """A new object."""
-        return await self._object("create", self._write("POST", resource.path(namespace=namespace), body))
+        request = self._write("POST", resource.path(namespace=namespace), body)
+        return await self._read("create", request, lambda answer: read_one(answer, resource))
 
     async def replace(self, resource: Resource, name: str, body: Object, *, namespace: str = "") -> Object:
         """Another content for an object."""
-        return await self._object("update", self._write("PUT", resource.path(namespace=namespace, name=name), body))
+        request = self._write("PUT", resource.path(namespace=namespace, name=name), body)
+        return await self._read("update", request, lambda answer: read_one(answer, resource))
 
     async def patch(
         self, resource: Resource, name: str, patch: Any, *, kind: PatchKind, namespace: str = "", subresource: str = ""
     ) -> Object:
         """Change parts of an object."""
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
-        return await self._object("patch", self._write("PATCH", path, patch, kind.value))
+        request = self._write("PATCH", path, patch, kind.value)
+        return await self._read("patch", request, lambda answer: read_one(answer, resource))
 
     def _request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Request:
         server = self.access.server
@@ -137,65 +159,86 @@ class KubeClient:
         data = json.dumps(body, separators=(",", ":"), default=_plain).encode()
         return replace(request, headers=(*request.headers, ("Content-Type", content_type)), body=data)
 
-    async def _object(self, verb: str, request: Request) -> Object:
-        body = await self._body(verb, request)
-        with self._readable():
-            return read_object(body)
+    async def _check_absence(self, resource: Resource, error: ApiError) -> None:
+        """After a 404 that names no object: UnreachableError unless the server says that it has no such kind."""
+        if resource.group:  # kinds of the core always exist
+            versions = await self._read("get", self._request("GET", "/apis"), read_versions)
+            if resource.api_version not in versions:
+                return
+            path = f"/apis/{quote(resource.group)}/{quote(resource.version)}"
+            if resource.plural not in await self._read("get", self._request("GET", path), read_plurals):
+                return
+        self.last_error = (
+            f"{self.access.server}: this is no answer of an API server that has {resource.plural}: {error}"
+        )
+        raise UnreachableError(self.last_error)
 
-    async def _body(self, verb: str, request: Request) -> bytes:
+    async def _read(self, verb: str, request: Request, read: Callable[[bytes], _T]) -> _T:
+        """A whole answer and what it means."""
+        begun = asyncio.get_running_loop().time()
         async with AsyncExitStack() as stack:
-            answer, begun = await self._answer(verb, request, stack, self._timeout)
-            return await self._within(begun, self._timeout, answer.read_all())
+            with self._accounting(verb):
+                answer = await self._answer(verb, request, stack, begun, self._timeout)
+                meaning = read(await self._within(begun, self._timeout, answer.read_all()))
+            self._took(verb, answer)
+            return meaning
 
-    async def _answer(self, verb: str, request: Request, stack: AsyncExitStack, timeout: float) -> tuple[Answer, float]:
-        """An answer that is no error, in the care of `stack`, and when it was asked for."""
-        grant = await self._granted(self._credentials.grant())
-        answer, begun = await self._sent(verb, request, grant, stack, timeout)
-        if answer.status == 401 and (newer := await self._granted(self._credentials.renewed(grant))) is not None:
-            await stack.aclose()
-            answer, begun = await self._sent(verb, request, newer, stack, timeout)
+    async def _answer(self, verb: str, request: Request, stack: AsyncExitStack, begun: float, timeout: float) -> Answer:
+        """An answer that is no error, in the care of `stack`."""
+        grant = await self._granted(begun, timeout, self._credentials.grant())
+        answer = await self._sent(request, grant, stack, begun, timeout)
+        if answer.status == 401:
+            newer = await self._granted(begun, timeout, self._credentials.renewed(grant))
+            if newer is not None:
+                self._took(verb, answer)
+                await stack.aclose()
+                answer = await self._sent(request, newer, stack, begun, timeout)
         if answer.status >= 400:
             body = await self._within(begun, timeout, answer.read_all())
+            self._took(verb, answer)
             raise read_error(answer.status, answer.headers, body)
-        return answer, begun
+        return answer
 
     async def _sent(
-        self, verb: str, request: Request, grant: Grant, stack: AsyncExitStack, timeout: float
-    ) -> tuple[Answer, float]:
-        begun = asyncio.get_running_loop().time()
+        self, request: Request, grant: Grant, stack: AsyncExitStack, begun: float, timeout: float
+    ) -> Answer:
         if grant.authorization:
             request = replace(request, headers=(*request.headers, ("Authorization", grant.authorization)))
-        try:
-            asked = stack.enter_async_context(self._http.ask(request, grant.context))
-            answer = await self._within(begun, timeout, asked)
-        except UnreachableError as error:
-            self.requests[verb, "unreachable"] += 1
-            self.last_error = str(error)
-            raise
-        self.requests[verb, str(answer.status)] += 1
-        self.last_error, self.last_answer = "", self._clock()
-        return answer, begun
+        asked = stack.enter_async_context(self._http.ask(request, grant.context))
+        return await self._within(begun, timeout, asked)
 
-    async def _within(self, begun: float, timeout: float, wanted: Awaitable[_T]) -> _T:
+    async def _within(self, begun: float, timeout: float, wanted: Awaitable[_T], what: str = "answer") -> _T:
         try:
             async with asyncio.timeout_at(begun + timeout):
                 return await wanted
         except TimeoutError:
-            raise UnreachableError(f"{self.access.server}: no answer within {timeout:g} s") from None
+            raise UnreachableError(f"{self.access.server}: no {what} within {timeout:g} s") from None
 
-    async def _granted(self, wanted: Awaitable[_T]) -> _T:
+    async def _granted(self, begun: float, timeout: float, wanted: Awaitable[_T]) -> _T:
         try:
-            return await wanted
+            return await self._within(begun, timeout, wanted, "credentials")
         except ConfigError as error:
-            self.last_error = str(error)
             raise UnreachableError(f"{self.access.server}: {error}") from None
+
+    def _took(self, verb: str, answer: Answer) -> None:
+        """An answer counts when it is whole; that of a watch, when it begins."""
+        self.requests[verb, str(answer.status)] += 1
+        if answer.status == 401:  # it is there, but not for us: we can neither learn nor tell anything
+            self.last_error = f"{self.access.server}: our credentials are not accepted (401 Unauthorized)"
+        else:
+            self.last_error, self.last_answer = "", self._clock()
 
     @contextmanager
-    def _readable(self) -> Iterator[None]:
+    def _accounting(self, verb: str) -> Iterator[None]:
+        """What has no usable answer is an UnreachableError, and remembered; counted too, unless it is counted already."""
         try:
             yield
-        except ValueError as error:
-            raise UnreachableError(f"{self.access.server}: {error}") from None
+        except (UnreachableError, ValueError) as error:
+            known = isinstance(error, UnreachableError)
+            self.last_error = str(error) if known else f"{self.access.server}: {error}"
+            if verb:
+                self.requests[verb, "unreachable"] += 1
+            raise UnreachableError(self.last_error) from None
 
     async def _dial(self, context: ssl.SSLContext | None) -> Streams:
         access = self.access

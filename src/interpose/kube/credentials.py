@@ -15,7 +15,8 @@ from interpose.config.document import read_text
 from interpose.errors import ConfigError
 from interpose.instrumentation.logging import RateLimited
 from interpose.kube.access import Access, Pem
-from interpose.kube.execplugin import ExecCredential, PluginRunner
+from interpose.kube.execcredential import ExecCredential
+from interpose.kube.execplugin import PluginRunner
 from interpose.kube.tlscontext import make_context
 
 _log = logging.getLogger(__name__)
@@ -58,6 +59,11 @@ class Credentials:
         self._token_seen = None  # files are read again, even if they look the same
         newer = self._make(given)
         return None if newer == refused else newer
+
+    async def close(self) -> None:
+        """Nothing is asked for any more."""
+        if self._runner is not None:
+            await self._runner.close()
 
     def _make(self, given: ExecCredential | None) -> Grant:
         context = self._tls(given) if self._access.server.scheme == "https" else None

@@ -1,138 +1,215 @@
 """Credentials from a program: it is run, and what it prints is kept until it expires.
 
-Invariant: what it printed is in no message.
+One run serves all who wait, and its failure too. Whoever gives up waiting does not end it: a slow program is of use to
+the next who asks. Invariants: a run ends in time and costs little memory, whatever the program does; what it said is in
+no message, only in the log of who asks for every detail.
 """
 
 import asyncio
 import json
+import logging
 import os
+import random
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from interpose.errors import ConfigError
 from interpose.kube.access import ExecPlugin
 from interpose.kube.answers import shortened
+from interpose.kube.backoff import Backoff
+from interpose.kube.execcredential import ExecCredential, read_credential
 
+_log = logging.getLogger(__name__)
 # Such programs ask a cloud; they may be slow, but one that waits for a person never ends.
 _TIMEOUT: Final = 60.0
 # A token that ends while it travels is no use.
 _MARGIN: Final = 10.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecCredential:
-    """What the program gave; `expires` is in seconds since 1970, None if it does not say."""
-
-    token: str = field(default="", repr=False)
-    certificate: str = field(default="", repr=False)
-    key: str = field(default="", repr=False)
-    expires: float | None = None
+# After a failure everybody gets that one for a while: a program costs more than a request.
+_FIRST_PAUSE: Final = 1.0
+# Bytes: certificates with their chains have some KiB; of complaints the last ones count.
+_MOST_PRINTED: Final = 1 << 20
+_MOST_SAID: Final = 4096
+# Seconds for the rest of the output after the end of the program; its children may keep the pipe for ever.
+_LAST_WORDS: Final = 1.0
 
 
 class PluginRunner:
     """Runs the program when its credentials are needed and the last ones are of no use any more."""
 
-    def __init__(self, plugin: ExecPlugin, *, timeout: float = _TIMEOUT, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        plugin: ExecPlugin,
+        *,
+        timeout: float = _TIMEOUT,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
         self._plugin = plugin
         self._timeout = timeout
         self._wall = wall
-        self._lock = asyncio.Lock()
+        self._clock = clock
+        self._where = f"credential program {plugin.command}"
         self._held: ExecCredential | None = None
+        self._run: _Run | None = None
+        self._pause = Backoff(chance, first=_FIRST_PAUSE)
+        self._trouble = ""
+        self._paused_until = clock()
 
     async def credential(self, *, refused: ExecCredential | None = None) -> ExecCredential:
         """Usable credentials, other ones than those that were `refused`; ConfigError says why there are none."""
-        async with self._lock:
-            held = self._held
-            fresh = held is not None and (held.expires is None or held.expires - _MARGIN > self._wall())
-            if held is None or not fresh or held is refused:
-                held = self._held = await self._run()
+        held = self._held
+        if held is not None and held is not refused and not self._is_over(held):
             return held
+        run = self._run
+        if run is None:
+            if self._clock() < self._paused_until:
+                raise ConfigError(self._trouble)
+            run = self._run = _Run(self._ended)
+            await self._start(run)
+        outcome = await asyncio.shield(run.outcome)
+        if isinstance(outcome, str):
+            raise ConfigError(outcome)
+        return outcome
 
     @property
     def held(self) -> ExecCredential | None:
         """What it gave last."""
         return self._held
 
-    async def _run(self) -> ExecCredential:
+    async def close(self) -> None:
+        """End the program if it runs."""
+        if self._run is not None:
+            await self._run.close()
+
+    def _is_over(self, held: ExecCredential) -> bool:
+        return held.expires is not None and held.expires - _MARGIN <= self._wall()
+
+    async def _start(self, run: "_Run") -> None:
         plugin = self._plugin
-        where = f"credential program {plugin.command}"
         spec: dict[str, Any] = {"interactive": False}
         if plugin.cluster:
             spec["cluster"] = json.loads(plugin.cluster)
         info = json.dumps({"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec})
         try:
-            process = await asyncio.create_subprocess_exec(
+            await asyncio.get_running_loop().subprocess_exec(
+                lambda: run,
                 plugin.command,
                 *plugin.args,
                 env={**dict(plugin.environment), "KUBERNETES_EXEC_INFO": info},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 start_new_session=True,  # so that its children can be ended too
             )
         except (OSError, ValueError) as error:
             hint = f" ({shortened(plugin.hint.encode())})" if plugin.hint else ""
             reason = getattr(error, "strerror", None) or str(error)
-            raise ConfigError(f"{where}: cannot be run: {reason}{hint}") from None
+            run.end(f"cannot be run: {reason}{hint}")
+        except BaseException:
+            run.end("was given up before it began")
+            raise
+        else:
+            run.limit(self._timeout)
+
+    def _ended(self, run: "_Run", problem: str) -> ExecCredential | str:
+        """What a run means for all who wait for it."""
+        self._run = None
         try:
-            async with asyncio.timeout(self._timeout):
-                printed, said = await process.communicate()
-        except TimeoutError:
-            raise ConfigError(f"{where}: did not end within {self._timeout:g} s") from None
-        finally:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.communicate()
-        if process.returncode != 0:
-            last = shortened(b" ".join(said.strip().splitlines()[-1:])) or "it said nothing"
-            raise ConfigError(f"{where}: failed with exit code {process.returncode}: {last}")
-        return read_credential(printed, plugin.api_version, where)
+            if problem:
+                raise ConfigError(f"{self._where}: {problem}")
+            if run.code != 0:
+                last = shortened(b" ".join(run.said.strip().splitlines()[-1:])) or "nothing"
+                _log.debug("Credential program failed", extra={"kv": {"program": self._plugin.command, "said": last}})
+                raise ConfigError(f"{self._where}: failed with exit code {run.code}; level debug logs what it said")
+            held = read_credential(bytes(run.printed), self._plugin.api_version, self._where)
+        except ConfigError as error:
+            self._trouble = str(error)
+            self._paused_until = self._clock() + self._pause.next()
+            return self._trouble
+        self._pause.reset()
+        self._held = held
+        return held
 
 
-def read_credential(printed: bytes, api_version: str, where: str) -> ExecCredential:
-    """What was printed, checked; ConfigError begins with `where`."""
-    try:
-        found = json.loads(printed)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or found.get("kind") != "ExecCredential":
-        raise ConfigError(f"{where}: did not print an ExecCredential in JSON")
-    if found.get("apiVersion") != api_version:
-        version = shortened(str(found.get("apiVersion")).encode(), 80)
-        raise ConfigError(f"{where}: printed apiVersion {version!r}, {api_version!r} was asked for")
-    status = found.get("status")
-    if not isinstance(status, dict):
-        raise ConfigError(f"{where}: printed no status")
-    token, certificate, key = (
-        _text(status, name, where) for name in ("token", "clientCertificateData", "clientKeyData")
-    )
-    if bool(certificate) != bool(key):
-        raise ConfigError(f"{where}: printed a certificate without a key, or a key without a certificate")
-    if not token and not certificate:
-        raise ConfigError(f"{where}: printed neither a token nor a certificate")
-    expires = _moment(_text(status, "expirationTimestamp", where), where)
-    return ExecCredential(token=token, certificate=certificate, key=key, expires=expires)
+class _Run(asyncio.SubprocessProtocol):
+    """One run. No task belongs to it: bytes, the end of the program and a timer move it on."""
 
+    def __init__(self, ended: "Callable[[_Run, str], ExecCredential | str]") -> None:
+        loop = asyncio.get_running_loop()
+        self.outcome: asyncio.Future[ExecCredential | str] = loop.create_future()
+        self.printed = bytearray()
+        self.said = bytearray()
+        self.code: int | None = None
+        self._loop = loop
+        self._ended = ended
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._gone: asyncio.Future[None] = loop.create_future()
 
-def _text(status: dict[str, Any], name: str, where: str) -> str:
-    value = status.get(name)
-    if not isinstance(value, str | None):
-        raise ConfigError(f"{where}: status.{name} is no text")
-    return value or ""
+    def limit(self, seconds: float) -> None:
+        """It may take so long from now on."""
+        if not self.outcome.done() and self._timer is None:
+            self._timer = self._loop.call_later(seconds, self.end, f"did not end within {seconds:g} s")
 
+    def end(self, problem: str) -> None:
+        """Settle the outcome, unless it is; what still runs is killed, with its children."""
+        if self.outcome.done():
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self.outcome.set_result(self._ended(self, problem))
+        if self._transport is None:
+            return
+        if self.code is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._transport.get_pid(), signal.SIGKILL)
+        for number in (1, 2):
+            # Not the transport as a whole before the program is gone: that would be a second to wait for it.
+            if (pipe := self._transport.get_pipe_transport(number)) is not None:
+                pipe.close()
+        if self.code is not None:
+            self._transport.close()
 
-def _moment(text: str, where: str) -> float | None:
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        shown = shortened(text.encode(), 40)
-        raise ConfigError(f"{where}: status.expirationTimestamp: {shown!r} is no time") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    async def close(self) -> None:
+        """End it, and wait for that for a moment."""
+        self.end("was ended")
+        if self._transport is not None:
+            await asyncio.wait([self._gone], timeout=_LAST_WORDS)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The program runs."""
+        self._transport = cast(asyncio.SubprocessTransport, transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """It printed or complained."""
+        if fd == 2:
+            self.said += data
+            del self.said[:-_MOST_SAID]
+            return
+        self.printed += data
+        if len(self.printed) > _MOST_PRINTED:
+            self.printed.clear()
+            self.end(f"printed more than {_MOST_PRINTED} bytes")
+
+    def process_exited(self) -> None:
+        """It ended; what it printed last may still come."""
+        if self._transport is None:
+            return  # nobody was made who could end
+        self.code = self._transport.get_returncode()
+        if not self._gone.done():
+            self._gone.set_result(None)
+        if self.outcome.done():
+            self._transport.close()
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(_LAST_WORDS, self.end, "")
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """It ended, and all was read."""
+        self.end("")

@@ -5,6 +5,7 @@ Keys that are given as text never reach a disk: OpenSSL reads them from memory t
 
 import os
 import ssl
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -37,6 +38,7 @@ def _trust(context: ssl.SSLContext, authorities: Pem) -> None:
         if authorities.text:
             context.load_verify_locations(cadata=authorities.text)
         else:
+            _check_file(authorities.file)
             context.load_verify_locations(cafile=authorities.file)
     except (OSError, ValueError) as error:
         name = authorities.file or "of the kubeconfig"
@@ -46,11 +48,19 @@ def _trust(context: ssl.SSLContext, authorities: Pem) -> None:
 def _show(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
     try:
         with _as_file(certificate) as certificate_file, _as_file(key) as key_file:
+            _check_file(certificate_file)
+            _check_file(key_file)
             # OpenSSL would ask on the terminal for the password of a key.
             context.load_cert_chain(certificate_file, key_file, password=_no_password)
     except (OSError, ValueError) as error:
         names = " and ".join(dict.fromkeys(pem.file or "given as text" for pem in (certificate, key)))
         raise ConfigError(f"client certificate and key {names}: {_reason(error)}") from None
+
+
+def _check_file(path: str) -> None:
+    """OpenSSL would wait for a pipe, and everything else with it."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - as in credentials
+        raise ValueError("cannot be read: it is no regular file")
 
 
 def _no_password() -> str:

@@ -14,6 +14,7 @@ from interpose.relay.interceptor import Call, Interceptor, Reply
 _log = logging.getLogger(__name__)
 
 _LAST_CODE: Final = 16
+_WHEN: Final = ("before", "after")
 
 Last = Callable[[Call], Awaitable[Reply]]
 
@@ -34,6 +35,11 @@ class Chain:
     def methods(self) -> frozenset[str]:
         """Everything somebody intercepts."""
         return frozenset(name for interceptor in self.interceptors for name in interceptor.methods)
+
+    def failures(self) -> dict[tuple[str, str, str], int]:
+        """`errors`, with zeros for what never failed: a counter that appears with its first event hides that event."""
+        never = {(one.name, method, when): 0 for one in self.interceptors for method in one.methods for when in _WHEN}
+        return {**never, **self.errors}
 
     async def run(self, call: Call, last: Last, *, below: Interceptor | None = None) -> Reply:
         """Pass the call through the interceptors of its method (those below one of them) and then to `last`."""

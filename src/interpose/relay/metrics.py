@@ -73,7 +73,7 @@ def _seams(relay: Relay) -> Iterable[Family]:
             "interpose_tap_errors_total",
             "counter",
             "Exceptions of taps; the call did not notice.",
-            [Sample(count, {"tap": name}) for name, count in relay.watchers.errors.items()],
+            [Sample(count, {"tap": name}) for name, count in relay.watchers.failures().items()],
         )
     if relay.collector is None:
         return
@@ -83,14 +83,17 @@ def _seams(relay: Relay) -> Iterable[Family]:
         "Exceptions of interceptors; the call passed without them.",
         [
             Sample(count, {"interceptor": name, "method": method, "proceed": when})
-            for (name, method, when), count in relay.collector.chain.errors.items()
+            for (name, method, when), count in relay.collector.chain.failures().items()
         ],
     )
     yield Family(
         "interpose_stream_editor_errors_total",
         "counter",
         "Messages of streams that passed as they came because an editor failed or they could not be read.",
-        [Sample(count, {"editor": name, "method": method}) for (name, method), count in relay.editors.errors.items()],
+        [
+            Sample(count, {"editor": name, "method": method})
+            for (name, method), count in relay.editors.failures().items()
+        ],
     )
 
 

@@ -15,21 +15,18 @@ written, and one window.
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from interpose.h2.headers import Headers
 from interpose.h2.stream import Stream
 from interpose.relay.interceptor import Direction, StreamEditor
 from interpose.relay.methods import Method
 from interpose.relay.passthrough import Ledger, Passthrough
-from interpose.relay.taps import TappedReplies, TappedRequests, Viewing
+from interpose.relay.taps import UNREADABLE, TappedReplies, TappedRequests, Viewing
 from interpose.rpc.exchange import plain
 from interpose.rpc.framing import PREFIX, frame, too_large
 from interpose.rpc.status import Code, RpcError
 
 _log = logging.getLogger(__name__)
-
-UNREADABLE: Final = "unreadable message"
 
 
 class Editors:
@@ -43,6 +40,11 @@ class Editors:
     def methods(self) -> frozenset[str]:
         """Everything somebody edits."""
         return frozenset(name for editor in self.editors for name in editor.methods)
+
+    def failures(self) -> dict[tuple[str, str], int]:
+        """`errors`, with zeros for what never failed."""
+        never = {(name, method): 0 for one in self.editors for method in one.methods for name in (one.name, UNREADABLE)}
+        return {**never, **self.errors}
 
     def of(self, method: str) -> tuple[StreamEditor, ...]:
         """Who edits this method."""

@@ -27,6 +27,8 @@ COPY_LIMIT: Final = 4 << 20
 OPEN_LIMIT: Final = 1 << 20
 # Of all calls together, what has begun to come and is not whole yet.
 COPY_BUDGET: Final = 64 << 20
+# Counted under this name instead of a tap's: nobody failed.
+UNREADABLE: Final = "unreadable message"
 
 
 class Watchers:
@@ -38,6 +40,10 @@ class Watchers:
         self.limit = limit
         self.room = budget  # bytes that may still be promised to messages on their way
         self._numbers = itertools.count(1)
+
+    def failures(self) -> dict[str, int]:
+        """`errors`, with zeros for what never failed."""
+        return {**dict.fromkeys((UNREADABLE, *(tap.name for tap in self.taps)), 0), **self.errors}
 
     def of(self, method: str, least: Interest = Interest.CALLS) -> tuple[Tap, ...]:
         """Who wants to see that much of this method. A tap that cannot say so sees nothing."""
@@ -72,7 +78,7 @@ class Watchers:
 
     def unseen(self, taps: Sequence[Tap], call: Sighting, direction: Direction, size: int, why: str) -> None:
         """Tell taps of a message that they cannot see."""
-        self.errors["unreadable message"] += 1
+        self.errors[UNREADABLE] += 1
         for tap in taps:
             try:
                 tap.on_unseen(call, direction, size, why)

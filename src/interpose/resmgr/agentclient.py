@@ -1,16 +1,18 @@
 """Talking to the agent of the node, which talks to the cluster for us.
 
 Each call ends in time, with an answer or an RpcError in words about the agent. A connection is kept while the agent is
-there, so that it is noticed when it comes back; one that is away is dialled now and then, which costs nothing.
+there, so that it is noticed when it comes back; one that is away is dialled now and then, which costs nothing. To a
+socket of somebody who may not be the agent of this node nothing is sent.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from interpose.h2.limits import Limits
+from interpose.host.peers import only_of
 from interpose.resmgr.messages import (
     GET_NODE,
     PATCH_NODE,
@@ -37,11 +39,27 @@ _LONGEST_PAUSE: Final = 5.0
 class AgentClient:
     """The agent at the other end of a socket. `on_up` is called each time it came (back)."""
 
-    def __init__(self, path: str, *, hub: Hub, timeout: float = _TIMEOUT, patience: float = _PATIENCE) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        hub: Hub,
+        timeout: float = _TIMEOUT,
+        patience: float = _PATIENCE,
+        uids: Collection[int] | None = None,
+    ) -> None:
+        """`uids` are those that an agent may run as: root and our own one."""
         self.path = path
         self._timeout = timeout
         self._upstream = Upstream(
-            path, hub=hub, limits=Limits(), wait=patience, pace=_pause, reports=_Quiet(), dial_timeout=timeout
+            path,
+            hub=hub,
+            limits=Limits(),
+            wait=patience,
+            vet=only_of(uids),
+            pace=_pause,
+            dial_timeout=timeout,
+            reports=_Quiet(),
         )
         self._client = Client(self._upstream, hub, limit=_LIMIT)
 

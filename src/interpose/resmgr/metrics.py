@@ -37,7 +37,11 @@ def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
             "interpose_policy_failures_total",
             "counter",
             "Calls about which nobody could decide; their containers got shared CPUs.",
-            [Sample(n, {"method": method}) for method, n in sorted(tally.failures.items())],
+            # At zero from the start: a counter that appears with its first event hides that event.
+            [
+                Sample(tally.failures[method], {"method": method})
+                for method in sorted({*manager.methods, *tally.failures})
+            ],
         )
         yield Family(
             "interpose_policy_overrides_total",

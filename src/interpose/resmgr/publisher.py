@@ -1,7 +1,9 @@
 """Keeps the Node object as the policy wants it, through the agent, in the background.
 
 Nothing in the relay waits for it and nothing fails with it: an agent that is away, hangs or refuses is a warning, and
-tried again. The newest wish counts. What the node shows is looked at again now and then, as others may change it.
+tried again. The newest wish counts. What the node shows is looked at again and again, as others may change it: a
+kubelet that starts anew forgets extended resources, and a Node that is made anew has nothing of ours. Where nothing is
+wanted and nothing of ours is left, nobody is asked until the agent comes back.
 """
 
 import asyncio
@@ -20,7 +22,8 @@ _log = logging.getLogger(__name__)
 
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
-REPAIR: Final = 600.0  # seconds after which a node that showed everything is looked at again
+# Seconds, at most, after which a node that showed everything is looked at again. The agent has it in memory.
+REPAIR: Final = 30.0
 _TRIES: Final = 3  # in one go, with a node that others change at the same time
 _TRY_AGAIN: Final = 0.2
 _UNREACHABLE: Final = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED})
@@ -93,17 +96,21 @@ class Publisher:
             self._wake.clear()
             pause = None
             if self._wanted is not None:
-                result = await self._go(self._wanted)
+                wanted = self._wanted
+                result = await self._go(wanted)
                 self.results[result] += 1
-                pause = self._pause(result)
+                pause = self._pause(result, wanted)
             await self._rest(pause)
 
-    def _pause(self, result: Result) -> float:
+    def _pause(self, result: Result, wanted: NodeMarks) -> float | None:
         if result in (Result.PUBLISHED, Result.UNCHANGED):
             self._failed = 0
-            return REPAIR
-        self._failed += 1
-        longest = min(FIRST_PAUSE * 2.0 ** min(self._failed - 1, 16), LONGEST_PAUSE)
+            if not wanted:
+                return None
+            longest = REPAIR
+        else:
+            self._failed += 1
+            longest = min(FIRST_PAUSE * 2.0 ** min(self._failed - 1, 16), LONGEST_PAUSE)
         return longest * (0.5 + self._chance() / 2)  # not all nodes of a cluster at once
 
     async def _rest(self, seconds: float | None) -> None:
@@ -117,6 +124,7 @@ class Publisher:
             pass
 
     async def _go(self, wanted: NodeMarks) -> Result:
+        before = self.published
         try:
             result = await self._publish(wanted)
         except RpcError as error:
@@ -124,7 +132,10 @@ class Publisher:
         except Exception as error:
             _log.exception("Node could not be marked")
             return self._trouble(wanted, Result.FAILED, f"{type(error).__name__}: {error}")
-        if result is Result.PUBLISHED or self.problem:
+        if result is Result.PUBLISHED and before:
+            text = "Node did not show any more what the policy wants, it does again"
+            self._limited.log(logging.WARNING, text, marks=str(wanted))
+        elif result is Result.PUBLISHED or self.problem:
             _log.info("Node shows what the policy wants", extra={"kv": {"marks": str(wanted) or "none"}})
         self.problem = ""
         self.published = wanted == self._wanted

@@ -1,12 +1,14 @@
 """A backend: one shared connection, dialled again and again, a further one when it is full.
 
 Callers ask for a connection; if there is none now they wait for the next dial, at most `wait` seconds. The relay never
-re-sends a call: what was on a lost connection is over.
+re-sends a call: what was on a lost connection is over. A peer that was there and is gone is dialled at once; one that
+takes connections and hangs up, again and again, is dialled at the pace of one that takes none.
 """
 
 import asyncio
 import logging
 import random
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
@@ -14,6 +16,7 @@ from typing import Final, Protocol
 from interpose.h2.client import ClientConnection
 from interpose.h2.limits import Limits
 from interpose.h2.monomorphic import own_code
+from interpose.instrumentation.logging import RateLimited
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub, Link
 
@@ -22,9 +25,14 @@ _log = logging.getLogger(__name__)
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 1.0
 _DIAL_TIMEOUT: Final = 5.0
+# A connection that ended sooner than this was of no use: dialling again at once would go round in circles.
+_OF_USE: Final = 1.0
 _MOST_CONNECTIONS: Final = 64
 _LOOK_AGAIN: Final = 0.02
 _CLOSED: Final = "the backend closed the connection"
+# Lines of a kind in a minute: a peer that restarts a few times is told each time, one that comes and goes all the time
+# does not fill the disk.
+LOG_BURST: Final = 5
 
 
 class Waiter:
@@ -64,15 +72,18 @@ class Reports(Protocol):
 class BackendLog:
     """Tells it to the log in the words for a container runtime."""
 
+    def __init__(self) -> None:
+        self._limited = RateLimited(_log, burst=LOG_BURST)
+
     def unreachable(self, path: str, error: str) -> None:
-        _log.warning("Backend is not reachable", extra={"kv": {"endpoint": path, "err": error}})
+        self._limited.log(logging.WARNING, "Backend is not reachable", key=error, endpoint=path, err=error)
 
     def connected(self, path: str, connections: int) -> None:
-        _log.info("Connected to backend", extra={"kv": {"endpoint": path, "connections": connections}})
+        self._limited.log(logging.INFO, "Connected to backend", endpoint=path, connections=connections)
 
     def lost(self, path: str, fault: str | None) -> None:
-        level = logging.INFO if fault is None else logging.ERROR
-        _log.log(level, "Backend connection ended", extra={"kv": {"endpoint": path, "reason": fault or _CLOSED}})
+        level, why = (logging.INFO, _CLOSED) if fault is None else (logging.ERROR, fault)
+        self._limited.log(level, "Backend connection ended", key=why, endpoint=path, reason=why)
 
 
 async def doubling_pause(failed: int) -> None:
@@ -93,11 +104,15 @@ class Upstream:
         limits: Limits,
         wait: float,
         find: Callable[[], str] | None = None,
+        vet: Callable[[socket.socket], None] | None = None,
         pace: Callable[[int], Awaitable[None]] = doubling_pause,
         dial_timeout: float = _DIAL_TIMEOUT,
         reports: Reports | None = None,
     ) -> None:
-        """`pace` is awaited before a dial, with the number of dials that failed just before it."""
+        """`pace` is awaited before a dial, with the number of dials just before it that were in vain.
+
+        `vet` is asked about each connection before anything is sent; OSError says why it is not for us.
+        """
         self.path = path
         self.on_up: Callable[[], None] | None = None  # called each time a backend that was away is there
         self._find = find  # asked before each dial, if where the backend is may only be known when it is there
@@ -109,16 +124,18 @@ class Upstream:
         self._hub = hub
         self._limits = limits
         self._wait = wait
+        self._vet = vet
         self._pace = pace
         self._dial_timeout = dial_timeout
         self._reports = reports if reports is not None else BackendLog()
         self._reported = ""  # the failure told last, so that each is told once
-        self._links: dict[ClientConnection, Link] = {}
+        self._links: dict[ClientConnection, _BackendLink] = {}
         self._waiters: dict[Waiter, None] = {}
         self._tasks = TaskBag()
         self._dialling = False
         self._polling = False
         self._closing = False
+        self._brief = 0  # connections in a row that were of no use
         self._since = time.monotonic()
 
     @property
@@ -225,7 +242,7 @@ class Upstream:
                 self.greeting = False
 
     async def _keep_dialling(self) -> None:
-        failed = 0
+        failed = max(self._brief - 1, 0)  # one that ended early may have ended for a reason: a restart
         try:
             while not self._closing:
                 if failed or not self._links:
@@ -254,15 +271,16 @@ class Upstream:
 
     def _connected(self) -> "_BackendLink":
         conn = ClientConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
-        link = _BackendLink(conn, self._hub, lambda _: self._lost(conn))
+        link = _BackendLink(conn, self._hub, lambda _: self._lost(conn), self._vet)
         conn.on_idle = link.close
         conn.on_greeting = lambda: self._greeted(conn, link)
         return link
 
     def _greeted(self, conn: ClientConnection, link: "_BackendLink") -> None:
         was_away = not self.up
+        link.since = time.monotonic()
         if not self._links:
-            self._since = time.monotonic()
+            self._since = link.since
         self._links[conn] = link
         self.current = conn
         self.last_error = self._reported = ""
@@ -275,8 +293,10 @@ class Upstream:
 
     def _lost(self, conn: ClientConnection) -> None:
         conn.retire()
-        if self._links.pop(conn, None) is None:
+        link = self._links.pop(conn, None)
+        if link is None:
             return
+        self._brief = self._brief + 1 if time.monotonic() - link.since < _OF_USE else 0
         if self.current is conn:
             self.current = None
         fault = str(conn.failed) if conn.failed is not None else None
@@ -312,14 +332,32 @@ class Upstream:
 
 @own_code("data_received")
 class _BackendLink(Link):
-    """Speaks first: the preface and our settings go out as soon as the socket is there."""
+    """Speaks first: the preface and our settings go out as soon as the socket is there and the peer may have them."""
 
-    __slots__ = ("greeting",)
+    __slots__ = ("_vet", "greeting", "since")
     greeting: asyncio.Future[None]
+
+    def __init__(
+        self,
+        conn: ClientConnection,
+        hub: Hub,
+        ended: Callable[[Link], None],
+        vet: Callable[[socket.socket], None] | None,
+    ) -> None:
+        super().__init__(conn, hub, ended)
+        self.since = 0.0  # when the peer's settings came
+        self._vet = vet
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.greeting = asyncio.get_running_loop().create_future()
+        try:
+            if self._vet is not None:
+                self._vet(transport.get_extra_info("socket"))
+        except OSError as error:
+            self.greeting.set_exception(error)
+            self.abort()
+            return
         self.conn.start()
         self._hub.flush()
 

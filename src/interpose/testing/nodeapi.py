@@ -1,6 +1,6 @@
 """An API server with one Node object in it, in this process: for tests of what changes nodes.
 
-Versions grow with each change, JSON patches count whole or not at all, and a patch of the status leaves the rest alone.
+Versions grow with each change, patches count whole or not at all, and one of the status leaves the rest alone.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from typing import Any
 
 from interpose.kube.api import ApiError, Listed, Object, PatchKind, Resource, WatchEvent
 from interpose.testing.apiserver.jsonpatch import apply_json_patch
+from interpose.testing.apiserver.patches import merge
 from interpose.testing.apiserver.problems import RefusedError
 
 
@@ -76,9 +77,9 @@ class NodeApi:
         self.patches.append((subresource, deepcopy(patch)))
         await self._call(f"patch {subresource}".strip(), resource, name)
         self.before_patch()
-        assert kind is PatchKind.JSON
+        assert kind in (PatchKind.JSON, PatchKind.MERGE)
         try:
-            after = apply_json_patch(self.node, patch)
+            after = apply_json_patch(self.node, patch) if kind is PatchKind.JSON else merge(self.node, patch)
         except RefusedError as refusal:
             raise ApiError(refusal.code, refusal.reason, refusal.message) from None
         kept = ("spec",) if subresource == "status" else ("status",)

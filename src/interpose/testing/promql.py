@@ -43,7 +43,7 @@ class ScanError(ValueError):
 
 def named(expression: str) -> Named:
     """The metrics of an expression and the labels it groups by."""
-    rest = _tokens(expression)
+    rest = [token for token in _tokens(expression) if token[0] != "range"]
     uses: list[Use] = []
     grouping: set[str] = set()
     index = 0
@@ -64,6 +64,22 @@ def named(expression: str) -> Named:
     return Named(uses=tuple(uses), grouping=frozenset(grouping))
 
 
+def over_time(expression: str) -> frozenset[str]:
+    """The metrics of which an expression takes a range, as `increase` and `rate` do."""
+    found: set[str] = set()
+    metric, depth = "", 0
+    for kind, text in _tokens(expression):
+        if text in ("{", "}"):
+            depth += 1 if text == "{" else -1
+        elif depth:
+            continue
+        elif kind == "name":
+            metric = text
+        elif kind == "range":
+            found.add(metric)
+    return frozenset(found)
+
+
 def _tokens(expression: str) -> list[tuple[str, str]]:
     found, position = [], 0
     depth: list[str] = []
@@ -73,7 +89,7 @@ def _tokens(expression: str) -> list[tuple[str, str]]:
             raise ScanError(f"{expression!r}: cannot be read at {expression[position : position + 10]!r}")
         kind, text = str(match.lastgroup), match.group()
         position = match.end()
-        if kind in ("blank", "comment", "range"):
+        if kind in ("blank", "comment"):
             continue
         if text in _PAIRS.values():
             depth.append(text)

@@ -77,7 +77,6 @@ class WebhookServer:
             limits=limits.http,
             budget=BodyBudget(limits.buffered),
             greet=self._greet,
-            make_room=True,
             title="Webhook",
         )
         self._plain = None if plain is None else AdminServer(plain, about, any_host=True)

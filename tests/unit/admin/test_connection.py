@@ -45,7 +45,12 @@ async def _send_descriptor(sock: socket.socket) -> None:
     os.close(writing)
 
 
+async def _odd(request: Request) -> Response:
+    return Response(status=299, body=b"")
+
+
 ROUTES: RouteTable = {
+    ("GET", "/odd"): _odd,
     ("GET", "/echo"): _echo,
     ("PUT", "/echo"): _echo,
     ("GET", "/a b"): _echo,
@@ -122,7 +127,7 @@ async def test_chunked_bodies_and_continue_are_understood(connect: Connect) -> N
         b"expect: 100-continue\r\nconnection: close\r\n\r\n"
     )
     go_on = await asyncio.get_running_loop().sock_recv(client.sock, 65536)
-    assert go_on.startswith(b"HTTP/1.1 100 ")
+    assert go_on.startswith(b"HTTP/1.1 100 Continue\r\n")
     await client.send(b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
     answer = await client.read_all()
     assert b'"body": "abcde"' in answer
@@ -136,6 +141,25 @@ async def test_several_requests_share_a_connection_even_pipelined(connect: Conne
     client.sock.shutdown(socket.SHUT_WR)
     answer = await client.read_all()
     assert re.findall(rb"HTTP/1\.1 (\d+)", answer) == [b"200", b"404", b"200", b"405"]
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        ("/echo", b"HTTP/1.1 200 OK"),
+        ("/nothing", b"HTTP/1.1 404 Not Found"),
+        ("/fail", b"HTTP/1.1 500 Internal Server Error"),
+        ("/odd", b"HTTP/1.1 299 "),
+        ("/bad", b"HTTP/1.1 400 Bad Request"),
+    ],
+)
+async def test_answers_begin_with_words_too(connect: Connect, target: str, line: bytes) -> None:
+    """The standard's words for the code: some clients do not take an answer without them for one."""
+    client = connect(HttpLimits())
+    await client.send(f"GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+    client.sock.shutdown(socket.SHUT_WR)
+    answer = await client.read_all()
+    assert answer.partition(b"\r\n")[0] == line
 
 
 async def test_head_is_get_without_the_body(connect: Connect) -> None:

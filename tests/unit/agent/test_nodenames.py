@@ -3,11 +3,12 @@
 import pytest
 
 from interpose.agent.nodenames import (
+    EVERYTHING,
     PUBLISHED,
     STATUS,
+    Writable,
     check_label_value,
     check_name,
-    check_writable,
     of_kubernetes,
 )
 from interpose.resmgr.nodemarks import ANNOTATION
@@ -75,20 +76,31 @@ def test_names_of_kubernetes(name: str, theirs: bool) -> None:
 
 def test_patterns_narrow_down_what_may_be_written() -> None:
     """The relay's own note is always possible, the agent's own status never."""
-    check_writable("cmk.intel.com/x")
-    check_writable("cmk.intel.com/x", ["cmk.intel.com/*", "cmk"])
-    check_writable("cmk", ["cmk.intel.com/*", "cmk"])
-    check_writable(PUBLISHED, [])
+    both, nothing = Writable(patterns=["cmk.intel.com/*", "cmk"]), Writable(patterns=[])
+    EVERYTHING.check("cmk.intel.com/x")
+    both.check("cmk.intel.com/x")
+    both.check("cmk")
+    nothing.check(PUBLISHED)
     with pytest.raises(ValueError, match=r"example\.com/x is not among what may be changed: cmk\*"):
-        check_writable("example.com/x", ["cmk*"])
+        Writable(patterns=["cmk*"]).check("example.com/x")
     with pytest.raises(ValueError, match="is not among what may be changed: nothing"):
-        check_writable("cmk", [])
+        nothing.check("cmk")
     with pytest.raises(ValueError, match="is in a domain of Kubernetes"):
-        check_writable("kubernetes.io/x")
+        EVERYTHING.check("kubernetes.io/x")
     with pytest.raises(ValueError, match="is the agent's own"):
-        check_writable(STATUS)
+        EVERYTHING.check(STATUS)
     with pytest.raises(ValueError, match="is no name"):
-        check_writable("")
+        EVERYTHING.check("")
+
+
+def test_what_is_for_people_to_set() -> None:
+    """No pattern lets it through: it would be the relay that says which configuration the relay gets."""
+    group = "cri-resource-manager.intel.com/group"
+    for patterns in (["*"], [group]):
+        with pytest.raises(ValueError, match=f"^{group} says which configuration this node gets"):
+            Writable(patterns=patterns, reserved=[group]).check(group)
+    Writable(reserved=[group]).check("cri-resource-manager.intel.com/other")
+    Writable(reserved=[""]).check("cmk")  # no label names a group
 
 
 def test_both_sides_mean_the_same_note() -> None:

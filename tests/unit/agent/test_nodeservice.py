@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from interpose.agent.messages import GET_NODE, HEALTH_CHECK, PATCH_NODE, UPDATE_NODE_CAPACITY
+from interpose.agent.nodenames import Writable
 from interpose.agent.nodeservice import MAX_RUNNING, MAX_WAITING, NodeService
 from interpose.api.resmgr_agent_pb2 import (
     GetNodeReply,
@@ -188,7 +189,7 @@ async def test_what_is_not_allowed_is_not_sent(
 
 async def test_patterns_hold_for_all_calls(api: NodeApi) -> None:
     """They are the operator's."""
-    call = Caller(NodeService(api, "n1", str, allowed=["cmk"]))
+    call = Caller(NodeService(api, "n1", str, names=Writable(patterns=["cmk"])))
     with pytest.raises(RpcError, match="is not among what may be changed: cmk"):
         await call.patch(("add", LABEL, "true"))
     with pytest.raises(RpcError, match="is not among what may be changed: cmk"):
@@ -205,6 +206,13 @@ async def test_capacity_goes_to_the_status(api: NodeApi, call: Caller) -> None:
     with pytest.raises(RpcError, match="is a resource of Kubernetes") as error:
         await call.capacity(cpu="4")
     assert error.value.code is Code.INVALID_ARGUMENT
+
+
+async def test_capacity_of_a_node_that_has_none_yet(api: NodeApi, call: Caller) -> None:
+    """Its kubelet has not reported: an API server refuses a JSON patch below what is not there."""
+    api.change(lambda node: node.update(status={}))
+    await call.capacity(**{CORES: "4"})
+    assert api.node["status"]["capacity"] == {CORES: "4"}
 
 
 @pytest.mark.parametrize("path", [PATCH_NODE, UPDATE_NODE_CAPACITY, HEALTH_CHECK])
@@ -263,7 +271,7 @@ async def test_calls_are_bounded(api: NodeApi, service: NodeService, call: Calle
     api.gate.clear()
     tasks = TaskBag()
     calls = [tasks.spawn(call.node(), name="call") for _ in range(MAX_RUNNING + MAX_WAITING)]
-    await eventually(lambda: service.running == MAX_RUNNING, "calls")
+    await eventually(lambda: api.standing == MAX_RUNNING, "calls")
     with pytest.raises(RpcError, match="too many calls are waiting") as error:
         await call.node()
     assert error.value.code is Code.UNAVAILABLE
@@ -271,25 +279,29 @@ async def test_calls_are_bounded(api: NodeApi, service: NodeService, call: Calle
     assert await call.health("") == "ill: "
     api.gate.set()
     await asyncio.gather(*calls)
-    assert service.running == 0
+    assert service.calls["GetNode", "OK"] == MAX_RUNNING + MAX_WAITING
 
 
 async def test_an_api_server_that_hangs(api: NodeApi) -> None:
     """Nobody waits for ever, and the place is free again."""
-    service = NodeService(api, "n1", str, timeout=0.01)
+    call = Caller(NodeService(api, "n1", str, timeout=0.01))
     api.gate.clear()
-    with pytest.raises(RpcError, match="did not answer in time") as error:
-        await Caller(service).node()
-    assert error.value.code is Code.DEADLINE_EXCEEDED
-    assert service.running == 0
+    for _ in range(MAX_RUNNING):
+        with pytest.raises(RpcError, match="did not answer in time") as error:
+            await call.node()
+        assert error.value.code is Code.DEADLINE_EXCEEDED
+    api.gate.set()
+    assert await call.node() == plain_node()
 
 
 async def test_a_caller_that_goes_away(api: NodeApi, service: NodeService, call: Caller) -> None:
     """Its place is free again, and it is counted."""
     api.gate.clear()
     tasks = TaskBag()
-    tasks.spawn(call.node(), name="call")
-    await eventually(lambda: service.running == 1, "a call")
+    for _ in range(MAX_RUNNING):
+        tasks.spawn(call.node(), name="call")
+    await eventually(lambda: api.standing == MAX_RUNNING, "calls")
     await tasks.cancel()
-    assert service.running == 0
-    assert service.calls == {("GetNode", "CANCELLED"): 1}
+    assert service.calls == {("GetNode", "CANCELLED"): MAX_RUNNING}
+    api.gate.set()
+    assert await call.node() == plain_node()

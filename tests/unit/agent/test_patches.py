@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from interpose.agent.nodenames import Writable
 from interpose.agent.patches import (
     MAX_OPERATIONS,
     JsonPatch,
     Operation,
     RefusedError,
     capacity_patch,
-    escaped,
     needs_node,
     node_patch,
     read_steps,
@@ -125,12 +125,13 @@ def test_the_number_of_operations_is_bounded() -> None:
 
 def test_patterns_narrow_down() -> None:
     """For all that is written; what is only tested does not matter."""
-    assert patch_of(("add", LABEL, "true"), allowed=["cmk.intel.com/*"])
-    assert patch_of(("test", LABEL, "true"), allowed=[])
+    other = Writable(patterns=["example.com/*"])
+    assert patch_of(("add", LABEL, "true"), names=Writable(patterns=["cmk.intel.com/*"]))
+    assert patch_of(("test", LABEL, "true"), names=Writable(patterns=[]))
     with pytest.raises(RefusedError, match="is not among what may be changed: example"):
-        patch_of(("add", LABEL, "true"), allowed=["example.com/*"])
+        patch_of(("add", LABEL, "true"), names=other)
     with pytest.raises(RefusedError, match=r"operation 0 \(add '/spec/taints/-'\): cmk is not among"):
-        patch_of(("add", "/spec/taints/-", json.dumps(CMK)), node=plain_node(), allowed=["example.com/*"])
+        patch_of(("add", "/spec/taints/-", json.dumps(CMK)), node=plain_node(), names=other)
 
 
 def test_an_empty_map_is_added_only_where_there_is_none() -> None:
@@ -186,11 +187,9 @@ def test_taints_of_kubernetes_are_protected() -> None:
 
 def test_capacities() -> None:
     """Whole numbers, in one form."""
-    assert capacity_patch({"cmk.intel.com/exclusive-cores": "4", "a.b/c": "1k", "a.b/d": "0"}) == [
-        {"op": "add", "path": "/status/capacity/a.b~1c", "value": "1000"},
-        {"op": "add", "path": "/status/capacity/a.b~1d", "value": "0"},
-        {"op": "add", "path": "/status/capacity/cmk.intel.com~1exclusive-cores", "value": "4"},
-    ]
+    assert capacity_patch({"cmk.intel.com/exclusive-cores": "4", "a.b/c": "1k", "a.b/d": "0"}) == {
+        "status": {"capacity": {"a.b/c": "1000", "a.b/d": "0", "cmk.intel.com/exclusive-cores": "4"}}
+    }
 
 
 @pytest.mark.parametrize(
@@ -225,9 +224,4 @@ def test_capacities_are_bounded_and_narrowed_down() -> None:
     with pytest.raises(RefusedError, match="101 capacities are more than 100"):
         capacity_patch({f"a.b/x{n}": "1" for n in range(101)})
     with pytest.raises(RefusedError, match="is not among what may be changed"):
-        capacity_patch({"a.b/c": "1"}, allowed=["cmk*"])
-
-
-def test_escapes() -> None:
-    """In the order that can be undone."""
-    assert escaped("a/b~c~1") == "a~1b~0c~01"
+        capacity_patch({"a.b/c": "1"}, names=Writable(patterns=["cmk*"]))

@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from interpose.agent.nodenames import EVERYTHING, Writable
 from interpose.agent.taints import UnmetError, patched, read_taint, read_taints
 
 CMK = {"key": "cmk", "value": "true", "effect": "NoSchedule"}
 OTHER = {"key": "example.com/gpu", "effect": "NoExecute"}
 THEIRS = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "2024-01-01T00:00:00Z"}
-ALL = ("*",)
+ALL = EVERYTHING
+ONE = Writable(patterns=["cmk"])
 
 
 @pytest.mark.parametrize("taint", [CMK, OTHER, THEIRS, {**CMK, "value": ""}, {**CMK, "value": None}])
@@ -103,9 +105,9 @@ def test_a_taint_that_stays_keeps_its_time() -> None:
 
 def test_only_taints_that_are_allowed_may_change() -> None:
     """Others may be in the list, as long as they stay."""
-    assert patched([OTHER], "add", "-", CMK, ["cmk"]) == [OTHER, CMK]
+    assert patched([OTHER], "add", "-", CMK, ONE) == [OTHER, CMK]
     with pytest.raises(ValueError, match="is not among what may be changed"):
-        patched([OTHER], "replace", "", [CMK], ["cmk"])
+        patched([OTHER], "replace", "", [CMK], ONE)
 
 
 @pytest.mark.parametrize(

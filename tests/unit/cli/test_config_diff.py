@@ -133,11 +133,13 @@ def test_standard_input_can_be_compared(write: Any) -> None:
         (["deploy/interpose.yaml", "--program", "agent"], 2, "cannot be compared"),
         (["running", "samples/policy.yaml"], 2, "'running' has settings, it cannot be compared with policies"),
         (["no-such-file.yaml"], 78, "cannot be read"),
-        (["running:/no/such.sock"], 1, "nobody could be asked"),
+        (["running:/no/such.sock"], 2, "nobody could be asked"),
+        (["running", "--program", "webhook"], 2, "has no admin socket"),
+        (["deploy/kustomize/base/webhook.yaml"], 78, "holds nothing that can be compared"),
     ],
 )
 def test_mistakes_are_told(arguments: list[str], code: int, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be compared is wrong usage."""
+    """What cannot be compared is wrong usage; whoever cannot be asked is no difference."""
     monkeypatch.chdir(ROOT)
     result = diff(*arguments)
     assert (result.exit_code, message in result.output) == (code, True), result.output
@@ -146,3 +148,50 @@ def test_mistakes_are_told(arguments: list[str], code: int, message: str, monkey
 def test_defaults_of_any_program_can_be_compared() -> None:
     """Where no file says whose they are."""
     assert diff("default", "default", "--program", "hookserver").exit_code == 0
+
+
+def maps(**values: str) -> str:
+    """A manifest with a map of one name in each of these namespaces."""
+    one = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m, namespace: {0}}}\ndata: {{policy.static: '{1}'}}\n"
+    return "---\n".join(one.format(*item) for item in values.items())
+
+
+def slos(**values: str) -> str:
+    """A manifest with a NodeSLO for each of these nodes."""
+    one = "apiVersion: slo.koordinator.sh/v1alpha1\nkind: NodeSLO\nmetadata: {{name: {0}}}\nspec: {1}\n"
+    return "---\n".join(one.format(*item) for item in values.items())
+
+
+def test_maps_of_one_name_are_not_mixed_up(write: Any) -> None:
+    """They are told apart by their namespaces."""
+    first = write("a.yaml", maps(one="PinMemory: true", two="PinMemory: true"))
+    second = write("b.yaml", maps(one="PinMemory: false", two="PinMemory: true"))
+    assert differences(first, second) == [("ConfigMap one/m: policy.static.PinMemory", "true", "false")]
+
+
+def test_nodes_are_not_mixed_up(write: Any) -> None:
+    """Each has a NodeSLO of its own name, in whatever order."""
+    on, off = (f"{{resourceUsedThresholdWithBE: {{enable: {word}}}}}" for word in ("true", "false"))
+    first, second = write("a.yaml", slos(n1=on, n2=on)), write("b.yaml", slos(n2=on, n1=off))
+    assert differences(first, second) == [("NodeSLO n1: slo.suppress_enabled", "true", "false")]
+
+
+def test_each_of_several_maps_is_compared_with_the_defaults(write: Any) -> None:
+    """And not the defaults with nothing."""
+    path = write("a.yaml", maps(one="PinMemory: true", two="PinMemory: false"))
+    assert differences(path) == [("ConfigMap one/m: policy.static.PinMemory", "false", "true")]
+
+
+def test_the_only_map_is_compared_whatever_else_is_there(write: Any) -> None:
+    """A document means the same as a map beside a NodeSLO, which the document does not have."""
+    document = write("p.yaml", "policy: {static: {PinMemory: true}}\n")
+    both = write("m.yaml", f"{maps(one='PinMemory: true')}---\n{slos(n1='{}')}")
+    found = differences(document, both)
+    assert found
+    assert {key.partition(": ")[0] for key, *_ in found} == {"NodeSLO n1"}
+
+
+def test_an_object_that_stands_twice_in_a_file_is_refused(write: Any) -> None:
+    """Nobody knows which of them is meant."""
+    result = diff(write("a.yaml", f"{maps(one='PinMemory: true')}---\n{maps(one='PinMemory: false')}"))
+    assert (result.exit_code, "ConfigMap one/m: stands there more than once" in result.output) == (78, True)

@@ -53,15 +53,15 @@ def test_a_settings_file_is_one_document() -> None:
 def test_the_environment_counts_if_it_is_there() -> None:
     """And its unknown variables are told."""
     reading = read(source(HEADER), None, Circumstances(env={"INTERPOSE_GRACE": "5s", "INTERPOSE_X": "1"}))
-    assert {row.key: row.origin for row in reading.rows}["process.grace"] == "environment INTERPOSE_GRACE"
+    assert {row.key: row.origin for row in reading.parts[0].rows}["process.grace"] == "environment INTERPOSE_GRACE"
     assert reading.warnings == ("environment INTERPOSE_X: is not a known setting and has no effect",)
 
 
 def test_an_option_file_gives_settings_of_the_relay() -> None:
     """Values with the line of the file; what has no effect is a warning."""
     reading = read(source("policy = static\nreserved-resources = cpu=1\ntrace = x\n", "o.cfg"), None, NOWHERE)
-    assert (reading.kind, reading.family) == (Form.OPTIONS, "relay")
-    assert {row.key: row.origin for row in reading.rows}["policy.name"] == "file o.cfg line 1: policy"
+    assert (reading.kind, reading.parts[0].family) == (Form.OPTIONS, "relay")
+    assert {row.key: row.origin for row in reading.parts[0].rows}["policy.name"] == "file o.cfg line 1: policy"
     assert reading.warnings == ("--trace: tracing is not available; the admin socket has metrics",)
     assert refused("policy = static\npolicy = statik\nx = 1", name="o.cfg") == [
         "file o.cfg line 3: 'x' is not a known option"
@@ -74,7 +74,7 @@ def test_a_registration_is_doubted_by_its_name() -> None:
     reading = read(source(text, "x.yaml"), None, NOWHERE)
     assert reading.kind == Form.REGISTRATION
     assert [one for one in reading.warnings if "reads only names" in one]
-    assert {row.key: row.value for row in reading.rows}["endpoint"] == "/run/x.sock"
+    assert {row.key: row.value for row in reading.parts[0].rows}["endpoint"] == "/run/x.sock"
 
 
 @pytest.mark.parametrize("kind", ["NodeSLO", "NodeState"])

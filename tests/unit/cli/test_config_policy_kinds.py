@@ -3,7 +3,7 @@
 import pytest
 
 from interpose.cli.config_policy_kinds import about_key, map_reading, nothing_said, policy_reading, pools_reading
-from interpose.cli.config_reading import NODES, POLICIES, Circumstances, Reading
+from interpose.cli.config_reading import NODES, POLICIES, Circumstances, Part, Reading
 from interpose.cli.config_sources import Source
 from interpose.errors import ConfigError
 
@@ -28,7 +28,8 @@ def source(text: str) -> Source:
 
 def said(reading: Reading) -> dict[str, tuple[str, str]]:
     """Values and origins of what is not at its default."""
-    return {row.key: (row.value, row.origin) for row in reading.rows if row.origin != "default"}
+    (part,) = reading.parts
+    return {row.key: (row.value, row.origin) for row in part.rows if row.origin != "default"}
 
 
 def test_values_of_a_document_have_lines() -> None:
@@ -46,7 +47,7 @@ def test_values_of_a_document_have_lines() -> None:
 def test_a_document_that_says_nothing_has_defaults() -> None:
     """So that another one can be compared with it; other families have none."""
     reading = policy_reading(source("policy: {}"), NOWHERE)
-    assert reading.rows == nothing_said(POLICIES)
+    assert reading.parts == (Part(POLICIES, nothing_said(POLICIES)),)
     assert nothing_said(NODES) == ()
 
 
@@ -61,15 +62,17 @@ def test_values_of_a_map_have_the_line_of_their_key(node: str | None, key: str, 
 
 
 def test_several_maps_are_told_apart() -> None:
-    """By their names."""
-    reading = map_reading(source(MAP + "---\n" + MAP.replace("name: m", "name: m.default")), NOWHERE)
-    assert {row.key.partition(": ")[0] for row in reading.rows} == {"m", "m.default"}
+    """By namespace and name, as a cluster does."""
+    others = [MAP.replace("name: m", name) for name in ("name: m.default", "name: m, namespace: kube-system")]
+    reading = map_reading(source("---\n".join([MAP, *others])), NOWHERE)
+    assert [one.title for one in reading.parts] == ["ConfigMap m", "ConfigMap m.default", "ConfigMap kube-system/m"]
+    assert len({one.rows[0].key for one in reading.parts}) == 1
 
 
 def test_a_nodeslo_among_manifests_is_read_too() -> None:
     """And what else is there is named."""
     reading = map_reading(source(f"{SLO}spec: {{}}\n---\nkind: Job\n---\nkind: Job\n---\na: 1"), NOWHERE)
-    assert (reading.kind, reading.family) == ("NodeSLO", NODES)
+    assert (reading.kind, [one.family for one in reading.parts]) == ("NodeSLO", [NODES])
     assert reading.note == "not looked at: Job, something without a kind"
     assert map_reading(source(f"{MAP}---\n{SLO}"), NOWHERE).kind == "ConfigMap and NodeSLO"
     with pytest.raises(ConfigError, match="spce: is not a known key"):

@@ -112,3 +112,31 @@ def test_mistakes_are_told(arguments: list[str], code: int, message: str) -> Non
     """Wrong usage is 2, settings that cannot be used are 78."""
     result = show(*arguments)
     assert (result.exit_code, message in result.output) == (code, True), result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        (["webhook", "--", "--tls-cert", "f"], "tls.cert"),
+        (["agent", "--", "--kubeconfig", "f"], "api.kubeconfig"),
+        (["agent", "--set", "node_state.file=f"], "node_state.file"),
+        (["relay", "--", "--policy-config", "f"], "policy.config"),
+        (["cri-resmgr-webhook", "--", "-cert-file", "f"], "tls.cert"),
+        (["cri-resmgr-agent", "--", "-kubeconfig", "f"], "api.kubeconfig"),
+        (["cri-resmgr", "--", "-force-config", "f"], "policy.config"),
+    ],
+)
+def test_paths_of_flags_may_be_relative(
+    arguments: list[str], key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here as there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NODE_NAME", "n1")
+    assert f"{tmp_path}/f" in [value for name, value, _ in rows(*arguments) if name == key]
+
+
+def test_every_key_of_a_settings_file_can_stand_beside_the_others(tmp_path: Path) -> None:
+    """The whole file is taken again, with the defaults that a switch replaces."""
+    path = tmp_path / "relay.yaml"
+    path.write_text(show("relay", "-o", "yaml", "--", "--socket-like-backend").stdout)
+    assert load(RELAY, flags={}, env={}, path=str(path)).settings.socket.like_backend

@@ -97,3 +97,12 @@ def test_no_more_is_read_than_a_program_reads() -> None:
     with pytest.raises(ConfigError, match="is larger than 10 bytes"):
         source.text(10)
     assert MAX_BYTES > 1 << 20
+
+
+def test_what_cannot_be_looked_at_hides_nothing_else(tmp_path: Path) -> None:
+    """One entry is an error, the others are read; a link to nothing is no file."""
+    (tmp_path / "b.yaml").write_text("x")
+    (tmp_path / "a.yaml").symlink_to("a" * 300)  # nobody can follow it, whatever the permissions are
+    (tmp_path / "c.yaml").symlink_to("nowhere")
+    (tmp_path / "d.yaml").symlink_to("d.yaml")
+    assert names(tmp_path) == [f"file {tmp_path}/a.yaml: cannot be read: File name too long", f"{tmp_path}/b.yaml"]

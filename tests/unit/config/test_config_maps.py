@@ -2,7 +2,8 @@
 
 import pytest
 
-from interpose.config.config_maps import Manifest, named_nodes, read_data, read_manifest, text_of
+from interpose.config.config_maps import Manifest, named_nodes, read_data, read_manifest, text_of, title_of
+from interpose.config.document import parse_document
 from interpose.errors import ConfigError
 from interpose.policy.static_options import StaticOptions
 
@@ -42,7 +43,10 @@ def test_a_map_says_to_a_node_what_is_meant_for_it(node: str | None, options: St
     """The part of the node alone wins; without a name it is what all others get."""
     (found,) = manifest(MAP, node).maps
     assert found.document.options["static"] == options
-    assert (found.name, found.lines) == ("cri-resmgr-config", {"policy.static": 5, "policy.static.node-1": 7})
+    assert (found.title, found.lines) == (
+        "ConfigMap cri-resmgr-config",
+        {"policy.static": 5, "policy.static.node-1": 7},
+    )
 
 
 def test_a_mistake_in_the_part_of_any_node_is_found() -> None:
@@ -64,7 +68,7 @@ def test_every_document_and_every_item_of_a_list_is_read() -> None:
     )
     others = "---\nkind: ConfigMap\nmetadata: {name: other}\ndata: {x: y}\n---\nkind: Service\n---\nkind: List\n"
     found = manifest(listed + others)
-    assert [one.name for one in found.maps] == ["a"]
+    assert [one.title for one in found.maps] == ["ConfigMap a"]
     assert [text_of(one, "kind") for one in found.others] == ["", "ConfigMap", "Service"]
 
 
@@ -107,3 +111,16 @@ def test_nodes_are_named_by_keys_of_policies() -> None:
     """Names of nodes have dots; other keys name none."""
     keys = ("policy.static.a.b", "policy.STP.c", "policy.Active.x", "policy.static", "policy", "logger.static.d")
     assert named_nodes(dict.fromkeys(keys, "")) == {"a.b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("{kind: ConfigMap, metadata: {name: a, namespace: b}}", "ConfigMap b/a"),
+        ("{kind: NodeSLO, metadata: {name: n}}", "NodeSLO n"),
+        ("{kind: ConfigMap}", "ConfigMap"),
+    ],
+)
+def test_an_object_is_known_by_kind_namespace_and_name(text: str, title: str) -> None:
+    """As far as it has them."""
+    assert title_of(parse_document(text, "m.yaml")) == title

@@ -72,7 +72,7 @@ def test_what_is_hidden_is_checked_and_kept_as_written(tmp_path: Path) -> None:
     ("values", "problem"),
     [
         ({"rules": "a:b:c"}, "flag rules: 'a:b:c' has more than one colon"),
-        ({"file": "dump.txt"}, "flag file: 'dump.txt' is not an absolute path"),
+        ({"file": "/dump\n.txt"}, r"flag file: '/dump\n.txt' has characters that cannot be shown"),
         ({"file": "/d"}, "flag file: dump.file would stay empty"),
         ({"rules": "on", "log": "false"}, "flag log: dump.rules (flag rules) are there, but neither dump.log nor"),
         ({"rules": "on", "file": "/d", "record": "/d"}, "flag record: dump.record is the same file as dump.file: '/d'"),

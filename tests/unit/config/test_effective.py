@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from interpose.config.effective import (
-    HIDDEN,
     UNKNOWN,
     Row,
     config_answer,
-    is_secret,
     rows_of,
     rows_of_answer,
     settings_file,
@@ -21,7 +19,7 @@ from interpose.config.hookserver import HOOKSERVER
 from interpose.config.load import Given, Loaded, load
 from interpose.config.schema import Schema, Setting
 from interpose.config.table import RELAY
-from interpose.config.values import integer, text
+from interpose.config.values import integer, text, words
 
 SAID = {
     "socket.allow_uids": Given("0,1000", "flag --allow-uids"),
@@ -34,28 +32,28 @@ SAID = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Settings with a secret."""
+    """A group of settings."""
 
-    api_token: str = "s3cret"
-    token_file: str = "/etc/token"
+    groups: tuple[str, ...] = ("7",)
+    label: str = "7"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """A program with a secret."""
+    """Settings with numbers in places where YAML would read one."""
 
     rank: int = 0
     part: Part = field(default_factory=Part)
 
 
-SECRETIVE = Schema(
+SMALL = Schema(
     program="test",
     file_kind="TestConfig",
     settings=Settings,
     table=(
         Setting(key="rank", flag="--rank", kind=integer(0, 9), help="", why=""),
-        Setting(key="part.api_token", flag="--api-token", kind=text(), help="", why=""),
-        Setting(key="part.token_file", flag="--token-file", kind=text(), help="", why=""),
+        Setting(key="part.groups", flag="--groups", kind=words(), help="", why=""),
+        Setting(key="part.label", flag="--label", kind=text(), help="", why=""),
     ),
     titles={"": "", "part": ""},
 )
@@ -92,19 +90,8 @@ def test_an_older_process_has_no_origins() -> None:
 
 def test_a_newer_process_may_know_more() -> None:
     """Keys and kinds of values that are not known here are shown as they came."""
-    rows = rows_of_answer(RELAY, {"new.key": [1], "hooks.timeout": "soon", "new.text": "x", "new.token": "x"})
-    assert [row.value for row in rows] == ["soon", "[1]", "x", HIDDEN]
-
-
-def test_secrets_are_not_shown() -> None:
-    """Neither in a table nor in a file nor by a process; where they are may be known."""
-    found = load(SECRETIVE, flags={}, env={})
-    answer = config_answer(SECRETIVE, found.settings, found.origins)
-    shown = [table_text(rows_of(found)), settings_file(SECRETIVE, rows_of(found)), json.dumps(answer)]
-    assert not [one for one in shown if "s3cret" in one]
-    assert answer["part.token_file"] == "/etc/token"
-    assert is_secret("kubelet.password")
-    assert not is_secret("reconcile.kubelet_token_file")
+    rows = rows_of_answer(RELAY, {"new.key": [1], "hooks.timeout": "soon", "new.text": "x"})
+    assert [row.value for row in rows] == ["soon", "[1]", "x"]
 
 
 def test_a_settings_file_gives_the_same_settings(tmp_path: Path) -> None:
@@ -115,15 +102,16 @@ def test_a_settings_file_gives_the_same_settings(tmp_path: Path) -> None:
 
 
 def test_a_settings_file_says_where_values_are_from() -> None:
-    """As comments; zero of a whole number has no quotes, which its reader would refuse."""
-    lines = settings_file(SECRETIVE, rows_of(load(SECRETIVE, flags={}, env={}))).splitlines()
-    assert lines == [
+    """As comments. Numbers have quotes where their reader wants text, and none where it wants a number."""
+    rows = [*rows_of(load(SMALL, flags={}, env={})), Row("new.key", "x", "default")]
+    assert settings_file(SMALL, rows).splitlines() == [
         "apiVersion: interpose/v1",
         "kind: TestConfig",
         "rank: 0  # default",
-        f"# part.api_token: {HIDDEN}",
         "part:",
-        '  token_file: "/etc/token"  # default',
+        '  groups: "7"  # default',
+        "  label: 7  # default",
+        "# new.key: x",
     ]
 
 

@@ -102,3 +102,36 @@ def test_settings_that_exclude_each_other_are_refused(flags: dict[str, str], mes
         load(RELAY, flags=given, env={})
     assert len(caught.value.problems) == 1
     assert message in caught.value.problems[0]
+
+
+def test_a_path_may_be_relative_in_a_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To where the program was started; files and variables have no such place."""
+    monkeypatch.chdir(tmp_path)
+    flags = {"policy.config": Given("sub/p.yaml", "flag --policy-config"), "dump.file": Given("", "flag --dump-file")}
+    settings = load(RELAY, flags=flags, env={}).settings
+    assert (settings.policy.config, settings.dump.file) == (f"{tmp_path}/sub/p.yaml", "")
+    path = _file(tmp_path, "policy: {config: p.yaml}\n")
+    preset = {"policy.pools_file": Given("pools", "default of old")}
+    with pytest.raises(ConfigError) as caught:
+        load(RELAY, flags={}, env={"INTERPOSE_DUMP_FILE": "d"}, path=path, presets=preset)
+    assert caught.value.problems == [
+        "default of old: 'pools' is not an absolute path",
+        f"file {path} line 3: policy.config: 'p.yaml' is not an absolute path",
+        "environment INTERPOSE_DUMP_FILE: 'd' is not an absolute path",
+    ]
+
+
+def test_a_working_directory_may_be_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then nothing can be relative to it, and the flag is named."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(ConfigError, match="flag --dump-file: 'd' is not an absolute path"):
+        load(RELAY, flags={"dump.file": Given("d", "flag --dump-file")}, env={})
+
+
+def test_a_file_may_say_the_defaults_beside_a_switch_that_replaces_them(tmp_path: Path) -> None:
+    """As one with every key does; it contradicts nothing."""
+    path = _file(tmp_path, 'socket: {mode: "0600", owner: "", like_backend: true}\n')
+    assert load(RELAY, flags={}, env={}, path=path).settings.socket.like_backend

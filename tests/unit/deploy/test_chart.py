@@ -15,7 +15,7 @@ from interpose.testing.helmchart.errors import ChartError
 from interpose.testing.kubeschema import problems as schema_problems
 from interpose.testing.manifests import Identity, by_identity, identity, problems
 from interpose.testing.openapi import problems as value_problems
-from interpose.testing.plaindocs import Document
+from interpose.testing.plaindocs import Document, documents
 
 SEMVER = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
 CERTIFICATE = Identity("Secret", "interpose-system", "interpose-webhook-tls")
@@ -122,6 +122,10 @@ def test_values_of_every_way_are_accepted(chart: Chart, way: tuple[Mapping[str, 
         {"agent": {"configMaps": {"groups": ["Not A Name"]}}},
         {"configuration": {"default": {"policy": {"Active": "none"}}}},
         {"podMonitor": {"interval": "often"}},
+        {"webhook": {"podDisruptionBudget": {"maxUnavailable": 0}}},
+        {"webhook": {"podDisruptionBudget": {"maxUnavailable": "0%"}}},
+        {"webhook": {"podDisruptionBudget": {"minAvailable": 2}}},
+        {"agent": {"maxUnavailable": 0}},
     ],
 )
 def test_slips_are_refused(chart: Chart, values: Mapping[str, Any]) -> None:
@@ -211,6 +215,25 @@ def test_options_are_the_same_too(chart: Chart, deploy: Path) -> None:
 def test_files_of_the_chart_are_copies(chart: Chart, deploy: Path, copy: str, original: str) -> None:
     """A chart cannot reach outside of its directory: copy the original again."""
     assert chart.files[copy] == (deploy / original).read_text()
+
+
+@pytest.mark.parametrize("component", ["agent", "hookserver", "webhook"])
+def test_there_are_no_alerts_about_what_is_switched_off(chart: Chart, component: str) -> None:
+    """One that asks whether anybody answers would fire for ever. Everything else is that of the rule file."""
+    values = {component: {"enabled": False}, "prometheusRule": {"enabled": True}}
+    [rules] = documents(chart.files["files/prometheus-rules.yaml"], "rules")
+    [found] = [one for one in chart.manifests(values) if one["kind"] == "PrometheusRule"]
+
+    assert found["spec"]["groups"] == [one for one in rules["groups"] if one["name"] != f"interpose.{component}"]
+    assert len(found["spec"]["groups"]) == len(rules["groups"]) - 1
+
+
+def test_all_alerts_are_there_where_everything_is(chart: Chart) -> None:
+    """Word for word."""
+    [rules] = documents(chart.files["files/prometheus-rules.yaml"], "rules")
+    [found] = [one for one in chart.manifests({"prometheusRule": {"enabled": True}}) if one["kind"] == "PrometheusRule"]
+
+    assert found["spec"] == rules
 
 
 def test_another_release_has_other_names(chart: Chart) -> None:

@@ -58,6 +58,16 @@ async def test_counters_become_families() -> None:
     assert b"interpose_hook_calls_total{" in expose(families)[1]
 
 
+def test_counters_of_a_plugin_that_was_never_asked_are_zero() -> None:
+    """For each hook that it is registered for: the first refusal is an increase."""
+    bench = Bench()
+    bench.plugin(registration("a", [HookPoint.PRE_CREATE_CONTAINER]), lambda *_: shares(2))
+    families = list(hook_collector(bench.dispatcher)())
+    assert values(families, "interpose_hook_refusals_total") == {labels(plugin="a", hook="PreCreateContainer"): 0}
+    assert values(families, "interpose_hook_changes_total") == {labels(plugin="a", hook="PreCreateContainer"): 0}
+    assert values(families, "interpose_hook_calls_total") == {}
+
+
 async def test_state_of_clients_is_a_gauge() -> None:
     """Connected or not, and whether the breaker is open."""
     hub = Hub()

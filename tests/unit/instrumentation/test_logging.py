@@ -191,6 +191,17 @@ def test_repeats_are_counted_and_shown_with_the_next_line(text_log: LogControl, 
     assert "test_logging.py:" in first
 
 
+def test_a_few_in_a_row_may_be_told(text_log: LogControl, stream: io.StringIO) -> None:
+    """What happens twice in a minute is no flood; the next interval begins with what was left out."""
+    clock = Clock()
+    limited = RateLimited(log, interval=60.0, burst=2, clock=clock)
+    results = []
+    for clock.now in (0.0, 30.0, 59.0, 60.0, 61.0, 62.0):
+        results.append(limited.log(logging.INFO, "Connected"))
+    assert results == [True, True, False, True, True, False]
+    assert [line.partition("suppressed=")[2] for line in stream.getvalue().splitlines()] == ["", "", "1", ""]
+
+
 def test_different_keys_do_not_silence_each_other(text_log: LogControl, stream: io.StringIO) -> None:
     """Two backends that fail are two events."""
     limited = RateLimited(log, clock=Clock())

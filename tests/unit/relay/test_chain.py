@@ -112,3 +112,18 @@ async def test_methods_may_change() -> None:
     one.methods = ()
     chain.arrange()
     assert (await chain.run(version(), echo)).response == b">b<b"
+
+
+async def test_failures_that_never_were_count_zero() -> None:
+    """So that the first of its kind is seen as an increase; whatever is intercepted at that time."""
+    chain = Chain([One("a", "after"), One("b", methods=("Status", "Version"))])
+    await chain.run(version(), echo)
+    assert chain.failures() == {
+        ("a", "Version", "before"): 0,
+        ("a", "Version", "after"): 1,
+        ("b", "Status", "before"): 0,
+        ("b", "Status", "after"): 0,
+        ("b", "Version", "before"): 0,
+        ("b", "Version", "after"): 0,
+    }
+    assert Chain([]).failures() == {}

@@ -14,9 +14,9 @@ from interpose.h2.server import ServerConnection
 from interpose.relay.interceptor import Direction, Interest, Sighting
 from interpose.relay.methods import METHODS, Method
 from interpose.relay.passthrough import Ledger
-from interpose.relay.rewriting import UNREADABLE, Cutter, Editing, Editors, edited
+from interpose.relay.rewriting import Cutter, Editing, Editors, edited
 from interpose.relay.stats import MethodStats
-from interpose.relay.taps import Viewing, Watchers
+from interpose.relay.taps import UNREADABLE, Viewing, Watchers
 from interpose.rpc.framing import frame
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import REQUEST, RESPONSE, TRAILERS, Bench
@@ -142,6 +142,14 @@ def test_failing_editor_is_logged_once_and_counted(caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.ERROR):
         assert [editors.edit((bad, good), EVENTS, b"x") for _ in range(3)] == [b"xx"] * 3
     assert (editors.errors, len(caplog.records)) == ({("bad", "GetContainerEvents"): 3}, 1)
+
+
+def test_failures_that_never_were_count_zero() -> None:
+    """So that the first of its kind is seen as an increase."""
+    editors = Editors([Editor(doubled, "good")])
+    editors.note("good", EVENTS, ZeroDivisionError())
+    assert editors.failures() == {("good", EVENTS.name): 1, (UNREADABLE, EVENTS.name): 0}
+    assert Editors([]).failures() == {}
 
 
 def test_what_is_no_message_is_not_sent() -> None:

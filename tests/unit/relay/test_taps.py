@@ -95,6 +95,13 @@ def test_failing_tap_is_logged_once_and_counted(caplog: pytest.LogCaptureFixture
     assert (watchers.errors, len(caplog.records)) == ({"bad": 4, "unreadable message": 1}, 1)
 
 
+def test_failures_that_never_were_count_zero() -> None:
+    """So that the first of its kind is seen as an increase."""
+    watchers = Watchers([Notes("bad", fail=True), Notes("good")])
+    watchers.of("Version")
+    assert watchers.failures() == {"bad": 1, "good": 0, "unreadable message": 0}
+
+
 def test_messages_are_whole_in_both_directions() -> None:
     """However the bytes were cut; directions do not mix."""
     notes = Notes()

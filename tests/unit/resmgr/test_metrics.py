@@ -44,6 +44,7 @@ async def test_books_in_numbers(node: PolicyNode) -> None:
     assert found["pool_cpus{pool=shared}"] == 14
     assert (found["containers{}"], found["exclusive_cpus{}"], found["ready{}"]) == (2, 2, 1)
     assert (found["late_total{}"], found["failing_containers{}"], found["without_place{}"]) == (0, 0, 0)
+    assert {found[f"failures_total{{method={one}}}"] for one in node.manager.methods} == {0}
     node.manager.tally.late += 1
     node.manager.tally.failures["CreateContainer"] += 1
     node.manager.tally.overrides["cpuset_cpus", "a hook"] += 2

@@ -17,7 +17,7 @@ from interpose.resmgr.publisher import Publisher, Result
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
 from interpose.testing.eventually import eventually
-from interpose.testing.nodeapi import NodeApi
+from interpose.testing.nodeapi import NodeApi, plain_node
 
 LABEL = "cmk.intel.com/cmk-node"
 FOUR = NodeMarks(capacities={CORES: 4})
@@ -53,13 +53,13 @@ class Agent:
 
     async def update_node_capacity(self, capacities: Mapping[str, str]) -> None:
         """The same."""
-        await self._send(capacity_patch(capacities), "status")
+        await self._send(capacity_patch(capacities), PatchKind.MERGE, "status")
 
-    async def _send(self, patch: Any, subresource: str = "") -> None:
+    async def _send(self, patch: Any, kind: PatchKind = PatchKind.JSON, subresource: str = "") -> None:
         if self.refuses:
             raise RpcError(Code.PERMISSION_DENIED, self.refuses)
         try:
-            await self.api.patch(NODES, "n1", patch, kind=PatchKind.JSON, subresource=subresource)
+            await self.api.patch(NODES, "n1", patch, kind=kind, subresource=subresource)
         except ApiError as error:
             raise RpcError(Code.FAILED_PRECONDITION, str(error)) from None
 
@@ -191,13 +191,14 @@ async def test_an_agent_that_is_not_needed_is_not_missed(caplog: pytest.LogCaptu
 async def test_pauses_grow_and_end() -> None:
     """From a second to a minute; each with a share of chance."""
     publisher = Publisher(Agent(), chance=lambda: 1.0)
-    pauses = [publisher._pause(Result.UNREACHABLE) for _ in range(8)]
+    pauses = [publisher._pause(Result.UNREACHABLE, FOUR) for _ in range(8)]
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert publisher._pause(Result.PUBLISHED) == 600
-    assert publisher._pause(Result.REFUSED) == 1
+    assert publisher._pause(Result.PUBLISHED, FOUR) == 30
+    assert publisher._pause(Result.REFUSED, FOUR) == 1
     publisher.poke()
-    assert publisher._pause(Result.CONFLICT) == 1
-    assert Publisher(Agent(), chance=lambda: 0.0)._pause(Result.FAILED) == 0.5
+    assert publisher._pause(Result.CONFLICT, FOUR) == 1
+    early = Publisher(Agent(), chance=lambda: 0.0)
+    assert (early._pause(Result.FAILED, FOUR), early._pause(Result.UNCHANGED, FOUR)) == (0.5, 15)
 
 
 async def test_it_is_tried_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,14 +212,46 @@ async def test_it_is_tried_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> N
         await eventually(lambda: publisher.published, "marks to arrive")
 
 
-async def test_drift_is_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kubelet that starts anew forgets extended resources."""
+async def test_drift_is_repaired(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A kubelet that starts anew forgets extended resources. It is told, as somebody may do it again and again."""
     monkeypatch.setattr("interpose.resmgr.publisher.REPAIR", 0.001)
     agent = Agent()
     async with running(agent, FOUR) as publisher:
         await eventually(lambda: publisher.results[Result.UNCHANGED], "a look")
         agent.api.change(lambda node: node["status"]["capacity"].update({CORES: "0"}))
         await eventually(lambda: agent.cores == "4", "repair")
+        await eventually(lambda: publisher.results[Result.PUBLISHED] == 2, "the end of it")
+        agent.api.change(lambda node: node["status"]["capacity"].update({CORES: "0"}))
+        await eventually(lambda: publisher.results[Result.PUBLISHED] == 3, "another repair")
+    assert caplog.text.count("Node did not show any more what the policy wants") == 1
+
+
+async def test_a_node_that_is_made_anew_is_marked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has nothing of what the old one had, our note included."""
+    monkeypatch.setattr("interpose.resmgr.publisher.REPAIR", 0.001)
+    agent = Agent()
+    async with running(agent, ALL) as publisher:
+        await eventually(lambda: publisher.published, "marks to arrive")
+        agent.api.node = plain_node(uid="u2", resourceVersion="99")
+        await eventually(lambda: agent.cores == "4", "marks to arrive again")
+        assert agent.api.node["spec"]["taints"] == [TAINT._asdict()]
+        assert ANNOTATION in agent.api.node["metadata"]["annotations"]
+
+
+async def test_where_nothing_is_wanted_nobody_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once what was ours is gone; an agent that comes back is."""
+    monkeypatch.setattr("interpose.resmgr.publisher.REPAIR", 0.001)
+    agent = Agent()
+    async with running(agent, ALL) as publisher:
+        await eventually(lambda: publisher.published, "marks to arrive")
+        publisher.want(NodeMarks())
+        await eventually(lambda: publisher.published, "their end")
+        assert ANNOTATION not in agent.api.node["metadata"]["annotations"]
+        asked = agent.asked
+        await asyncio.sleep(0.02)  # nothing is waited for: nothing is to happen
+        assert agent.asked == asked
+        publisher.poke()
+        await eventually(lambda: agent.asked == asked + 1, "another look")
 
 
 async def test_a_refusal_is_told_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.testing.promql import ScanError, Use, expressions_of, metric_of, named
+from interpose.testing.promql import ScanError, Use, expressions_of, metric_of, named, over_time
 
 
 def use(metric: str, *labels: str) -> Use:
@@ -28,6 +28,19 @@ def test_metrics_and_labels_are_found(expression: str, uses: list[Use], grouping
     found = named(expression)
 
     assert (list(found.uses), set(found.grouping)) == (uses, grouping)
+
+
+@pytest.mark.parametrize(
+    ("expression", "metrics"),
+    [
+        ("up == 0", set()),
+        ("increase(a[15m]) > 0 or b == 1 or rate(c[5m]) > d", {"a", "c"}),
+        ('sum by (x) (rate(a_bucket{le="1",y=~"z"}[$__rate_interval])) / b', {"a_bucket"}),
+    ],
+)
+def test_metrics_that_are_looked_at_over_time_are_found(expression: str, metrics: set[str]) -> None:
+    """Whatever they are selected by."""
+    assert over_time(expression) == metrics
 
 
 @pytest.mark.parametrize("expression", ["a{", "sum(a", "a)", "sum(a}", "a ; b", "sum by (x", "§"])

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from interpose.dump.yamltext import yaml_text
+from interpose.errors import ConfigError
 from interpose.testing.helmchart.errors import FunctionError
+from interpose.testing.plaindocs import Document, documents
 
 _FLOATS: Final = 1_000_000  # from here on Go prints floats with an exponent
 
@@ -66,6 +68,14 @@ def _indent(width: int, text: str) -> str:
 
 def _yaml(value: Any) -> str:
     return "null" if value is None else yaml_text(value).removesuffix("\n")
+
+
+def _from_yaml(text: str) -> Document:
+    try:
+        [found] = documents(text, "fromYaml")
+    except (ConfigError, ValueError) as error:  # Helm would go on with a map that says Error
+        raise FunctionError(f"fromYaml: {error}") from None
+    return found
 
 
 def _printf(form: str, *values: Any) -> str:
@@ -159,6 +169,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "empty": lambda value: not truth(value),
     "eq": _same,
     "fail": _fail,
+    "fromYaml": _from_yaml,
     "ge": lambda one, other: _ordered(one, other) >= 0,
     "gt": lambda one, other: _ordered(one, other) > 0,
     "has": lambda item, items: item in items,

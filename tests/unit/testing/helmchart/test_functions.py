@@ -59,6 +59,7 @@ from interpose.testing.helmchart.functions import FUNCTIONS, Whole, shown, truth
         ("toYaml", ({"b": [1, "x"], "a": {}},), "a: {}\nb:\n- 1\n- x"),
         ("toYaml", (None,), "null"),
         ("toYaml", ([],), "[]"),
+        ("fromYaml", ("a: 1\nb: [x]\n",), {"a": 1, "b": ["x"]}),
         ("trim", (" a\n",), "a"),
         ("trimPrefix", ("a", "ab"), "b"),
         ("trimSuffix", ("-", "a-"), "a"),
@@ -97,6 +98,8 @@ def test_a_checksum_is_that_of_the_text() -> None:
         ("required", ("why", None)),
         ("required", ("why", "")),
         ("quote", ([],)),
+        ("fromYaml", ("",)),
+        ("fromYaml", ("a: {",)),
     ],
 )
 def test_what_helm_refuses_or_makes_odd_is_refused(name: str, arguments: tuple[Any, ...]) -> None:

@@ -1,0 +1,43 @@
+"""What the hook server would say about an object that it is to be given: the agent's check of NodeSLOs and of the Node.
+
+Whoever reads the answer has edited an object of the cluster: there is no file and no line in it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from interpose.config.document import MAX_DEPTH, Node
+from interpose.errors import ConfigError
+from interpose.kube.api import Object
+
+_SCALARS: Final[Mapping[type, str]] = {str: "str", int: "int", float: "float"}
+
+
+def document_problems(document: Object) -> Sequence[str]:
+    """What is wrong with a NodeSLO or a NodeState; nothing: it can be used."""
+    # Late: the rules of a NodeSLO are of no use before there is one.
+    from interpose.runtimehooks.nodedocument import parse_node_document
+
+    kind = str(document.get("kind", "document"))
+    try:
+        parse_node_document(tree(document), kind)
+    except ConfigError as error:
+        return tuple(problem.removeprefix("file ") for problem in error.problems)
+    except RecursionError:
+        return (f"{kind}: is nested too deeply",)
+    return ()
+
+
+def tree(value: Any, depth: int = 0) -> Node:
+    """A value as JSON has it, as documents are read; RecursionError if it is nested too deeply."""
+    if depth > MAX_DEPTH:
+        raise RecursionError
+    if isinstance(value, Mapping):
+        return Node(tag="map", entries=tuple((str(key), tree(one, depth + 1)) for key, one in value.items()))
+    if isinstance(value, list | tuple):
+        return Node(tag="list", items=tuple(tree(one, depth + 1) for one in value))
+    if value is None:
+        return Node(tag="null", text="null")
+    if isinstance(value, bool):
+        return Node(tag="bool", text=str(value).lower())
+    return Node(tag=_SCALARS[type(value)], text=str(value))

@@ -1,0 +1,50 @@
+"""Alerts about single events: what they count is there before the first event, or increase() would not see it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from interpose.instrumentation.metrics import gather
+from interpose.testing.hookserver import register
+from interpose.testing.lab.relay import Relay, hook_options, hooks_dir
+from interpose.testing.plaindocs import read_documents
+from interpose.testing.promql import over_time
+from interpose.webhook.metrics import request_collector
+from interpose.webhook.stats import Stats
+
+RULES = Path(__file__).parents[2] / "deploy/monitoring/prometheus-rules.yaml"
+EVERYTHING = ("--policy", "static", "--reserved-resources", "cpu=cpuset:0")
+
+
+def test_what_alerts_count_is_exported_by_a_process_that_did_nothing_yet(
+    scratch: Path,
+    start_runtime: Callable[..., object],
+    start_relay: Callable[..., Relay],
+    admin: Callable[..., tuple[int, str]],
+) -> None:
+    """A relay with a hook server, a policy and a recording, before its first call; and the webhook."""
+    start_runtime()
+    register(hooks_dir(scratch), "plugin", scratch / "plugin.sock")
+    recording = ("--state-dir", str(scratch / "state"), "--record", str(scratch / "calls.crirec"))
+    start_relay(*hook_options(scratch), *EVERYTHING, *recording)
+    _, text = admin("/metrics")
+    exported = {line.partition("{")[0].partition(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+    exported |= {family.name for family in gather([request_collector(Stats())]) if family.samples}
+    [rules] = read_documents(RULES)
+    alerts = [rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule]
+    wanted = {metric for rule in alerts for metric in over_time(rule["expr"])}
+
+    assert "interpose_policy_failures_total" in wanted
+    assert wanted <= exported
+
+
+def test_a_file_that_was_never_good_raises_an_alert(
+    scratch: Path, start_relay: Callable[..., Relay], admin: Callable[..., tuple[int, str]]
+) -> None:
+    """The alert asks for what is wrong now, not for a change."""
+    (hooks_dir(scratch) / "bad.json").write_text("{")
+    start_relay(*hook_options(scratch))
+    [rules] = read_documents(RULES)
+    alerts = {rule.get("alert"): rule["expr"] for group in rules["groups"] for rule in group["rules"]}
+
+    assert alerts["InterposeHookRegistrationUnusable"] == "interpose_hook_registrations_unusable > 0"
+    assert "interpose_hook_registrations_unusable 1.0" in admin("/metrics")[1]
