@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import stat
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -314,6 +315,7 @@ async def test_the_hook_server_is_fed(here: Cluster, agent: Agent) -> None:
 async def test_it_ends_when_told_and_leaves_no_socket(here: Cluster, agent: Agent) -> None:
     """SIGTERM: exit code 0. SIGHUP before that is ignored."""
     agent.start()
+    assert stat.S_IMODE(agent.socket.stat().st_mode) == 0o600
     agent.child.signal(signal.SIGHUP)
     await soon(lambda: "SIGHUP was ignored" in agent.child.log_tail(), "the log to tell of SIGHUP")
     await asyncio.to_thread(agent.stop)

@@ -163,7 +163,7 @@ async def hanging_up(path: Path, farewell: bytes = b"") -> AsyncIterator[list[No
         yield visits
 
 
-@pytest.mark.parametrize("farewell", [b"", h2peer.goaway(0)])
+@pytest.mark.parametrize("farewell", [b"", h2peer.goaway(0)], ids=["closes", "says goaway"])
 async def test_backend_that_greets_and_hangs_up_is_dialled_ever_slower(
     runtime_path: Path, farewell: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,12 +22,24 @@ from interpose.kube.api import (
     ApiError,
     Change,
     PatchKind,
+    Resource,
     UnreachableError,
     WatchEvent,
 )
 from interpose.kube.client import KubeClient
 from interpose.kube.http import HttpLimits
+from interpose.testing.eventually import eventually
 from interpose.testing.scriptedserver import Asked, Peer, Script, ScriptedServer
+
+NODE = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}}
+GONE = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "it is not there"}
+
+
+def listing(kind: str, *names: str, api_version: str = "v1", **metadata: str) -> dict[str, Any]:
+    """A list as servers answer it."""
+    items = [{"metadata": {"name": name}} for name in names]
+    metadata = {"resourceVersion": "7", **metadata}
+    return {"kind": f"{kind}List", "apiVersion": api_version, "metadata": metadata, "items": items}
 
 
 @asynccontextmanager
@@ -84,8 +97,8 @@ async def watched(client: KubeClient) -> list[WatchEvent]:
 
 async def test_get() -> None:
     """Path below the server's prefix, our name, our token; no compression."""
-    async with serving(answering({"kind": "Node"})) as (server, client):
-        assert await client.get(NODES, "n1") == {"kind": "Node"}
+    async with serving(answering(NODE)) as (server, client):
+        assert await client.get(NODES, "n1") == NODE
     [asked] = server.asked
     assert (asked.method, asked.target) == ("GET", "/k8s/api/v1/nodes/n1")
     assert asked.headers == {
@@ -101,10 +114,10 @@ async def test_get() -> None:
 
 async def test_list_goes_through_all_pages() -> None:
     """Objects of all pages, with their kind; the version of the last one."""
-    pages = (
-        {"metadata": {"resourceVersion": "7", "continue": "a/b="}, "items": [{"metadata": {"name": "x"}}]},
-        {"metadata": {"resourceVersion": "7", "continue": ""}, "items": [{"metadata": {"name": "y"}}]},
-    )
+    version = NODE_SLOS.api_version
+    pages = [
+        listing("NodeSLO", name, api_version=version, **{"continue": more}) for name, more in (("x", "a/b="), ("y", ""))
+    ]
     async with serving(answering(*pages)) as (server, client):
         listed = await client.list(NODE_SLOS)
     assert listed.version == "7"
@@ -116,7 +129,7 @@ async def test_list_goes_through_all_pages() -> None:
 
 async def test_list_by_name_is_a_selection() -> None:
     """RBAC by name allows only this."""
-    async with serving(answering({"metadata": {"resourceVersion": "7"}, "items": None})) as (server, client):
+    async with serving(answering(listing("ConfigMap") | {"items": None})) as (server, client):
         assert await client.list(CONFIG_MAPS, namespace="kube-system", name="a,b=c\\") == ((), "7")
     assert query_of(server.asked[0])["fieldSelector"] == "metadata.name=a\\,b\\=c\\\\"
 
@@ -124,7 +137,7 @@ async def test_list_by_name_is_a_selection() -> None:
 async def test_list_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that always has one more page is given up."""
     monkeypatch.setattr("interpose.kube.client._MAX_PAGES", 3)
-    page = {"metadata": {"resourceVersion": "7", "continue": "more"}, "items": []}
+    page = listing("Node", **{"continue": "more"})
     async with serving(answering(page, page, page)) as (_server, client):
         with pytest.raises(UnreachableError, match="does not end"):
             await client.list(NODES)
@@ -136,16 +149,106 @@ async def test_list_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
         ("<html>", "not JSON: <html>"),
         ("[]", "not a JSON object"),
         ("{}", "no list of nodes"),
-        ('{"metadata": {}, "items": [1]}', "something else than objects"),
+        (listing("Node") | {"items": [1]}, "something else than objects"),
+        ({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, "no list of nodes"),
+        (listing("Pod"), "no list of nodes"),
     ],
 )
-async def test_lists_that_are_none(body: str, said: str) -> None:
-    """Somebody else has answered: nothing is known then."""
+async def test_lists_that_are_none(body: object, said: str) -> None:
+    """Somebody else has answered: nothing is known then, and it does not count as an answer."""
     async with serving(answering(body)) as (server, client):
         with pytest.raises(UnreachableError) as caught:
             await client.list(NODES)
     assert str(caught.value).startswith(server.url)
     assert said in str(caught.value)
+    assert client.requests == {("list", "unreachable"): 1}
+    assert client.last_error == str(caught.value)
+    assert client.last_answer is None
+
+
+async def test_object_that_is_none() -> None:
+    """What is no object of the kind is not taken for one."""
+    async with serving(answering({"kind": "Status", "apiVersion": "v1", "metadata": {}})) as (_server, client):
+        with pytest.raises(UnreachableError, match="the answer is no Node"):
+            await client.get(NODES, "n1")
+
+
+async def test_answer_that_breaks_off() -> None:
+    """The head alone is no answer."""
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.begin()
+        await peer.chunk(b"{")
+
+    async with serving(script) as (_server, client):
+        with pytest.raises(UnreachableError, match="closed in the middle of an answer"):
+            await client.get(NODES, "n1")
+    assert client.requests == {("get", "unreachable"): 1}
+    assert "closed in the middle" in client.last_error
+
+
+async def test_object_that_is_missing() -> None:
+    """A 404 that names it is the word of an API server."""
+    async with serving(answering(GONE | {"details": {"name": "n1", "kind": "nodes"}}, status=404)) as (_, client):
+        with pytest.raises(ApiError) as caught:
+            await client.get(NODES, "n1")
+    assert (caught.value.code, caught.value.name) == (404, "n1")
+
+
+def without(asked: Asked, groups: dict[str, list[str]], *, others: object = "404 page not found") -> tuple[object, int]:
+    """What a server answers that has nothing but these versions of groups, each with some kinds."""
+    path = asked.target.removeprefix("/k8s")
+    if path == "/apis":
+        versions = [{"name": group.partition("/")[0], "versions": [{"groupVersion": group}]} for group in groups]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": versions}, 200
+    if (plurals := groups.get(path.removeprefix("/apis/"))) is not None:
+        resources = [{"name": plural} for plural in plurals]
+        return {"kind": "APIResourceList", "apiVersion": "v1", "resources": resources}, 200
+    return others, 404
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [{}, {"slo.koordinator.sh/v1": ["nodeslos"]}, {"slo.koordinator.sh/v1alpha1": ["nodemetrics"]}],
+    ids=["no group", "other version", "other kinds"],
+)
+async def test_kind_that_is_missing(groups: dict[str, list[str]]) -> None:
+    """A server that says what it has, and does not have this, is believed."""
+
+    async def script(peer: Peer) -> None:
+        while True:
+            await peer.answer(*without(await peer.request(), groups))
+
+    async with serving(script) as (_server, client):
+        with pytest.raises(ApiError, match=r"404 page not found \(404\)"):
+            await client.list(NODE_SLOS, name="n1")
+        with pytest.raises(ApiError, match=r"404 page not found \(404\)"):
+            await client.get(NODE_SLOS, "n1")
+
+
+@pytest.mark.parametrize("resource", [NODE_SLOS, NODES], ids=lambda resource: resource.plural)
+@pytest.mark.parametrize("others", ["default backend - 404", GONE], ids=["text", "status"])
+async def test_404_of_somebody_else(resource: Resource, others: object) -> None:
+    """Whatever stands before an API server, or one that has the kind, has said nothing about objects."""
+    groups = {resource.api_version: [resource.plural]}
+
+    async def script(peer: Peer) -> None:
+        while True:
+            await peer.answer(*without(await peer.request(), groups, others=others))
+
+    async with serving(script) as (_server, client):
+        for asked in (client.list(resource, name="n1"), client.get(resource, "n1")):
+            with pytest.raises(UnreachableError, match=f"no answer of an API server that has {resource.plural}"):
+                await asked
+        assert "404" in client.last_error
+
+
+async def test_404_for_everything() -> None:
+    """A load balancer without a server behind it knows nothing of groups either: its 404 is not that of a kind."""
+    async with serving(answering("default backend - 404", "default backend - 404", status=404)) as (_server, client):
+        with pytest.raises(UnreachableError, match="default backend - 404"):
+            await client.list(NODE_SLOS, name="n1")
 
 
 async def test_writes() -> None:
@@ -229,7 +332,7 @@ async def test_watch() -> None:
         for chunk in chunks:
             await peer.chunk(chunk)
         await peer.end()
-        await answering({"kind": "Node"})(peer)
+        await answering(NODE)(peer)
 
     async with serving(script, chance=lambda: 0.5) as (server, client):
         events = await watched(client)
@@ -385,7 +488,7 @@ def keeper(valid: list[str]) -> Script:
             asked = await peer.request()
             good = asked.headers.get("authorization") == f"Bearer {valid[0]}"
             status = {"kind": "Status", "code": 401, "reason": "Unauthorized", "message": "no"}
-            await (peer.answer({"ok": True}) if good else peer.answer(status, 401))
+            await (peer.answer(NODE) if good else peer.answer(status, 401))
 
     return script
 
@@ -462,3 +565,23 @@ async def test_credential_program(tmp_path: Path) -> None:
         (tmp_path / "token").write_text("two")
         await asyncio.gather(client.get(NODES, "n1"), client.get(NODES, "n1"))
         assert (tmp_path / "runs").read_text() == "run\nrun\n"
+
+
+async def test_credential_program_that_is_slow(tmp_path: Path) -> None:
+    """It takes of the request's time, and one run serves all; what it gives at last is there for the next."""
+    os.mkfifo(tmp_path / "gate")
+    printed = '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"one"}}'
+    script = f"echo run >>{tmp_path}/runs; cat {tmp_path}/gate; echo '{printed}'"
+    environment = (("PATH", "/usr/bin:/bin"),)
+    plugin = ExecPlugin(
+        api_version="client.authentication.k8s.io/v1", command="sh", args=("-c", script), environment=environment
+    )
+    async with serving(keeper(["one"]), User(plugin=plugin), timeout=0.3) as (server, client):
+        asked = await asyncio.gather(*(client.get(NODES, "n1") for _ in range(5)), return_exceptions=True)
+        assert {str(error) for error in asked} == {f"{server.url}/k8s: no credentials within 0.3 s"}
+        assert client.requests == {("get", "unreachable"): 5}
+        await asyncio.to_thread((tmp_path / "gate").write_text, "")
+        runner = client._credentials._runner
+        await eventually(lambda: runner is not None and runner.held is not None, "the end of the program")
+        assert await client.get(NODES, "n1") == NODE
+    assert (tmp_path / "runs").read_text() == "run\n"

@@ -22,9 +22,16 @@ def config_map(value: str, name: str = "cm") -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "kube-system"}, "data": {"a": value}}
 
 
+def slo(value: str) -> dict[str, Any]:
+    """The same of another kind."""
+    return {"metadata": {"name": "cm", "annotations": {"a": value}}}
+
+
 def value_of(follower: Follower) -> str | None:
     """The value that the follower has seen."""
-    return str(follower.object["data"]["a"]) if follower.object is not None else None
+    if follower.object is None:
+        return None
+    return str((follower.object.get("data") or follower.object["metadata"]["annotations"])["a"])
 
 
 @asynccontextmanager
@@ -145,7 +152,7 @@ async def test_bad_days(tmp_path: Path, fault: Callable[[ApiServer], Awaitable[N
                 server.put(CONFIG_MAPS, config_map(value))
                 await seen(follower, value)
                 await eventually(lambda: follower.problem == "", "the end of the problem")
-            assert follower.restarts > 0
+            assert follower.watches > 1
     assert missing == []
 
 
@@ -193,3 +200,57 @@ async def test_role_by_name(tmp_path: Path) -> None:
             await seen(follower, "1")
             await eventually(lambda: other.forbidden, "the refusal")
             assert not other.known
+
+
+async def test_role_without_list(tmp_path: Path) -> None:
+    """What the role of CRI Resource Manager's agent allows is enough: a whole life of an object, and a bad day."""
+    async with ApiServer(tokens={"secret": "agent"}) as server:
+        verbs = ["get", "patch", "update", "watch"]
+        server.access.restrict("agent", [{"apiGroups": [""], "resources": ["nodes", "configmaps"], "verbs": verbs}])
+        async with following(find_access(str(server.kubeconfig(tmp_path / "config")), {})) as follower:
+            await seen(follower, None)
+            await watching(server, follower)
+            server.put(CONFIG_MAPS, config_map("1"))
+            await seen(follower, "1")
+            server.faults.expire_history()
+            server.faults.cut_watches()
+            server.put(CONFIG_MAPS, config_map("2"))
+            await seen(follower, "2")
+            server.remove(CONFIG_MAPS, "cm", namespace="kube-system")
+            await seen(follower, None)
+            assert (follower.problem, follower.forbidden, follower.current) == ("", False, True)
+    assert sum(logged.code == 403 for logged in server.requests) == 1
+
+
+async def test_kind_that_is_not_installed(tmp_path: Path) -> None:
+    """The server says itself that it has no such kind; when it is installed, its objects are seen."""
+    async with ApiServer() as server:
+        server.hidden.add(NODE_SLOS)
+        access = find_access(str(server.kubeconfig(tmp_path / "config")), {})
+        async with following(access, NODE_SLOS) as follower:
+            await eventually(lambda: follower.known, "the absence")
+            assert (follower.object, follower.current) == (None, True)
+            assert follower.problem == "NodeSLO: 404 page not found (404)"
+            server.hidden.clear()
+            server.put(NODE_SLOS, slo("1"))
+            await seen(follower, "1")
+            assert follower.problem == ""
+
+
+async def test_404_of_a_load_balancer(tmp_path: Path) -> None:
+    """It is no word about the kind: what was known stays."""
+    missing: list[object] = []
+    async with ApiServer() as server:
+        server.put(NODE_SLOS, slo("1"))
+        access = find_access(str(server.kubeconfig(tmp_path / "config")), {})
+        async with following(access, NODE_SLOS) as follower:
+            await seen(follower, "1")
+            await watching(server, follower)
+            follower._changed = lambda: missing.append(1) if follower.object is None else None
+            server.faults.answer(404, times=30)
+            server.faults.expire_history()
+            server.faults.cut_watches()
+            server.put(NODE_SLOS, slo("2"))
+            await eventually(lambda: "no answer of an API server" in follower.problem, "the problem")
+            await seen(follower, "2")
+    assert missing == []

@@ -43,7 +43,8 @@ async def who(peer: Peer) -> None:
     while True:
         await peer.request()
         subject = (peer.certificate or {}).get("subject", ())
-        await peer.answer({"connection": peer.number, "subject": dict(pair[0] for pair in subject)})
+        found = {"connection": peer.number, "subject": dict(pair[0] for pair in subject)}
+        await peer.answer({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "a"}, **found})
 
 
 @asynccontextmanager

@@ -41,21 +41,37 @@ def test_relay_does_not_miss_what_is_left_out(data: dict[str, str]) -> None:
     assert outcome(choice.chosen.data) == outcome(data)
 
 
-# What can be known of a map: exists, does not, was never seen, may not be seen.
-_SEEN = st.sampled_from(
-    [Seen("a", True, {"data": {}}), Seen("a", True, None), Seen("a", False, None), Seen("a", False, None, "no", True)]
+# What can be known of a map: exists, does not, did not a while ago, was never seen, may not be seen.
+_KNOWN = st.sampled_from(
+    [
+        (True, {"data": {}}, False, True),
+        (True, None, False, True),
+        (True, None, False, False),
+        (False, None, False, False),
+        (False, None, True, False),
+    ]
 )
 
 
-@given(st.lists(_SEEN, max_size=4))
-def test_choice_of_a_map(seen: list[Seen]) -> None:
-    """A map counts only if all before it are known not to exist or forbidden, and none is missing by mistake."""
-    verdict = choose(seen, node=NODE, namespace="ns").verdict
-    first = next((one for one in seen if (one.known and one.object) or not (one.known or one.forbidden)), None)
-    if first is not None:
-        assert verdict is (Verdict.CHOSEN if first.known else Verdict.WAIT)
-    else:
-        assert verdict is (Verdict.MISSING if any(one.known for one in seen) else Verdict.WAIT)
+@given(st.lists(_KNOWN, max_size=4), st.sampled_from([None, "", "ns/0", "ns/1", "ns/2", "ns/3", "ns/other"]))
+def test_choice_of_a_map(known: list[tuple[bool, dict[str, object] | None, bool, bool]], before: str | None) -> None:
+    """A map counts only if all before it are absent or passed over, and what a node has is never taken for missing."""
+    seen = [Seen(str(at), one[0], one[1], "", one[2], one[3]) for at, one in enumerate(known)]
+    choice = choose(seen, node=NODE, namespace="ns", before=before)
+    before_it = seen
+    if choice.chosen is not None:
+        before_it = seen[: int(choice.chosen.source.removeprefix("ns/"))]
+        assert seen[len(before_it)].object is not None
+    if choice.verdict in (Verdict.CHOSEN, Verdict.MISSING, Verdict.UNSEEN):
+        assert all(one.object is None and (one.known or one.forbidden) for one in before_it)
+        # The one that the node went by is never only out of sight.
+        assert not any(f"ns/{one.name}" == before and not one.known for one in before_it)
+        assert choice.sure is all(one.current or not one.known for one in before_it)
+        assert choice.gone is any(f"ns/{one.name}" == before for one in before_it)
+    if choice.verdict is Verdict.MISSING:
+        assert all(one.known for one in seen) or choice.gone or before == ""
+    if seen and all(one.known and one.object is None for one in seen):
+        assert choice.verdict is Verdict.MISSING
 
 
 # -- pushing
@@ -80,6 +96,8 @@ class Pushing(RuleBasedStateMachine):
         self.flying: Push | None = None
         self.begun: list[float] = []
         self.confirmed: tuple[Mapping[str, str], int | None] | None = None  # by which relay
+        self.good: Mapping[str, str] | None = None  # what was accepted last, and by which relay
+        self.given: int | None = None
         self.chance = 0.0
         self.plan = PushPlan(interval=INTERVAL, grace=GRACE, withdraw=True, chance=lambda: self.chance)
 
@@ -144,7 +162,8 @@ class Pushing(RuleBasedStateMachine):
             self.plan.rejected(("no",), self.now)
         else:
             self.plan.accepted()
-            self.confirmed = (push.data, push.session)
+            self.confirmed = (push.data, push.session) if not push.again else None
+            self.good, self.given = push.data, push.session
 
     # -- time
 
@@ -159,7 +178,12 @@ class Pushing(RuleBasedStateMachine):
             return
         assert self.flying is None
         assert push.session == self.session
-        assert push.data == self.wanted
+        if push.again:  # given back to one who may have forgotten it
+            assert push.data == self.good
+            assert push.data != self.wanted
+            assert self.given != self.session
+        else:
+            assert push.data == self.wanted
         assert not self.begun or self.now >= self.begun[-1] + INTERVAL
         # What the relay that is there now has confirmed is not sent again.
         assert self.confirmed != (push.data, self.session)

@@ -99,6 +99,7 @@ class _Conversation:
         self._any_host = any_host or pipe.peer is not None
         self.visit = visit
         self._budget = budget
+        self._now = asyncio.get_running_loop().time
         self._held = 0  # bytes of the body at hand, as the budget knows them
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head)
 
@@ -122,7 +123,7 @@ class _Conversation:
             return False
         if request is None:
             return False
-        self.visit.work()
+        self.visit.work(self._now())
         answer = await self._answer(request)
         self.release()
         if isinstance(answer, Hijack):
@@ -131,7 +132,7 @@ class _Conversation:
             else:
                 await answer.callback(self._pipe.raw)
                 return False
-        self.visit.write()
+        self.visit.write(self._now())
         await self._send(answer, head_only=request.method == "HEAD", close=self.visit.last)
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
@@ -150,11 +151,11 @@ class _Conversation:
         else:
             patience = self._limits.first_timeout
             if self.visit.requests:
-                self.visit.rest(asyncio.get_running_loop().time())
+                self.visit.rest(self._now())
                 patience = self._limits.idle_timeout
             async with asyncio.timeout(patience):
                 self._http.receive_data(await self._pipe.recv(_CHUNK))
-        self.visit.begin()
+        self.visit.begin(self._now())
         async with asyncio.timeout(self._limits.request_timeout):
             head = await self._next_event()
             if not isinstance(head, h11.Request):

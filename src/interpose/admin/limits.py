@@ -52,7 +52,7 @@ class Visit:
     """One connection, seen from both sides: the conversation says what it does, the server when it shall end."""
 
     address: str = ""  # of the client; unix sockets have none
-    since: float = 0.0  # by the loop's clock: connected, and after each answer since when it is idle
+    since: float = 0.0  # when its stage began, by the loop's clock
     requests: int = 0  # begun so far
     stage: Stage = Stage.NEW
     last: bool = False  # the request at hand, or the next one, is the last
@@ -63,23 +63,26 @@ class Visit:
         """From the first byte of a request to the last of its answer."""
         return self.stage > Stage.IDLE or (self.stage is Stage.NEW and self.requests > 0)
 
-    def begin(self) -> None:
-        """The first byte of a request is there."""
+    def begin(self, now: float) -> None:
+        """The first byte of a request is there. Before the first answer that is nothing yet."""
         self.requests += 1
-        if self.stage is Stage.IDLE:
-            self.stage = Stage.UNDER_WAY
+        if self.stage is not Stage.NEW:
+            self._enter(Stage.UNDER_WAY, now)
 
-    def work(self) -> None:
+    def work(self, now: float) -> None:
         """The request is complete."""
-        self.stage = Stage.WORKING
+        self._enter(Stage.WORKING, now)
 
-    def write(self) -> None:
+    def write(self, now: float) -> None:
         """The answer is on its way."""
-        self.stage = Stage.UNDER_WAY
+        self._enter(Stage.UNDER_WAY, now)
 
     def rest(self, now: float) -> None:
         """Waits for a further request."""
-        self.stage = Stage.IDLE
+        self._enter(Stage.IDLE, now)
+
+    def _enter(self, stage: Stage, now: float) -> None:
+        self.stage = stage
         self.since = now
 
 

@@ -14,6 +14,9 @@ from interpose.host.peers import PeerCredentials, peer_credentials
 # Seconds the other side has to say goodbye to a TLS connection.
 _GOODBYE = 2.0
 _PIECE = 65536
+# What is read from a client with TLS before anybody asks for it. On its way it is in the kernel, encrypted, and in the
+# clear, and libraries take four times as much of each by default: too much for a few hundred clients that nobody knows.
+_AHEAD = 131072
 
 
 class Pipe(Protocol):
@@ -83,6 +86,8 @@ class StreamPipe:
         # So that `drain` waits, and a time limit for writing means something. With a limit of 0, uvloop's TLS would
         # take an empty buffer for a full one.
         writer.transport.set_write_buffer_limits(high=1, low=0)
+        if limit := getattr(writer.transport, "set_read_buffer_limits", None):  # those with TLS have it
+            limit(high=_AHEAD)
         self.certified = bool(writer.get_extra_info("peercert"))
 
     async def recv(self, size: int) -> bytes:
@@ -120,9 +125,10 @@ async def accept_tls(sock: socket.socket, context: ssl.SSLContext, *, timeout: f
     The socket is ours from here on, and closed if this fails.
     """
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(loop=loop)
+    reader = asyncio.StreamReader(limit=_AHEAD // 2, loop=loop)  # it means half of what it takes
     protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
     try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _AHEAD)
         transport, _ = await loop.connect_accepted_socket(
             lambda: protocol, sock, ssl=context, ssl_handshake_timeout=timeout, ssl_shutdown_timeout=_GOODBYE
         )

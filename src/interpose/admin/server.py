@@ -29,8 +29,8 @@ MAX_CONNECTIONS = 64
 _ACCEPT_PAUSE = 0.1
 # Seconds that a client has for its first request when the server is about to end.
 _NEWCOMER = 1.0
-# Seconds that a client has for it in any case: however many come, whoever really asks something gets that far. Others
-# wait in the backlog as long.
+# Seconds that a client has for a request in any case: however many come, whoever really asks something gets that far.
+# Others wait in the backlog as long.
 _TRY = 0.1
 # Seconds in which somebody who has to go is gone; it takes two turns of the loop.
 _GONE = 1.0
@@ -41,8 +41,8 @@ class AdminServer:
     """The server; owns the listening socket from the start on.
 
     `any_host` takes requests for whatever host: right on addresses that others shall reach, and wrong on a loopback
-    one. `greet` makes a pipe of a connected socket, which it owns, or None if that came to nothing. A client that is one
-    too many takes the place of another, see `first_to_go`.
+    one. `greet` makes a pipe of a connected socket, which it owns, or None if that came to nothing. A client that is
+    one too many takes the place of another, see `first_to_go`.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class AdminServer:
         self._h11_loaded = False
         self._limited = RateLimited(_log)
         self.refused = 0  # connections that were turned away because there were too many
-        self.parted = 0  # connections that had to make room for others
+        self.cut = 0  # connections that had to make room for others
 
     @property
     def connections(self) -> int:
@@ -144,19 +144,20 @@ class AdminServer:
                 self._refuse(sock)
                 continue
             self._connections += 1
-            visit = Visit(address=address[0] if isinstance(address, tuple) else "", since=loop.time(), last=self._leaving)
+            host = address[0] if isinstance(address, tuple) else ""
+            visit = Visit(address=host, since=loop.time(), last=self._leaving)
             self._visits[visit] = self._tasks.spawn(self._converse(sock, visit), name="admin connection")
 
     async def _make_room(self) -> bool:
         """Part with somebody; False if there is nobody to part with."""
         loop = asyncio.get_running_loop()
         while (visit := first_to_go(self._visits)) is not None:
-            if visit.stage is Stage.NEW and (early := visit.since + _TRY - loop.time()) > 0:
+            if visit.stage is not Stage.IDLE and (early := visit.since + _TRY - loop.time()) > 0:
                 await asyncio.sleep(early)
                 if self._connections < self._max_connections:
                     return True
                 continue  # by now it may be the last that should go
-            self.parted += 1
+            self.cut += 1
             self._limited.log(logging.WARNING, f"{self._title} connection made room", limit=self._max_connections)
             visit.cut = True
             task = self._visits[visit]

@@ -127,8 +127,7 @@ def choose(seen: Sequence[Seen], *, node: str, namespace: str, before: str | Non
         source = f"{namespace}/{one.name}"
         if one.known and one.object is not None:
             read = _read(one.object, source, node)
-            notes = tuple(f"{text}, it is passed over" for text in closed) + read.notes
-            return replace(read, notes=notes, before=before, gone=before in absent, sure=sure)
+            return replace(read, notes=(*closed, *read.notes), before=before, gone=before in absent, sure=sure)
         if one.known:
             absent.add(source)
             # Rights that end after a map did are of no interest any more.
@@ -136,7 +135,8 @@ def choose(seen: Sequence[Seen], *, node: str, namespace: str, before: str | Non
         elif not one.forbidden:
             return Choice(verdict=Verdict.WAIT, notes=tuple(closed), before=before)
         else:
-            closed.append(f"ConfigMap {source} may not be read: {one.problem or 'forbidden'}")
+            # The server's words for it are with the map; they differ from one request to the next.
+            closed.append(f"ConfigMap {source} may not be read")
             if source == before:
                 return Choice(verdict=Verdict.FORBIDDEN, problems=(closed[-1],), before=before)
     if not absent:

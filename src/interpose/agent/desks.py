@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from interpose.agent.nodestate import SloState
+from interpose.agent.objects import metadata, version_of
 from interpose.agent.report import (
     Report,
     Told,
@@ -16,6 +17,7 @@ from interpose.agent.report import (
     condition_patch,
     condition_shown,
     event,
+    event_again,
     shown_status,
     slo_problem,
     slo_told,
@@ -41,25 +43,44 @@ class View(NamedTuple):
 class Write:
     """A request to make: a patch of the Node, or without its kind a new Event."""
 
-    told: Told
     body: dict[str, Any]
     patch: PatchKind | None = None
     subresource: str = ""
+    told: Told | None = None  # by an Event
+    repeated: bool = False  # the Event is there already, and counted up
 
 
 class Desk(Protocol):
-    """Told what there is to tell, it says what to write."""
+    """Told what there is to tell, it says what to write. Only `look` and `done` change what it knows."""
 
     kind: str
+
+    def look(self, view: View) -> None:
+        """Take note of what the Node shows."""
 
     def next(self, view: View, now: float, wall: float) -> Write | None:
         """What is to be written; None if all is told."""
 
-    def ready_at(self, now: float) -> float:
+    def ready_at(self, view: View, now: float) -> float:
         """From when on it may be written."""
+
+    def again_at(self, view: View, now: float) -> float | None:
+        """When there may be something to write though there is nothing now and nothing happens; None: never."""
 
     def done(self, view: View, write: Write, now: float) -> None:
         """It was written."""
+
+
+class _Written(NamedTuple):
+    """What a Node was told last: which Node, and what."""
+
+    uid: object
+    report: Report | None
+    slo: str
+
+    @classmethod
+    def of(cls, view: View) -> "_Written":
+        return cls(metadata(view.node).get("uid"), view.report, slo_problem(view.slo))
 
 
 class NodeDesk:
@@ -69,8 +90,8 @@ class NodeDesk:
         self,
         kind: str,
         *,
-        shown: Callable[[Report, Object], bool],
-        body: Callable[[Report, Object, float], dict[str, Any]],
+        shown: Callable[[View], bool],
+        body: Callable[[View, float], dict[str, Any]],
         patch: PatchKind,
         subresource: str = "",
     ) -> None:
@@ -79,33 +100,45 @@ class NodeDesk:
         self._body = body
         self._patch = patch
         self._subresource = subresource
-        self._written: Report | None = None
+        self._written: _Written | None = None
         self._written_at = 0.0
+        self._version = ""  # of the Node when it was written
+
+    def look(self, view: View) -> None:
+        """The Node is asked each time."""
 
     def next(self, view: View, now: float, wall: float) -> Write | None:
-        """Also if somebody else has taken it away."""
-        report = view.report
-        if report is None or self._shown(report, view.node):
+        """Also if somebody else has taken it away, or the Node is another one of the same name."""
+        if self._shown(view) or self._is_on_its_way(view, now):
             return None
-        if report == self._written and now < self._written_at + LAG:
-            return None
-        body = self._body(report, view.node, wall)
-        return Write(told=report.told, body=body, patch=self._patch, subresource=self._subresource)
+        return Write(body=self._body(view, wall), patch=self._patch, subresource=self._subresource)
 
-    def ready_at(self, now: float) -> float:
+    def ready_at(self, view: View, now: float) -> float:
         """At once."""
         return now
 
+    def again_at(self, view: View, now: float) -> float | None:
+        """What we wrote should be seen by then. As long as nothing new is seen of the Node, nothing is missing."""
+        if self._shown(view) or not self._is_on_its_way(view, now) or version_of(view.node) == self._version:
+            return None
+        return self._written_at + LAG
+
     def done(self, view: View, write: Write, now: float) -> None:
-        self._written, self._written_at = view.report, now
+        self._written, self._written_at = _Written.of(view), now
+        self._version = version_of(view.node)
+
+    def _is_on_its_way(self, view: View, now: float) -> bool:
+        if _Written.of(view) != self._written:
+            return False
+        return now < self._written_at + LAG or version_of(view.node) == self._version
 
 
 def condition_desk() -> NodeDesk:
     """The condition of the Node."""
     return NodeDesk(
         "condition",
-        shown=condition_shown,
-        body=condition_patch,
+        shown=lambda view: view.report is None or condition_shown(view.report, view.node),
+        body=lambda view, wall: {} if view.report is None else condition_patch(view.report, view.node, wall),
         patch=PatchKind.STRATEGIC,
         subresource="status",
     )
@@ -115,8 +148,8 @@ def annotation_desk() -> NodeDesk:
     """The annotation of the Node."""
     return NodeDesk(
         "annotation",
-        shown=annotation_shown,
-        body=lambda report, node, _wall: annotation_patch(report, node),
+        shown=lambda view: annotation_shown(view.report, view.slo, view.node),
+        body=lambda view, _wall: annotation_patch(view.report, view.slo, view.node),
         patch=PatchKind.MERGE,
     )
 
@@ -143,42 +176,67 @@ class Budget:
         self._at = now
 
 
+class _Past(NamedTuple):
+    """An Event that was written: when that was first, and how it is now."""
+
+    since: float
+    body: dict[str, Any]
+
+
 class EventDesk:
-    """Events, one per change of its subject."""
+    """Events, one per change of its subject. What comes and goes is counted up, so that the newest is the last one."""
 
     kind = "event"
 
     def __init__(self, subject: "Subject", budget: Budget) -> None:
-        self.suppressed = 0
         self._subject = subject
         self._budget = budget
-        self._recent: dict[Told, float] = {}
+        self._recent: dict[Told, _Past] = {}
+
+    def look(self, view: View) -> None:
+        """Of what an agent before us told."""
+        self._subject.look(view)
 
     def next(self, view: View, now: float, wall: float) -> Write | None:
-        """What was told a short while ago is not told again: then it comes and goes."""
+        """The first one of a run may be what the run before told last, where the Node does not show that."""
         told = self._subject.news(view)
         if told is None:
             return None
-        if told in self._recent and now < self._recent[told] + REPEATED_AFTER:
-            self.suppressed += 1
-            self._subject.told(view)
-            return None
-        return Write(told=told, body=event(told, view.node, wall))
+        if (past := self._recall(told, now)) is not None:
+            return Write(body=event_again(past.body, wall), told=told, repeated=True)
+        return Write(body=event(told, view.node, wall, once=not self._recent), told=told)
 
-    def ready_at(self, now: float) -> float:
-        return self._budget.ready_at(now)
+    def ready_at(self, view: View, now: float) -> float:
+        """One that is there already costs nothing."""
+        told = self._subject.news(view)
+        return now if told is not None and self._recall(told, now) is not None else self._budget.ready_at(now)
+
+    def again_at(self, view: View, now: float) -> float | None:
+        """Never: events are about what happens."""
+        return None
 
     def done(self, view: View, write: Write, now: float) -> None:
-        self._budget.spend(now)
         self._subject.told(view)
+        if write.told is None:
+            raise ValueError("an Event tells something")
+        if not write.repeated:
+            self._budget.spend(now)
+        since = self._recent[write.told].since if write.repeated else now
         self._recent.pop(write.told, None)
-        self._recent[write.told] = now
+        self._recent[write.told] = _Past(since, write.body)
         if len(self._recent) > _MAX_RECENT:
             del self._recent[next(iter(self._recent))]
+
+    def _recall(self, told: Told, now: float) -> _Past | None:
+        past = self._recent.get(told)
+        return past if past is not None and now < past.since + REPEATED_AFTER else None
 
 
 class Subject(Protocol):
     """What events are about."""
+
+    def look(self, view: View) -> None:
+        """Take note of what the Node shows: before it does so because we wrote it."""
 
     def news(self, view: View) -> Told | None:
         """What has not been told; None if there is nothing."""
@@ -192,21 +250,29 @@ class ConfigSubject:
 
     def __init__(self) -> None:
         self._told: Told | None = None
-        self._begun = False
+        self._began = False
+
+    def look(self, view: View) -> None:
+        if not self._began and view.report is not None:
+            self._began, self._told = True, self._shown(view)
 
     def news(self, view: View) -> Told | None:
-        report = view.report
-        if report is None:
+        if view.report is None:
             return None
-        if not self._begun:
-            # Only now: later the Node may show it because we wrote it, and the event still be missing.
-            self._begun = True
-            if condition_shown(report, view.node) or annotation_shown(report, view.node):
-                self._told = report.told
-        return report.told if report.told != self._told else None
+        before = self._told if self._began else self._shown(view)
+        return view.report.told if view.report.told != before else None
 
     def told(self, view: View) -> None:
         self._told = view.report.told if view.report is not None else None
+
+    @staticmethod
+    def _shown(view: View) -> Told | None:
+        """What there is to tell, if an agent before us told it."""
+        report = view.report
+        if report is None:
+            return None
+        as_text = shown_status(view.node).get("message") == report.told.message
+        return report.told if as_text or condition_shown(report, view.node) else None
 
 
 class SloSubject:
@@ -215,10 +281,16 @@ class SloSubject:
     def __init__(self) -> None:
         self._told: str | None = None
 
-    def news(self, view: View) -> Told | None:
+    def look(self, view: View) -> None:
         if self._told is None:
-            self._told = str(shown_status(view.node).get("nodeSLO", ""))
-        return slo_told(view.slo, self._told)
+            self._told = self._shown(view)
+
+    def news(self, view: View) -> Told | None:
+        return slo_told(view.slo, self._told if self._told is not None else self._shown(view))
 
     def told(self, view: View) -> None:
         self._told = slo_problem(view.slo)
+
+    @staticmethod
+    def _shown(view: View) -> str:
+        return str(shown_status(view.node).get("nodeSLO", ""))

@@ -2,7 +2,8 @@
 
 Invariant: what is told depends on what happened and not on when it was told, so that an agent that starts again finds
 its own words on the Node and repeats nothing. Only times and versions are left out of that comparison: the version of a
-map also changes for the sake of other nodes.
+map also changes for the sake of other nodes. The annotation is also what an agent that starts again knows of the one
+before it: by which map the node goes.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import Any, Final
 from interpose.agent.choice import digest
 from interpose.agent.nodenames import STATUS
 from interpose.agent.nodestate import SloPhase, SloState
+from interpose.agent.objects import mapping, metadata
 from interpose.agent.pushplan import Phase, State
 from interpose.kube.api import EVENTS, NODES, Object
 
@@ -26,6 +28,11 @@ _MAX_SLO: Final = 200
 _MAX_SHOWN: Final = 5  # problems
 _DIGITS: Final = 12  # of the hash of a content
 _MAX_NAME: Final = 253
+_LONGEST_VERSION: Final = 20  # of an object
+_FIELDS: Final = ("state", "source", "hash", "message", "resourceVersion", "time")  # of the annotation
+_EMPTY: Final = digest({})
+# Nothing of the cluster's is in force then, or nobody knows what.
+_NOT_OURS: Final = (Phase.KEPT, Phase.FORBIDDEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +46,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What is to be seen on the Node. `nodeslo` is what is wrong with the NodeSLO; None if nobody knows yet."""
+    """What is to be seen on the Node about its configuration."""
 
     status: str  # of the condition
     told: Told
@@ -47,37 +54,36 @@ class Report:
     source: str
     version: str
     digest: str
-    nodeslo: str | None
     since: float
 
 
-def report_of(state: State, slo: SloState) -> Report | None:
+def report_of(state: State) -> Report | None:
     """What is to be seen; None if there is nothing to tell yet."""
     if state.phase is Phase.WAITING:
         return None
     status, reason, warning = _CONDITIONS[state.phase]
+    if state.phase is Phase.KEPT and state.problems:
+        status = "Unknown"  # there may be one that we do not see
     chosen = state.chosen
-    content = digest(chosen.data if chosen is not None else {})[:_DIGITS]
-    source = chosen.source if chosen is not None else ""
-    what = f"ConfigMap {source}" if chosen is not None else "an empty configuration"
+    content = (chosen.digest if chosen is not None else _EMPTY if state.phase not in _NOT_OURS else "")[:_DIGITS]
+    what = f"ConfigMap {chosen.source}" if chosen is not None else "an empty configuration"
     message = _WORDS[state.phase].format(what=what, content=content)
     if state.problems:
         message = f"{message}: {_joined(state.problems)}"
     return Report(
         status=status,
-        told=Told(reason=reason, message=shortened(message, _MAX_MESSAGE), warning=warning),
+        told=Told(reason=reason, message=clipped(message, _MAX_MESSAGE), warning=warning),
         phase=state.phase.value,
-        source=source,
+        source=state.source,
         version=chosen.version if chosen is not None else "",
         digest=content,
-        nodeslo=None if slo.phase is SloPhase.UNKNOWN else slo_problem(slo),
         since=state.since,
     )
 
 
 def slo_problem(slo: SloState) -> str:
     """What is wrong with a NodeSLO, in short; empty: nothing."""
-    return shortened(_joined(slo.problems), _MAX_SLO)
+    return clipped(_joined(slo.problems), _MAX_SLO)
 
 
 def slo_told(slo: SloState, before: str) -> Told | None:
@@ -88,52 +94,73 @@ def slo_told(slo: SloState, before: str) -> Told | None:
     if not problems:
         return Told(reason="NodeSLOApplied", message="nothing is wrong with the NodeSLO any more")
     message = f"NodeSLO is not used, the last good one stays in force: {_joined(slo.problems)}"
-    return Told(reason="NodeSLORejected", message=shortened(message, _MAX_MESSAGE), warning=True)
+    return Told(reason="NodeSLORejected", message=clipped(message, _MAX_MESSAGE), warning=True)
 
 
 # -- the annotation
 
 
-def annotation(report: Report, node: Object) -> str:
-    """JSON, below 1 KiB."""
-    fields = _fields(report, node)
-    fields |= {"resourceVersion": report.version, "time": timestamp(report.since)}
-    room = _MAX_ANNOTATION - len(_compact(fields | {"message": ""}).encode())
-    while fields["message"] and len(_compact(fields).encode()) > _MAX_ANNOTATION:
-        fields["message"] = shortened(fields["message"], max(room, 0))
+def annotation(report: Report | None, slo: SloState, node: Object) -> str:
+    """JSON, below 1 KiB; empty if there is nothing to say. What is not known is as it was."""
+    fields = _fields(report, slo, node)
+    longest = fields | {"message": "", "resourceVersion": "0" * _LONGEST_VERSION}
+    room = _MAX_ANNOTATION - len(_compact(longest).encode())
+    while len(_compact(fields | {"resourceVersion": longest["resourceVersion"]}).encode()) > _MAX_ANNOTATION:
+        if not fields.get("message"):
+            break
+        fields["message"] = clipped(fields["message"], max(room, 0))
         room -= 16
-    return _compact(fields)
+    return _compact(fields) if fields else ""
 
 
-def annotation_shown(report: Report, node: Object) -> bool:
-    """Whether the Node says the same already."""
-    shown, wanted = shown_status(node), json.loads(annotation(report, node))
-    return all(shown.get(key) == text for key, text in wanted.items() if key not in ("resourceVersion", "time"))
+def annotation_shown(report: Report | None, slo: SloState, node: Object) -> bool:
+    """Whether the Node says the same already, no less and no more."""
+    wanted = annotation(report, slo, node)
+    return _lasting(shown_status(node)) == _lasting(json.loads(wanted or "{}"))
 
 
 def shown_status(node: Object) -> Mapping[str, Any]:
     """What the annotation says now; nothing if it cannot be read."""
-    text = _mapping(_mapping(node.get("metadata")).get("annotations")).get(STATUS)
+    text = mapping(metadata(node).get("annotations")).get(STATUS)
     try:
-        return _mapping(json.loads(text)) if isinstance(text, str) else {}
+        return mapping(json.loads(text)) if isinstance(text, str) else {}
     except (ValueError, RecursionError):
         return {}
 
 
-def annotation_patch(report: Report, node: Object) -> dict[str, Any]:
+def source_shown(node: Object) -> str | None:
+    """The map that the node goes by, as an agent before us noted it; empty: by none. None: it did not."""
+    shown = shown_status(node)
+    source = shown.get("source")
+    if isinstance(source, str) and source:
+        return source
+    return "" if shown.get("state") == Phase.WITHDRAWN.value else None
+
+
+def annotation_patch(report: Report | None, slo: SloState, node: Object) -> dict[str, Any]:
     """A merge patch of the Node."""
-    return {"metadata": {"annotations": {STATUS: annotation(report, node)}}}
+    return {"metadata": {"annotations": {STATUS: annotation(report, slo, node) or None}}}
 
 
-def _fields(report: Report, node: Object) -> dict[str, str]:
-    nodeslo = shown_status(node).get("nodeSLO") if report.nodeslo is None else report.nodeslo
-    fields = {
-        "state": report.phase,
-        "source": report.source,
-        "hash": report.digest,
-        "message": report.told.message,
-    }
-    return fields | ({"nodeSLO": shortened(nodeslo, _MAX_SLO)} if nodeslo and isinstance(nodeslo, str) else {})
+def _fields(report: Report | None, slo: SloState, node: Object) -> dict[str, str]:
+    shown = {key: text for key, text in shown_status(node).items() if isinstance(text, str)}
+    nodeslo = shown.pop("nodeSLO", "") if slo.phase is SloPhase.UNKNOWN else slo_problem(slo)
+    if report is None:
+        fields = {key: shown[key] for key in _FIELDS if key in shown}
+    else:
+        fields = {
+            "state": report.phase,
+            "source": report.source,
+            "hash": report.digest,
+            "message": report.told.message,
+            "resourceVersion": report.version,
+            "time": timestamp(report.since),
+        }
+    return fields | ({"nodeSLO": clipped(nodeslo, _MAX_SLO)} if nodeslo else {})
+
+
+def _lasting(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key not in ("resourceVersion", "time")}
 
 
 # -- the condition
@@ -163,28 +190,29 @@ def condition_patch(report: Report, node: Object, wall: float) -> dict[str, Any]
 
 
 def _condition(node: Object) -> Mapping[str, Any]:
-    conditions = _mapping(node.get("status")).get("conditions")
+    conditions = mapping(node.get("status")).get("conditions")
     for one in conditions if isinstance(conditions, Sequence) else ():
-        if _mapping(one).get("type") == CONDITION:
-            return _mapping(one)
+        if mapping(one).get("type") == CONDITION:
+            return mapping(one)
     return {}
 
 
 # -- events
 
 
-def event(told: Told, node: Object, wall: float) -> dict[str, Any]:
-    """An Event about the Node."""
-    metadata = _mapping(node.get("metadata"))
-    name = str(metadata.get("name", ""))
-    mark = f".{int(wall * 1e9):x}"
+def event(told: Told, node: Object, wall: float, *, once: bool = False) -> dict[str, Any]:
+    """An Event about the Node. `once`: it has the same name whenever it is told, so that there is one of it."""
+    about_node = metadata(node)
+    name = str(about_node.get("name", ""))
+    content = {"uid": str(about_node.get("uid", "")), "reason": told.reason, "message": told.message}
+    mark = f".{digest(content)[:16]}" if once else f".{int(wall * 1e9):x}"
     moment = timestamp(wall)
     about = {"kind": NODES.kind, "apiVersion": NODES.api_version, "name": name}
     return {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
         "metadata": {"name": name[: _MAX_NAME - len(mark)].rstrip(".-") + mark, "namespace": EVENT_NAMESPACE},
-        "involvedObject": about | ({"uid": metadata["uid"]} if "uid" in metadata else {}),
+        "involvedObject": about | ({"uid": about_node["uid"]} if "uid" in about_node else {}),
         "reason": told.reason,
         "message": told.message,
         "type": "Warning" if told.warning else "Normal",
@@ -197,17 +225,26 @@ def event(told: Told, node: Object, wall: float) -> dict[str, Any]:
     }
 
 
+def event_again(body: Mapping[str, Any], wall: float) -> dict[str, Any]:
+    """The same Event, once more."""
+    return {**body, "count": body["count"] + 1, "lastTimestamp": timestamp(wall)}
+
+
 # -- words
 
 _CONDITIONS: Final[Mapping[Phase, tuple[str, str, bool]]] = {
     Phase.APPLIED: ("True", "ConfigApplied", False),
     Phase.WITHDRAWN: ("True", "ConfigWithdrawn", False),
+    Phase.KEPT: ("True", "ConfigKept", False),
+    Phase.FORBIDDEN: ("Unknown", "ConfigForbidden", True),
     Phase.REJECTED: ("False", "ConfigRejected", True),
     Phase.UNREACHABLE: ("Unknown", "RelayUnreachable", True),
 }
 _WORDS: Final[Mapping[Phase, str]] = {
     Phase.APPLIED: "{what} is in force (hash {content})",
     Phase.WITHDRAWN: "there is no ConfigMap for this node, the relay has its own settings",
+    Phase.KEPT: "no ConfigMap for this node is to be seen, what was in force stays",
+    Phase.FORBIDDEN: "it is not known what is wanted, what was in force stays",
     Phase.REJECTED: "{what} was rejected, what was in force stays (hash {content})",
     Phase.UNREACHABLE: "relay does not answer, {what} is wanted (hash {content})",
 }
@@ -218,7 +255,7 @@ def timestamp(wall: float) -> str:
     return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def shortened(text: str, most: int) -> str:
+def clipped(text: str, most: int) -> str:
     """At most so many bytes, with a mark where something is missing; whole characters, and none that JSON escapes."""
     text = "".join(char if char.isprintable() else " " for char in text)
     data = text.encode("utf-8", "replace")
@@ -235,7 +272,3 @@ def _joined(problems: Sequence[str]) -> str:
 
 def _compact(fields: Mapping[str, str]) -> str:
     return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -1,7 +1,7 @@
 """Tells the cluster how the configuration of the node goes: events, condition, annotation.
 
-Only what changed is told, the newest report wins, and each of the three goes its own way: one that is forbidden or
-fails holds up no other. An API server that is away is everyday: the newest report goes out when it is back.
+Only what changed is told, the newest report wins, and each kind goes its own way: one that is forbidden, fails or hangs
+holds up no other. An API server that is away is everyday: the newest report goes out when it is back.
 """
 
 import asyncio
@@ -24,12 +24,13 @@ from interpose.agent.desks import (
     condition_desk,
 )
 from interpose.agent.nodestate import SloState
-from interpose.agent.pusher import Idle, idle
 from interpose.agent.pushplan import State
-from interpose.agent.report import EVENT_NAMESPACE, report_of
+from interpose.agent.report import EVENT_NAMESPACE, Report, report_of
+from interpose.agent.waking import LEAST_PAUSE, Idle, idle
 from interpose.instrumentation.logging import RateLimited
 from interpose.kube.api import EVENTS, NODES, ApiError, Object, PatchKind, Resource, UnreachableError
 from interpose.kube.backoff import Backoff
+from interpose.rpc.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +39,6 @@ KINDS: Final = ("event", "condition", "annotation")
 _SPACING: Final = 5.0
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 120.0
-_LEAST_PAUSE: Final = 0.001
 
 
 class Writes(Protocol):
@@ -58,6 +58,7 @@ class _Place:
 
     def __init__(self, desk: Desk, chance: Callable[[], float]) -> None:
         self.desk = desk
+        self.wake = asyncio.Event()
         self.not_before = 0.0
         self.backoff = Backoff(chance, first=_FIRST_PAUSE, most=_LONGEST_PAUSE)
 
@@ -78,31 +79,26 @@ class Reporter:
         pause: Idle = idle,
     ) -> None:
         self.problems: dict[str, str] = {}  # why the last try of a kind failed
-        self._written: Counter[tuple[str, str]] = Counter()
+        self.results: Counter[tuple[str, str]] = Counter()  # by kind, and written or failed
         self._api = api
         self._node = node
         self._seen = seen
         self._now = now
         self._wall = wall
         self._pause = pause
-        self._wake = asyncio.Event()
-        self._state = State()
+        self._report: Report | None = None
         self._slo = SloState()
         self._limited = RateLimited(_log, interval=600.0, clock=now)
         budget = Budget(now())
-        self._events = [EventDesk(ConfigSubject(), budget), EventDesk(SloSubject(), budget)] if "event" in kinds else []
-        # Events first: they are left out if the Node shows already what they would tell.
-        desks: list[Desk] = [*self._events]
+        # Events look first: they are left out if the Node shows already what they would tell.
+        desks: list[Desk] = []
+        if "event" in kinds:
+            desks += [EventDesk(ConfigSubject(), budget), EventDesk(SloSubject(), budget)]
         if "condition" in kinds:
             desks.append(condition_desk())
         if "annotation" in kinds:
             desks.append(annotation_desk())
         self._places = [_Place(desk, chance) for desk in desks]
-
-    @property
-    def results(self) -> Counter[tuple[str, str]]:
-        """By kind, and written, failed or suppressed."""
-        return self._written + Counter({("event", "suppressed"): sum(desk.suppressed for desk in self._events)})
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -115,7 +111,7 @@ class Reporter:
 
     def on_state(self, state: State) -> None:
         """The configuration of the node has another state."""
-        self._state = state
+        self._report = report_of(state)
         self.poke()
 
     def on_slo(self, slo: SloState) -> None:
@@ -125,53 +121,81 @@ class Reporter:
 
     def poke(self) -> None:
         """The Node changed."""
-        self._wake.set()
+        for place in self._places:
+            place.wake.set()
 
     async def run(self) -> None:
         """Until cancelled."""
+        bag = TaskBag()
+        try:
+            for place in self._places:
+                bag.spawn(self._keep(place), name=f"report by {place.desk.kind}")
+            await asyncio.Event().wait()
+        finally:
+            await bag.cancel()
+
+    async def _keep(self, place: _Place) -> None:
         while True:
-            self._wake.clear()
-            moments = [moment for place in self._places if (moment := await self._attend(place)) is not None]
-            await self._pause(self._wake, max(min(moments) - self._now(), _LEAST_PAUSE) if moments else None)
+            place.wake.clear()
+            try:
+                moment = await self._attend(place)
+            except (ApiError, UnreachableError) as error:
+                moment = self._failed(place, str(error), error.retry_after if isinstance(error, ApiError) else None)
+            except Exception as error:  # a mistake of ours must not end the loop
+                moment = self._failed(place, f"{type(error).__name__}: {error}", None)
+            await self._pause(place.wake, None if moment is None else max(moment - self._now(), LEAST_PAUSE))
 
     def _view(self) -> View | None:
         node = self._seen()
-        return View(node, report_of(self._state, self._slo), self._slo) if node is not None else None
+        return View(node, self._report, self._slo) if node is not None else None
 
     async def _attend(self, place: _Place) -> float | None:
-        """Write what is to be written; when to come back if that is not possible now."""
+        """Write what is to be written; when to come back if nothing happens before."""
         if (view := self._view()) is None:
             return None
-        now = self._now()
-        write = place.desk.next(view, now, self._wall())
+        now, desk = self._now(), place.desk
+        desk.look(view)
+        write = desk.next(view, now, self._wall())
         if write is None:
-            return None
-        if (ready := max(place.not_before, place.desk.ready_at(now))) > now:
+            return desk.again_at(view, now)
+        if (ready := max(place.not_before, desk.ready_at(view, now))) > now:
             return ready
-        kind = place.desk.kind
-        try:
-            await self._write(write)
-        except (ApiError, UnreachableError) as error:
-            return self._failed(place, str(error), error.retry_after if isinstance(error, ApiError) else None)
-        except Exception as error:  # a mistake of ours must not end the loop
-            return self._failed(place, f"{type(error).__name__}: {error}", None)
-        self._written[kind, "written"] += 1
-        self.problems.pop(kind, None)
+        self.results[desk.kind, "written"] += await self._write(write)
+        self.problems.pop(desk.kind, None)
         place.backoff.reset()
-        place.not_before = self._now() + (0.0 if write.patch is None else _SPACING)
-        place.desk.done(view, write, self._now())
-        return None
+        place.not_before = self._now() + (0.0 if write.told is not None and not write.repeated else _SPACING)
+        desk.done(view, write, self._now())
+        return self._now()  # something may have happened meanwhile
 
     def _failed(self, place: _Place, problem: str, asked: float | None) -> float:
         kind = place.desk.kind
-        self._written[kind, "failed"] += 1
+        self.results[kind, "failed"] += 1
         self.problems[kind] = problem
         place.not_before = self._now() + place.backoff.next(asked)
         self._limited.log(logging.WARNING, "Report could not be written", key=kind, kind=kind, err=problem)
         return place.not_before
 
-    async def _write(self, write: Write) -> None:
-        if write.patch is None:
-            await self._api.create(EVENTS, write.body, namespace=EVENT_NAMESPACE)
-            return
-        await self._api.patch(NODES, self._node, write.body, kind=write.patch, subresource=write.subresource)
+    async def _write(self, write: Write) -> bool:
+        """False if the very same was there already."""
+        if write.patch is not None:
+            await self._api.patch(NODES, self._node, write.body, kind=write.patch, subresource=write.subresource)
+            return True
+        try:
+            if not write.repeated or not await self._count_up(write.body):
+                await self._api.create(EVENTS, write.body, namespace=EVENT_NAMESPACE)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            return False  # the agent before us told it
+        return True
+
+    async def _count_up(self, body: Object) -> bool:
+        """False if the Event is gone: API servers keep them for an hour."""
+        name, patch = body["metadata"]["name"], {key: body[key] for key in ("count", "lastTimestamp")}
+        try:
+            await self._api.patch(EVENTS, name, patch, kind=PatchKind.MERGE, namespace=EVENT_NAMESPACE)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return False
+        return True

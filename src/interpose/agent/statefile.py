@@ -45,12 +45,12 @@ class StateFile:
 
     def write(self, text: str) -> bool:
         """Put this in its place; false if it was so already. OSError or ValueError if it cannot be done."""
-        self._mark = None
         self._make_directory()
         with self._directory() as directory:
             with suppress(OSError, ValueError):  # whatever is there, it will be another
                 if self._content(directory) == text:
                     return False
+            self._mark = None
             if not self._tidied:
                 self._tidy(directory)
             self._replace(directory, text.encode())
@@ -59,7 +59,7 @@ class StateFile:
     def is_as_written(self) -> bool:
         """Whether it is still as `write` left it, as far as can be told without reading it."""
         try:
-            return self._mark is not None and _mark(os.lstat(self.path)) == self._mark  # noqa: PTH116
+            return self._mark is not None and _mark(os.lstat(self.path)) == self._mark
         except OSError:
             return False
 
@@ -129,10 +129,10 @@ class StateFile:
         """Take away what processes left behind that were killed while they wrote."""
         self._tidied = True
         pattern = re.compile(rf"\.{re.escape(self._name)}\.([0-9a-f]+\.)?tmp")
-        for name in os.listdir(directory):  # noqa: PTH208 - of a directory that is open
+        for name in os.listdir(directory):
             if pattern.fullmatch(name):
                 with suppress(OSError):
-                    if time.time() - os.lstat(name, dir_fd=directory).st_mtime > _LEFT_BEHIND:  # noqa: PTH116
+                    if time.time() - os.lstat(name, dir_fd=directory).st_mtime > _LEFT_BEHIND:
                         os.unlink(name, dir_fd=directory)
 
 

@@ -3,10 +3,8 @@
 import os
 from typing import Any
 
-import click
-
 from interpose.cli.lazy import Subcommand
-from interpose.cli.options import given_flags
+from interpose.cli.options import given_flags, told
 from interpose.cli.settings_group import SettingsGroup
 from interpose.config.agent_table import AGENT
 from interpose.config.load import Loaded, load
@@ -19,12 +17,7 @@ _COMMANDS = {
 
 def _agent(config: str | None, print_config: bool, **parameters: Any) -> int:
     loaded = load(AGENT, flags=given_flags(parameters, AGENT), env=os.environ, path=config)
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    if print_config:
-        from interpose.config.reference import values_table
-
-        click.echo(values_table(loaded))
+    if told(loaded, print_config=print_config):
         return 0
     return run_loaded(loaded)
 

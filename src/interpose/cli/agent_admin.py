@@ -21,6 +21,7 @@ from interpose.agent.metrics import (
     report_collector,
     service_collector,
 )
+from interpose.agent.objects import version_of
 from interpose.cli.agent_parts import Parts
 from interpose.cli.metrics_listen import metrics_server
 from interpose.config.agent_settings import AgentSettings
@@ -159,7 +160,7 @@ class AgentViews:
         state = "unknown" if not seen.known else "missing" if seen.object is None else "present"
         if not seen.known and seen.forbidden:
             state = "forbidden"
-        return {"state": state, "version": _version(seen), "problem": seen.problem}
+        return {"state": state, "version": version_of(seen.object), "problem": seen.problem}
 
     def _nodeslo(self) -> dict[str, Any] | None:
         feed = self._parts.feed
@@ -182,8 +183,3 @@ def _chosen(one: Chosen | None) -> dict[str, Any] | None:
     if one is None:
         return None
     return {"name": one.source, "version": one.version, "keys": sorted(one.data), "digest": one.digest}
-
-
-def _version(seen: Seen) -> str:
-    metadata = {} if seen.object is None else seen.object.get("metadata")
-    return str(metadata.get("resourceVersion", "")) if isinstance(metadata, Mapping) else ""

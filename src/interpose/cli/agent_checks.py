@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from interpose.agent.choice import is_name, map_names
+from interpose.agent.choice import is_name
 from interpose.config.agent_settings import AgentSettings
 from interpose.config.load import Loaded
 from interpose.errors import ConfigError
@@ -20,12 +20,7 @@ NODE_NAME: Final = "NODE_NAME"
 
 def check(loaded: Loaded, env: Mapping[str, str]) -> None:
     """ConfigError if an agent could not start with this."""
-    settings: AgentSettings = loaded.settings
-    name = node_name(settings, env)
-    base = settings.config.map
-    if base not in map_names(base, name, ""):
-        where = loaded.origins["config.map"]
-        raise ConfigError(f"{where}: config.map: {base!r} is not the name of a ConfigMap")
+    node_name(loaded.settings, env)
 
 
 def node_name(settings: AgentSettings, env: Mapping[str, str]) -> str:

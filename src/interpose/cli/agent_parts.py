@@ -5,16 +5,15 @@ tells the cluster. What was not asked for is not made, and not imported.
 """
 
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from interpose import __version__
 from interpose.agent.choice import Choice
 from interpose.agent.following import Following
 from interpose.agent.health import config_problem
+from interpose.agent.report import source_shown
 from interpose.agent.reporter import Reporter
 from interpose.config.agent_settings import AgentSettings
-from interpose.errors import ConfigError
 from interpose.kube.access import Access
 from interpose.kube.api import Object
 from interpose.kube.client import KubeClient
@@ -52,6 +51,7 @@ class Parts:
             on_choice=self._choice_changed,
             on_node=self._node_changed,
             on_slo=self._slo_changed,
+            went_by=self._went_by,
         )
         self.reporter = Reporter(self.api, node=node, seen=self._seen_node, kinds=settings.report)
         self.relay: RelayClient | None = None
@@ -123,6 +123,11 @@ class Parts:
         if self.feed is not None:
             self.feed.poke()
 
+    def _went_by(self, node: Object | None) -> str | None:
+        """The map that this node goes by: as we know it, else as the agent before us noted it on the Node."""
+        own = self.pusher.went_by if self.pusher is not None else None
+        return source_shown(node) if own is None and node is not None else own
+
     def _seen_node(self) -> Object | None:
         return self.following.node.object
 
@@ -155,6 +160,7 @@ class Parts:
     def _make_feed(self, settings: AgentSettings) -> "NodeFeed":
         from interpose.agent.nodefeed import NodeFeed
         from interpose.agent.statefile import StateFile
+        from interpose.cli.agent_documents import document_problems
 
         return NodeFeed(
             StateFile(settings.node_state.file),
@@ -174,16 +180,3 @@ class Parts:
         names = Writable(patterns=settings.service.allow_keys, reserved=(settings.config.group_label,))
         service = NodeService(self.api, self.node, self._health, followed=self._fresh_node, names=names)
         return AgentSocket(bound, service, hub=self.hub, uids=settings.service.allow_uids or None)
-
-
-def document_problems(text: str) -> Sequence[str]:
-    """What the hook server would say about a document; nothing: it can be used."""
-    # Late: the rules of a NodeSLO are of no use before there is one.
-    from interpose.config.document import parse_document
-    from interpose.runtimehooks.nodedocument import parse_node_document
-
-    try:
-        parse_node_document(parse_document(text, "NodeSLO", json_only=True), "NodeSLO")
-    except ConfigError as error:
-        return error.problems
-    return ()

@@ -9,10 +9,9 @@ from typing import Final
 import click
 
 from interpose.cli.config_compare import Side, differences, plain, text_of
-from interpose.cli.config_kinds import read
+from interpose.cli.config_kinds import kind_option, read
 from interpose.cli.config_policy_kinds import nothing_said
 from interpose.cli.config_reading import Circumstances, Part
-from interpose.cli.config_recognise import KINDS
 from interpose.cli.config_running import ask_running
 from interpose.cli.config_sources import read_sources
 from interpose.config.effective import harmless, rows_of
@@ -33,12 +32,7 @@ class Trouble(click.ClickException):
 @click.command("diff")
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="[B]", required=False)
-@click.option(
-    "--kind",
-    type=click.Choice(KINDS, case_sensitive=False),
-    metavar="KIND",
-    help=f"What the files are, where they do not tell: {', '.join(KINDS)}.",
-)
+@kind_option
 @click.option("--node", metavar="NAME", help="Read ConfigMaps as this node does.")
 @click.option(
     "--program",

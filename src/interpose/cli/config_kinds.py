@@ -9,6 +9,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+import click
+
 from interpose.cli.config_policy_kinds import map_reading, policy_reading, pools_reading
 from interpose.cli.config_programs import check
 from interpose.cli.config_reading import NODES, Circumstances, Part, Reading, doubts, flat
@@ -20,6 +22,13 @@ from interpose.config.load import Loaded, load
 from interpose.config.programs import PROGRAMS
 from interpose.errors import ConfigError
 from interpose.runtimehooks.nodedocument import STATE_KIND, parse_node_document
+
+kind_option: Final = click.option(
+    "--kind",
+    type=click.Choice(KINDS, case_sensitive=False),
+    metavar="KIND",
+    help=f"What the files are, where they do not tell: {', '.join(KINDS)}.",
+)
 
 
 def read(source: Source, kind: str | None, around: Circumstances) -> Reading:

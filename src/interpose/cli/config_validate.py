@@ -8,9 +8,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from interpose.cli.config_kinds import read
+from interpose.cli.config_kinds import kind_option, read
 from interpose.cli.config_reading import Circumstances, Reading
-from interpose.cli.config_recognise import KINDS
 from interpose.cli.config_sources import STDIN, Source, read_sources
 from interpose.config.effective import harmless
 from interpose.errors import ConfigError
@@ -34,12 +33,7 @@ class Finding(NamedTuple):
 
 @click.command("validate")
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True)
-@click.option(
-    "--kind",
-    type=click.Choice(KINDS, case_sensitive=False),
-    metavar="KIND",
-    help=f"What the files are, where they do not tell: {', '.join(KINDS)}.",
-)
+@kind_option
 @click.option(
     "--node",
     metavar="NAME",

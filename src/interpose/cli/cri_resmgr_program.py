@@ -11,6 +11,7 @@ from typing import Final
 from interpose import __version__
 from interpose.cli.cri_resmgr import EXIT_FLAGS, EXIT_LEFTOVER, debugs, notes
 from interpose.cli.cri_resmgr_flags import LOG_FLAGS, Flag, Line, read_line
+from interpose.cli.options import told
 from interpose.config.load import Given, Loaded, load
 from interpose.config.schema import Schema
 from interpose.errors import ConfigError, SocketInUseError
@@ -85,13 +86,8 @@ def run_program(program: Program, arguments: Sequence[str], env: Mapping[str, st
         return code
     try:
         loaded = load_line(program, line, env)
-        if wants(line, "print-config"):
-            from interpose.config.reference import values_table
-
-            print(values_table(loaded))
+        if told(loaded, print_config=wants(line, "print-config")):
             return 0
-        for warning in loaded.warnings:
-            print(f"warning: {warning}", file=sys.stderr)
         return program.run(loaded)
     except (ConfigError, SocketInUseError, OSError) as error:
         return report(error)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from interpose.cli.options import SettingsCommand, given_flags
+from interpose.cli.options import SettingsCommand, given_flags, told
 from interpose.config.hookserver import HOOKSERVER
 from interpose.config.load import load
 
@@ -26,12 +26,7 @@ def _hookserver(
 
     loaded = load(HOOKSERVER, flags=given_flags(parameters, HOOKSERVER), env=os.environ, path=config)
     check(loaded)
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    if print_config:
-        from interpose.config.reference import values_table
-
-        click.echo(values_table(loaded))
+    if told(loaded, print_config=print_config):
         return 0
     if deregister and (once or restore or dry_run):
         raise click.UsageError("--deregister goes alone, without --once, --restore and --dry-run")

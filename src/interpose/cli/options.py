@@ -1,4 +1,4 @@
-"""Command-line options made from a schema of settings.
+"""Command-line options made from a schema of settings, and what every program with settings says of them.
 
 Options carry text: parsing belongs to `config`, which reports the mistakes of all sources together.
 """
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from interpose.config.load import Given
+from interpose.config.load import Given, Loaded
 from interpose.config.schema import Schema, Setting
 
 
@@ -78,3 +78,14 @@ def given_flags(parameters: Mapping[str, Any], schema: Schema) -> dict[str, Give
             name = setting.flag if value else setting.flag.replace("--", "--no-", 1)
         given[setting.key] = Given(str(value).lower() if setting.is_switch else value, f"flag {name}")
     return given
+
+
+def told(loaded: Loaded, *, print_config: bool) -> bool:
+    """Give warnings, and with --print-config every setting: whether that was all there is to do."""
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if print_config:
+        from interpose.config.reference import values_table
+
+        click.echo(values_table(loaded))
+    return print_config

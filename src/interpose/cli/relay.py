@@ -3,21 +3,14 @@
 import os
 from typing import Any
 
-import click
-
-from interpose.cli.options import SettingsCommand, given_flags
+from interpose.cli.options import SettingsCommand, given_flags, told
 from interpose.config.load import Loaded, load
 from interpose.config.table import RELAY
 
 
 def run_loaded(loaded: Loaded, *, print_config: bool = False) -> int:
     """Show the settings, or run the relay with them; the exit code."""
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    if print_config:
-        from interpose.config.reference import values_table
-
-        click.echo(values_table(loaded))
+    if told(loaded, print_config=print_config):
         return 0
     from interpose.cli.relay_process import run
 

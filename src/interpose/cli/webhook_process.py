@@ -94,7 +94,7 @@ class Webhook:
         self._notifier.ready(f"on {self._places['listen']}", mainpid=os.getpid())
         gc.collect()
         gc.freeze()
-        # Reading a large body makes a million objects and no garbage: looking for some all the time takes seconds.
+        # Reading a large body makes many objects and no garbage: looking for some all the time takes longer than that.
         gc.set_threshold(_GC_THRESHOLD)
 
     async def leave(self, why: str, again: "asyncio.Future[str]") -> None:

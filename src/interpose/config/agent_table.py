@@ -23,8 +23,10 @@ from interpose.config.values import (
 
 PREFIX: Final = "INTERPOSE_AGENT_"
 
-# Names of Kubernetes: of objects, of namespaces, and of labels with a prefix.
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+# Names of Kubernetes: of namespaces, of objects (such parts with dots between them), and of labels with a prefix.
+_PART: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NAMESPACE: Final = re.compile(_PART, re.ASCII)
+_NAME: Final = re.compile(rf"{_PART}(\.{_PART})*", re.ASCII)
 _LABEL: Final = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LONGEST_NAMESPACE: Final = 63  # of the name of a namespace
 
@@ -98,7 +100,7 @@ AGENT_SETTINGS: tuple[Setting, ...] = (
     _row(
         "config.namespace",
         "--config-namespace",
-        _named(_NAME, "a namespace", longest=_LONGEST_NAMESPACE),
+        _named(_NAMESPACE, "a namespace", longest=_LONGEST_NAMESPACE),
         about="Namespace of the ConfigMaps.",
         why="That of CRI Resource Manager.",
     ),
@@ -126,7 +128,8 @@ AGENT_SETTINGS: tuple[Setting, ...] = (
         choice("withdraw", "keep"),
         about=(
             "What happens when none of the ConfigMaps exists any more: withdraw tells the relay to go back to its own "
-            "files and settings, keep leaves the last configuration in force."
+            "files and settings, keep leaves the last configuration in force. It stays in force as well if that cannot "
+            "be known: see the manual about maps that may not be read."
         ),
         why="What the cluster says is what the node has, also when it says nothing.",
     ),
@@ -134,7 +137,10 @@ AGENT_SETTINGS: tuple[Setting, ...] = (
         "config.missing_grace",
         "--missing-grace",
         duration(0.0, 3600.0),
-        about="Time without any ConfigMap before the configuration is withdrawn.",
+        about=(
+            "Time for which the ConfigMap that counts may be gone before another one counts, or the configuration is "
+            "withdrawn."
+        ),
         why="Whoever deletes a map and creates it again does not mean what is between.",
     ),
     _row(

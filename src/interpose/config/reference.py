@@ -14,6 +14,8 @@ A flag beats the environment, the environment beats the file, the file beats the
 --print-config` shows the value in force and where it came from. An empty variable counts as not set; an unknown
 `{prefix}*` variable is reported at start and has no effect.
 
+A path in a flag may be relative to the working directory, in a variable and in a file it is absolute.
+
 Times are written as `500ms`, `30s`, `2m` or `1h`; a plain number is seconds. Sizes are written as `64KiB`, `1MiB` or
 `1GiB`; a plain number is bytes. File modes are octal.
 

@@ -26,9 +26,9 @@ class PodSettings:
 class WebhookLimitSettings:
     """What clients may cost us. Sizes in bytes, times in seconds."""
 
-    body: int = 8 << 20
-    buffered: int = 64 << 20
-    max_connections: int = 256
+    body: int = 4 << 20
+    buffered: int = 16 << 20
+    max_connections: int = 128
     handshake_timeout: float = 5.0
     request_timeout: float = 10.0
     idle_timeout: float = 120.0

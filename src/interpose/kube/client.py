@@ -2,8 +2,8 @@
 
 Nothing is sent a second time by itself, with two exceptions that change nothing there: reading over a connection that
 had been idle for too long, and a request that was refused with 401 while newer credentials are at hand.
-Invariants: a call takes no longer than its timeout, credentials included. That an object or a kind is missing is said
-only if the API server itself says so: whatever stands before it answers 404 too.
+Invariants: a request takes no longer than its timeout, credentials included. That an object or a kind is missing is
+said only if the API server itself says so: whatever stands before it answers 404 too.
 """
 
 import asyncio
@@ -13,14 +13,23 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from interpose.errors import ConfigError
 from interpose.kube.access import Access
-from interpose.kube.answers import Lines, read_error, read_event, read_list, read_one, read_plurals, read_versions
+from interpose.kube.answers import (
+    Lines,
+    read_error,
+    read_event,
+    read_list,
+    read_object,
+    read_one,
+    read_plurals,
+    read_versions,
+)
 from interpose.kube.api import ApiError, Listed, Object, PatchKind, Resource, UnreachableError, WatchEvent
 from interpose.kube.credentials import Credentials, Grant
 from interpose.kube.dialing import dial
@@ -128,12 +137,12 @@ class KubeClient:
     async def create(self, resource: Resource, body: Object, *, namespace: str = "") -> Object:
         """A new object."""
         request = self._write("POST", resource.path(namespace=namespace), body)
-        return await self._read("create", request, lambda answer: read_one(answer, resource))
+        return await self._read("create", request, read_object)
 
     async def replace(self, resource: Resource, name: str, body: Object, *, namespace: str = "") -> Object:
         """Another content for an object."""
         request = self._write("PUT", resource.path(namespace=namespace, name=name), body)
-        return await self._read("update", request, lambda answer: read_one(answer, resource))
+        return await self._read("update", request, read_object)
 
     async def patch(
         self, resource: Resource, name: str, patch: Any, *, kind: PatchKind, namespace: str = "", subresource: str = ""
@@ -141,7 +150,7 @@ class KubeClient:
         """Change parts of an object."""
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         request = self._write("PATCH", path, patch, kind.value)
-        return await self._read("patch", request, lambda answer: read_one(answer, resource))
+        return await self._read("patch", request, read_object)
 
     def _request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Request:
         server = self.access.server
@@ -161,17 +170,20 @@ class KubeClient:
 
     async def _check_absence(self, resource: Resource, error: ApiError) -> None:
         """After a 404 that names no object: UnreachableError unless the server says that it has no such kind."""
-        if resource.group:  # kinds of the core always exist
-            versions = await self._read("get", self._request("GET", "/apis"), read_versions)
-            if resource.api_version not in versions:
-                return
-            path = f"/apis/{quote(resource.group)}/{quote(resource.version)}"
-            if resource.plural not in await self._read("get", self._request("GET", path), read_plurals):
+        with suppress(ApiError):  # nothing is confirmed then
+            if resource.group and not await self._has(resource):  # kinds of the core always exist
                 return
         self.last_error = (
             f"{self.access.server}: this is no answer of an API server that has {resource.plural}: {error}"
         )
         raise UnreachableError(self.last_error)
+
+    async def _has(self, resource: Resource) -> bool:
+        """Whether the server says that it has a kind, which is none of the core."""
+        if resource.api_version not in await self._read("get", self._request("GET", "/apis"), read_versions):
+            return False
+        path = f"/apis/{quote(resource.group)}/{quote(resource.version)}"
+        return resource.plural in await self._read("get", self._request("GET", path), read_plurals)
 
     async def _read(self, verb: str, request: Request, read: Callable[[bytes], _T]) -> _T:
         """A whole answer and what it means."""
@@ -230,7 +242,7 @@ class KubeClient:
 
     @contextmanager
     def _accounting(self, verb: str) -> Iterator[None]:
-        """What has no usable answer is an UnreachableError, and remembered; counted too, unless it is counted already."""
+        """What has no usable answer is an UnreachableError and remembered; without a verb it was counted already."""
         try:
             yield
         except (UnreachableError, ValueError) as error:

@@ -1,7 +1,9 @@
-"""One object of the cluster as it is now: listed, watched, and listed again whenever that is needed.
+"""One object of the cluster as it is now: looked up, watched, and looked up again whenever that is needed.
 
+It is looked up by a list, whose version the watch goes on from. Who may not list may still get the object by its name:
+then the watch begins without a version, with what is there (that of the object may be too old to go on from).
 What is known is never lost by a failure: an API server that is away or forbids says nothing about the object. Only an
-answer does: a list without it, a DELETED, or a list of a kind that the server does not know.
+answer does: a list without it, a 404 that names it, a DELETED, or a kind that the server does not have.
 Invariant: two requests are never closer than the back-off allows, whatever the server does.
 """
 
@@ -19,8 +21,13 @@ from interpose.kube.backoff import Backoff
 _log = logging.getLogger(__name__)
 # A watch that lasted so long was a good one, even if nothing happened.
 _LASTING: Final = 5.0
-# What an operator has to change first, and how often we look whether it was done: this and up to as much again.
-_PATIENCE: Final = 30.0
+# What an operator has to change first: how often we look whether it was done, at last.
+_PATIENCE: Final = 60.0
+# It is believed only after so many such answers in a row: a server that has just begun may not know its roles and
+# definitions yet. With the waits between them these are some seconds.
+_DOUBTED: Final = 6
+# Seconds in which a watch without a version tells of an object that is there.
+_CONFIRMED: Final = 10.0
 _TEMPORARY: Final = (401, 408, 429)
 
 
@@ -28,7 +35,8 @@ class Follower:
     """Follows one object; `run` does it until cancelled. `changed` is called after known, object or problem changed.
 
     known: whether the cluster has ever told. object: what it told last; None and known: it does not exist.
-    problem: what keeps us from knowing more, for people. forbidden: it may not be listed (403).
+    current: whether that is so now, as far as anybody can know; False from a failure up to the next answer.
+    problem: what keeps us from knowing more, for people. forbidden: it may neither be listed nor gotten (403).
     """
 
     def __init__(
@@ -48,21 +56,23 @@ class Follower:
         self.namespace = namespace
         self.known = False
         self.object: Object | None = None
+        self.current = False
         self.problem = ""
         self.forbidden = False
-        self.lists = 0
+        self.lists = 0  # gets in their place too
         self.watches = 0
-        self.restarts = 0  # watches after the first
-        self.events = 0  # bookmarks too
         self.failures = 0
         self._api = api
         self._changed = changed
         self._sleep = sleep
         self._clock = clock
-        self._chance = chance
         self._backoff = Backoff(chance)
+        self._patience = Backoff(chance, most=_PATIENCE)
         self._limited = RateLimited(_log, clock=clock)
-        self._version = ""  # to go on from; empty: list first
+        self._by_name = False  # we may not list, or may not any more: get instead
+        self._refusals = 0  # in a row
+        self._refused = ""  # what the first 403 said
+        self._version = ""  # to go on from; empty: look first
         self._unwatched = ""  # why the object can be listed but not watched
         self._expired = False  # a watch ended with 410, and none lasted since
 
@@ -73,35 +83,55 @@ class Follower:
                 await self._sleep(delay)
 
     async def _step(self) -> float:
-        """List if that is needed, watch until it ends; how long to wait before the next step."""
-        listed = False
+        """Look if that is needed, watch until it ends; how long to wait before the next step."""
+        looked = False
         try:
             if not self._version:
-                await self._list()
-            listed = True
+                self.lists += 1
+                await (self._get() if self._by_name else self._list())
+                self._refusals, self._refused = 0, ""
+            looked = True
             return await self._watch()
         except (ApiError, UnreachableError) as error:
-            return self._failed(error, watching=listed)
+            return self._failed(error, watching=looked)
         except Exception as error:
             _log.exception("Following an object failed", extra={"kv": self._fields()})
-            return self._failed(UnreachableError(f"{type(error).__name__}: {error}"), watching=listed)
+            return self._failed(UnreachableError(f"{type(error).__name__}: {error}"), watching=looked)
 
     async def _list(self) -> None:
-        self.lists += 1
         found = await self._api.list(self.resource, namespace=self.namespace, name=self.name)
         self._version = found.version
         mine = next((item for item in found.items if self._is_mine(item)), None)
         self._settle(known=True, object=mine, problem=self._unwatched)
 
+    async def _get(self) -> None:
+        found: Object | None
+        try:
+            found = await self._api.get(self.resource, self.name, namespace=self.namespace)
+        except ApiError as error:
+            if error.code != 404 or error.name != self.name:
+                raise
+            found = None
+        if found is not None and not self._is_mine(found):
+            raise UnreachableError(f"{self._label()}: the server answered with another object")
+        self._settle(known=True, object=found, problem=self._unwatched)
+
     async def _watch(self) -> float:
         """Until the watch ends; the wait after it. An error is raised if the watch was of no use."""
-        self.restarts += self.watches > 0
         self.watches += 1
-        begun, first = self._clock(), self._version
-        events = self._api.watch(self.resource, version=first, namespace=self.namespace, name=self.name)
+        # From the beginning, if it has no version; then the object as we have it is no news.
+        begun, first = self._clock(), self._version or _version(self.object)
+        events = self._api.watch(self.resource, version=self._version, namespace=self.namespace, name=self.name)
         try:
-            async for event in events:
-                self._take(event)
+            async with asyncio.timeout(None if self._version or self.object is None else _CONFIRMED) as confirmed:
+                async for event in events:
+                    if event.change is not Change.BOOKMARK:
+                        confirmed.reschedule(None)
+                    self._take(event)
+        except TimeoutError:
+            # It went between our look and the watch, which tells nothing of it then.
+            self._version = ""
+            return self._backoff.next()
         except (ApiError, UnreachableError) as error:
             # Servers restart and connections break every day. It is a problem only if it does not work at once.
             if not self._was_good(begun, first) or isinstance(error, ApiError):
@@ -119,18 +149,22 @@ class Follower:
     def _was_good(self, begun: float, first: str) -> bool:
         """Whether a watch told something new or lasted; then the next failure is a first one."""
         lasted = self._clock() - begun >= _LASTING
-        good = lasted or self._version != first
+        good = lasted or self._version not in ("", first)
         if good:
             self._backoff.reset()
+            self._patience.reset()
         if lasted:
             self._expired = False
         return good
 
     def _take(self, event: WatchEvent) -> None:
-        self.events += 1
         self._worked()
-        self._version = str(_metadata(event.object).get("resourceVersion") or self._version)
+        from_start = not self._version
+        self._version = _version(event.object) or self._version
         if event.change is Change.BOOKMARK or not self._is_mine(event.object):
+            return
+        if from_start and _is_older(event.object, self.object):
+            self._version = ""  # a server that is behind the one that we asked: what we have comes next
             return
         gone = event.change is Change.DELETED
         self._settle(known=True, object=None if gone else event.object, problem="")
@@ -153,19 +187,26 @@ class Follower:
             return self._hindered(str(error), self._backoff.next(error.retry_after))
         if error.code in _TEMPORARY or error.code >= 500:
             return self._hindered(str(error), self._backoff.next(error.retry_after))
-        delay = max(_PATIENCE * (1 + self._chance()), self._backoff.next(error.retry_after))
+        delay = self._patience.next(error.retry_after)
         if watching:
             # It is looked at now and then instead, which is better than nothing.
             self._unwatched = f"{self._label()} cannot be watched: {error}"
-        elif error.code == 404 and self.resource.group:
-            # The kind does not exist, so no object of it does: a CRD that nobody has installed. Kinds of the core
-            # always exist: whoever does not know them is no API server.
-            return self._hindered(f"{self.resource.kind}: {error}", delay, gone=True)
-        return self._hindered(self._unwatched or str(error), delay, forbidden=error.code == 403 and not watching)
+            return self._hindered(self._unwatched, delay, current=True)
+        self._refusals += 1
+        if error.code == 403:
+            # Roles may grant one without the other. One request at a time, since many nodes do this for long.
+            self._by_name = not self._by_name
+            self._refused = self._refused or str(error)
+            return self._hindered(self._refused, delay, forbidden=self._refusals >= _DOUBTED)
+        # The kind does not exist, so no object of it does: a CRD that nobody has installed.
+        gone = error.code == 404 and self._refusals >= _DOUBTED
+        return self._hindered(f"{self.resource.kind}: {error}", delay, gone=gone)
 
-    def _hindered(self, problem: str, delay: float, *, gone: bool = False, forbidden: bool = False) -> float:
+    def _hindered(
+        self, problem: str, delay: float, *, gone: bool = False, forbidden: bool = False, current: bool = False
+    ) -> float:
         self._limited.log(
-            logging.WARNING,
+            logging.INFO if 0 < self._refusals < _DOUBTED else logging.WARNING,
             "Object could not be followed",
             key=problem,
             **self._fields(),
@@ -175,18 +216,23 @@ class Follower:
         if gone:
             self._settle(known=True, object=None, problem=problem)
         else:
-            self._settle(known=self.known, object=self.object, problem=problem, forbidden=forbidden)
+            self._settle(known=self.known, object=self.object, problem=problem, forbidden=forbidden, current=current)
         return delay
 
-    def _settle(self, *, known: bool, object: Object | None, problem: str, forbidden: bool = False) -> None:  # noqa: A002
+    def _settle(
+        self,
+        *,
+        known: bool,
+        object: Object | None,  # noqa: A002
+        problem: str,
+        forbidden: bool = False,
+        current: bool = True,
+    ) -> None:
         """Take over a new state, and tell if it is another one."""
-        same = (
-            known == self.known
-            and problem == self.problem
-            and forbidden == self.forbidden
-            and _same(object, self.object)
-        )
-        self.known, self.object, self.problem, self.forbidden = known, object, problem, forbidden
+        marks = (known, problem, forbidden, current)
+        same = marks == (self.known, self.problem, self.forbidden, self.current) and _same(object, self.object)
+        self.object = object
+        self.known, self.problem, self.forbidden, self.current = marks
         if same:
             return
         try:
@@ -213,6 +259,16 @@ class Follower:
 def _metadata(found: Object) -> dict[str, Any]:
     metadata = found.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
+
+
+def _version(found: Object | None) -> str:
+    return str(_metadata(found).get("resourceVersion") or "") if found is not None else ""
+
+
+def _is_older(one: Object, other: Object | None) -> bool:
+    """Whether the numbers say so; nothing else is concluded from versions."""
+    mine, theirs = _version(one), _version(other)
+    return mine.isdecimal() and theirs.isdecimal() and int(mine) < int(theirs)
 
 
 def _same(one: Object | None, other: Object | None) -> bool:

@@ -15,10 +15,9 @@ def kustomized(folder: Path) -> list[Document]:
     """The objects that a kustomization gathers, as they stand in its files: patches and images are not applied."""
     [kustomization] = read_documents(folder / "kustomization.yaml")
     found: list[Document] = []
-    for base in kustomization.get("bases", ()):
-        found += kustomized((folder / base).resolve())
     for name in kustomization.get("resources", ()):
-        found += read_documents(folder / name)
+        place = (folder / name).resolve()
+        found += kustomized(place) if place.is_dir() else read_documents(place)
     return found
 
 

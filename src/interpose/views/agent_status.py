@@ -16,6 +16,8 @@ _STATES: Final[Mapping[str, str]] = {
     "waiting": "waiting: it is not known yet what the cluster wants, or whether the relay took it",
     "applied": "applied: the relay has what the cluster wants",
     "withdrawn": "withdrawn: the cluster has no configuration, the relay uses its own",
+    "kept": "kept: no ConfigMap is to be seen, what was in force before stays",
+    "forbidden": "forbidden: the ConfigMap that counts may not be read, what was in force before stays",
     "rejected": "rejected: what was in force before stays",
     "unreachable": "unreachable: the relay does not answer",
 }

@@ -50,6 +50,9 @@ def connection_collector(stats: Stats, server: Callable[[], AdminServer]) -> Col
         yield _gauge("connections", "Clients connected now.", server().connections)
         yield _counter("connections_refused_total", "Clients turned away because of the limit.", server().refused)
         yield _counter(
+            "connections_cut_total", "Clients that did nothing and had to make room for others.", server().cut
+        )
+        yield _counter(
             "tls_handshake_failures_total", "Connections on which TLS came to nothing.", stats.handshake_failures
         )
 

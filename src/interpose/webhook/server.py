@@ -1,7 +1,8 @@
 """The webhook over HTTPS: reviews on some paths, health and metrics beside them.
 
 A review is answered on the event loop, one at a time: it takes a fraction of a millisecond, and whatever somebody
-sends, only one body at a time is taken apart. Invariant: from `begin_leaving` on we are not ready and each connection
+sends, only one body at a time is taken apart. (A thread would hold up the loop all the same: the parser does not let go
+of the interpreter. What a body may cost is bounded instead, see `review`.) Invariant: from `begin_leaving` on we are not ready and each connection
 ends with its next answer, but nobody who still comes is refused before `finish`.
 """
 
@@ -21,7 +22,7 @@ from interpose.instrumentation.logging import RateLimited, kv
 from interpose.instrumentation.metrics import Collector
 from interpose.webhook.certificates import Certificates
 from interpose.webhook.metrics import certificate_collector, connection_collector, request_collector
-from interpose.webhook.review import OTHER, BadReviewError, Result, Rules, review
+from interpose.webhook.review import OTHER, BadReviewError, Result, Rules, TooMuchError, review
 from interpose.webhook.stats import ERROR, Stats
 
 _log = logging.getLogger(__name__)
@@ -35,8 +36,8 @@ class ServerLimits:
     """What clients may cost. Times in seconds."""
 
     http: HttpLimits = field(default_factory=HttpLimits)
-    buffered: int = 64 << 20  # bytes of bodies, all connections together
-    max_connections: int = 256
+    buffered: int = 16 << 20  # bytes of bodies, all connections together
+    max_connections: int = 128
     handshake_timeout: float = 5.0
 
 
@@ -127,7 +128,7 @@ class WebhookServer:
         try:
             return self._answer(request, began)
         except BadReviewError as error:
-            return self._refused(400, str(error), began)
+            return self._refused(413 if isinstance(error, TooMuchError) else 400, str(error), began)
         except Exception:
             self._count(OTHER, ERROR, began)
             raise

@@ -45,9 +45,9 @@ def unseen(name: str) -> Seen:
     return Seen(name, False, None, "refused")
 
 
-def chosen_from(*seen: Seen) -> Choice:
+def chosen_from(*seen: Seen, before: str | None = None) -> Choice:
     """For the node of these tests."""
-    return choose(seen, node=NODE, namespace="ns")
+    return choose(seen, node=NODE, namespace="ns", before=before)
 
 
 # -- names
@@ -110,23 +110,55 @@ def test_one_that_was_known_still_counts() -> None:
 
 
 def test_forbidden_one_is_passed_over() -> None:
-    """With a note that says why."""
+    """With a note that says so."""
     choice = chosen_from(forbidden("a"), there("b"))
     assert choice.chosen is not None
     assert choice.chosen.source == "ns/b"
-    assert choice.notes == ("ConfigMap ns/a is passed over: no rights",)
+    assert choice.notes == ("ConfigMap ns/a may not be read",)
 
 
-def test_forbidden_and_absent() -> None:
-    """All that may be seen are missing."""
-    assert chosen_from(forbidden("a"), absent("b")).verdict is Verdict.MISSING
+def test_forbidden_one_that_the_node_went_by_is_not_passed_over() -> None:
+    """Another one would be in force by mistake."""
+    choice = chosen_from(absent("a"), forbidden("b"), there("c"), before="ns/b")
+    assert choice == Choice(verdict=Verdict.FORBIDDEN, problems=("ConfigMap ns/b may not be read",), before="ns/b")
+
+
+@pytest.mark.parametrize(
+    ("before", "verdict"),
+    [
+        (None, Verdict.UNSEEN),  # nobody knows
+        ("ns/z", Verdict.UNSEEN),  # that of a group it was in before
+        ("ns/b", Verdict.MISSING),  # what it went by is gone
+        ("", Verdict.MISSING),  # it went by none
+    ],
+)
+def test_forbidden_and_absent(before: str | None, verdict: Verdict) -> None:
+    """What a node has is taken back only if it is known that it is from none of those that cannot be seen."""
+    choice = chosen_from(forbidden("a"), absent("b"), before=before)
+    assert choice.verdict is verdict
+    assert choice.notes == ("ConfigMap ns/a may not be read",)
 
 
 def test_all_forbidden() -> None:
     """Then nothing is known at all."""
     choice = chosen_from(forbidden("a"), Seen("b", False, None, "", True))
-    assert choice.verdict is Verdict.WAIT
-    assert len(choice.notes) == 2
+    assert choice.verdict is Verdict.FORBIDDEN
+    assert len(choice.problems) == 2
+
+
+@pytest.mark.parametrize("rest", [(), (there("b"),)])
+def test_map_that_the_node_went_by_is_gone(rest: tuple[Seen, ...]) -> None:
+    """Whether another one takes its place or not."""
+    assert chosen_from(absent("a"), *rest, before="ns/a").gone
+    assert not chosen_from(absent("a"), *rest, before="ns/b").gone
+
+
+@pytest.mark.parametrize("rest", [(), (there("b"),)])
+@pytest.mark.parametrize(("closed", "sure"), [(False, False), (True, True)])
+def test_missing_a_while_ago(rest: tuple[Seen, ...], closed: bool, sure: bool) -> None:
+    """It may be there again. One that we lost the right to see after it was gone was taken away for good."""
+    gone = Seen("a", True, None, "refused", closed, False)
+    assert chosen_from(gone, *rest).sure is sure
 
 
 def test_nothing_is_followed() -> None:

@@ -120,13 +120,47 @@ def test_event_that_an_agent_before_us_wrote(part: str) -> None:
 
 
 def test_event_of_a_state_that_comes_and_goes() -> None:
-    """The same one again only after a while."""
+    """It is counted up for a while, so that the newest is the last one; then there is a new one."""
+    desk = events()
+    written = []
+    for text, now in (
+        ("one", 0.0),
+        ("two", 1.0),
+        ("one", 2.0),
+        ("two", 3.0),
+        ("one", 4.0),
+        ("two", REPEATED_AFTER + 1.0),
+    ):
+        write = desk.next(view(text), now, now)
+        assert write is not None
+        desk.done(view(text), write, now)
+        written.append((write.repeated, write.body["count"], write.body["metadata"]["name"]))
+    one, two = written[0][2], written[1][2]
+    assert written[:5] == [(False, 1, one), (False, 1, two), (True, 2, one), (True, 2, two), (True, 3, one)]
+    assert written[5][:2] == (False, 1)
+    assert written[5][2] not in (one, two)
+
+
+def test_event_that_is_counted_up_keeps_its_beginning() -> None:
+    """Only when it was last is new."""
     desk = events()
     assert tell(desk, view("one"), 0.0) is not None
     assert tell(desk, view("two"), 1.0) is not None
-    assert tell(desk, view("one"), 2.0) is None
-    assert desk.suppressed == 1
-    assert tell(desk, view("two"), REPEATED_AFTER + 2.0) is not None
+    again = desk.next(view("one"), 60.0, 60.0)
+    assert again is not None
+    assert (again.body["firstTimestamp"], again.body["lastTimestamp"]) == (
+        "1970-01-01T00:00:00Z",
+        "1970-01-01T00:01:00Z",
+    )
+
+
+def test_events_that_are_counted_up_cost_nothing() -> None:
+    """A state that comes and goes does not keep others from being told."""
+    budget = Budget(0.0)
+    desk = EventDesk(ConfigSubject(), budget)
+    for number in range(100):
+        assert tell(desk, view(str(number % 2))) is not None
+    assert budget.ready_at(0.0) == 0.0
 
 
 def test_event_that_was_not_written_is_still_to_be_told() -> None:
@@ -141,8 +175,10 @@ def test_memory_for_events_is_bounded() -> None:
     desk = events()
     for number in range(100):
         assert tell(desk, view(str(number))) is not None
-    assert tell(desk, view("0")) is not None
-    assert tell(desk, view("99")) is None
+    old, recent = desk.next(view("0"), 0.0, 0.0), desk.next(view("98"), 0.0, 0.0)
+    assert old is not None
+    assert recent is not None
+    assert (old.repeated, recent.repeated) == (False, True)
 
 
 def test_events_about_the_slo() -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import pytest
 
 from interpose.agent.choice import Choice, Chosen, Verdict
-from interpose.agent.pusher import Pusher, idle
+from interpose.agent.pusher import Pusher
 from interpose.agent.pushplan import Phase, State
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
@@ -110,7 +110,8 @@ async def test_what_is_wanted_is_sent_and_told(stage: Stage) -> None:
     assert stage.relay.got == [("n", {"policy": "one"})]
     assert stage.pusher.outcomes == {"accepted": 1}
     assert stage.pusher.last_success == 1000.0
-    assert stage.pusher.last_good == choice("one").chosen
+    assert stage.pusher.state.last_good == choice("one").chosen
+    assert stage.pusher.went_by == "ns/a"
 
 
 async def test_newest_wish_wins(stage: Stage) -> None:
@@ -186,11 +187,3 @@ async def test_missing_is_kept() -> None:
     await eventually(lambda: len(stage.texts()) == 2, "the second push")
     assert stage.texts() == ["one", "one"]
     await stage.tasks.cancel()
-
-
-async def test_idle_ends_with_the_time_or_the_call() -> None:
-    """Whichever is first."""
-    wake = asyncio.Event()
-    await idle(wake, 0.001)
-    wake.set()
-    await idle(wake, None)

@@ -1,5 +1,6 @@
 """When a push is due, and what is told about it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,9 +17,9 @@ def chosen(text: str, *, source: str = "ns/a", version: str = "1") -> Chosen:
     return Chosen(source=source, version=version, data={"policy": text} if text else {})
 
 
-def choice(text: str, **more: Any) -> Choice:
+def choice(text: str, *, gone: bool = False, **more: Any) -> Choice:
     """It is what the cluster wants."""
-    return Choice(verdict=Verdict.CHOSEN, chosen=chosen(text, **more))
+    return Choice(verdict=Verdict.CHOSEN, chosen=chosen(text, **more), gone=gone)
 
 
 MISSING = Choice(verdict=Verdict.MISSING)
@@ -286,10 +287,14 @@ def test_missing_and_out_of_sight() -> None:
 
 
 def test_missing_is_kept_if_that_is_wanted() -> None:
-    """The relay is even sent it again."""
+    """That is told after the grace. The relay is even sent it again."""
     made = in_force(withdraw=False)
     made.consider(MISSING, 10.0)
+    assert phase(made, 10.0) is Phase.APPLIED
     assert made.begin(100.0) is None
+    assert phase(made, 100.0) is Phase.KEPT
+    made.consider(MISSING, 100.0)
+    assert made.due(100.0) is None
     made.connection(2, "", 101.0)
     assert begun(made, 101.0).data == {"policy": "one"}
 
@@ -326,14 +331,198 @@ def test_unusable_and_then_mended() -> None:
     assert phase(made, 100.0) is Phase.APPLIED
 
 
-@pytest.mark.parametrize("withdraw", [True, False])
-def test_unusable_and_then_missing(withdraw: bool) -> None:
+@pytest.mark.parametrize(("withdraw", "expected"), [(True, Phase.WAITING), (False, Phase.KEPT)])
+def test_unusable_and_then_missing(withdraw: bool, expected: Phase) -> None:
     """Nothing is wrong with a map that is gone."""
     made = plan(withdraw=withdraw)
     made.consider(UNUSABLE, 0.0)
     made.consider(MISSING, 1.0)
+    assert phase(made, 1.0) is Phase.REJECTED
     made.begin(31.0)
-    assert phase(made, 31.0) is Phase.WAITING
+    assert phase(made, 31.0) is expected
+
+
+# -- a map that is gone, and another one in its place
+
+
+def test_lower_map_counts_after_the_grace() -> None:
+    """The one that is gone may be on its way back."""
+    made = in_force()
+    made.consider(choice("two", source="ns/b", gone=True), 10.0)
+    made.consider(choice("three", source="ns/b", gone=True), 20.0)
+    assert phase(made, 20.0) is Phase.APPLIED
+    assert made.went_by == "ns/a"
+    assert made.due(20.0) == 40.0
+    assert begun(made, 40.0).data == {"policy": "three"}
+    assert made.went_by == "ns/b"
+
+
+def test_map_that_is_replaced() -> None:
+    """Deleted and created again: the one below it is never in force."""
+    made = in_force()
+    made.consider(choice("two", source="ns/b", gone=True), 10.0)
+    made.consider(choice("one", version="9"), 11.0)
+    assert made.begin(100.0) is None
+    assert phase(made, 100.0) is Phase.APPLIED
+
+
+def test_higher_map_counts_at_once() -> None:
+    """Nothing is gone."""
+    made = in_force()
+    made.consider(choice("two", source="ns/higher"), 10.0)
+    assert begun(made, 10.0).data == {"policy": "two"}
+
+
+def test_lower_map_that_cannot_be_used_is_told_after_the_grace() -> None:
+    """As it would be sent."""
+    made = in_force()
+    made.consider(replace(UNUSABLE, gone=True), 10.0)
+    assert phase(made, 10.0) is Phase.APPLIED
+    assert made.begin(40.0) is None
+    assert phase(made, 40.0) is Phase.REJECTED
+
+
+@pytest.mark.parametrize("wanted", [MISSING, Choice(verdict=Verdict.CHOSEN, chosen=chosen("two"), gone=True)])
+def test_grace_runs_only_while_somebody_knows(wanted: Choice) -> None:
+    """It begins anew when the API server is back."""
+    made = in_force()
+    made.consider(wanted, 10.0)
+    made.consider(replace(wanted, sure=False), 15.0)
+    assert made.begin(100.0) is None
+    made.consider(wanted, 101.0)
+    assert made.due(101.0) == 131.0
+    assert begun(made, 131.0).data != {"policy": "one"}
+
+
+# -- nothing that may be seen
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (Choice(verdict=Verdict.UNSEEN, notes=("a may not be read",), before="ns/a"), Phase.KEPT),
+        (Choice(verdict=Verdict.FORBIDDEN, problems=("a may not be read",), before="ns/a"), Phase.FORBIDDEN),
+    ],
+)
+def test_what_may_not_be_seen_changes_nothing(said: Choice, expected: Phase) -> None:
+    """It is told, with the map that the node goes by."""
+    made = in_force()
+    made.consider(said, 10.0)
+    assert made.begin(100.0) is None
+    state = made.state(100.0, 0.0)
+    assert (state.phase, state.problems, state.source) == (expected, ("a may not be read",), "ns/a")
+    made.connection(2, "", 101.0)
+    assert begun(made, 101.0).data == {"policy": "one"}
+
+
+def test_what_may_not_be_seen_by_an_agent_that_has_just_started() -> None:
+    """Nothing is sent to a relay that may have something."""
+    made = plan()
+    made.consider(Choice(verdict=Verdict.UNSEEN), 0.0)
+    assert made.begin(100.0) is None
+    assert made.state(100.0, 0.0).source == ""
+    assert made.went_by is None
+
+
+def test_seen_again() -> None:
+    """All is well."""
+    made = in_force()
+    made.consider(Choice(verdict=Verdict.FORBIDDEN), 10.0)
+    made.consider(choice("one"), 20.0)
+    assert phase(made, 20.0) is Phase.APPLIED
+
+
+# -- a relay that has forgotten
+
+
+def test_new_relay_gets_the_last_good_before_what_was_rejected() -> None:
+    """What was in force stays in force, also if the relay lost it; then the other one is tried again."""
+    made = in_force()
+    made.consider(choice("bad"), 5.0)
+    begun(made, 5.0)
+    made.rejected(("no",), 5.0)
+    made.connection(2, "", 10.0)
+    assert begun(made, 10.0) == Push(data={"policy": "one"}, session=2, chosen=chosen("one"), again=True)
+    assert phase(made, 10.0) is Phase.REJECTED
+    made.accepted()
+    assert phase(made, 10.0) is Phase.REJECTED
+    assert begun(made, 12.0).data == {"policy": "bad"}
+    made.rejected(("no",), 12.0)
+    due = made.due(12.0)
+    assert due is not None
+    assert due >= 27.0
+    assert begun(made, due).data == {"policy": "bad"}
+
+
+@pytest.mark.parametrize("said", [UNUSABLE, MISSING])
+def test_new_relay_gets_the_last_good_while_there_is_nothing_to_send(said: Choice) -> None:
+    """Once."""
+    made = in_force(withdraw=False)
+    made.consider(UNUSABLE, 5.0)
+    made.consider(said, 6.0)
+    made.begin(36.0)
+    made.connection(2, "", 40.0)
+    assert begun(made, 40.0).again
+    made.accepted()
+    assert made.due(41.0) is None
+
+
+def test_last_good_that_is_good_no_more() -> None:
+    """It is not sent again, and what is wanted is."""
+    made = in_force()
+    made.consider(choice("bad"), 5.0)
+    begun(made, 5.0)
+    made.rejected(("no",), 5.0)
+    made.connection(2, "", 10.0)
+    begun(made, 10.0)
+    made.rejected(("no",), 10.0)
+    assert begun(made, 12.0).data == {"policy": "bad"}
+    assert made.state(12.0, 0.0).problems == ("no",)
+
+
+def test_last_good_that_did_not_arrive_is_sent_again() -> None:
+    """After a pause, as everything is."""
+    made = in_force()
+    made.consider(UNUSABLE, 5.0)
+    made.connection(2, "", 10.0)
+    for now in (10.0, 12.0, 14.0):
+        assert begun(made, now).again
+        made.failed("oh", now)
+    assert made.due(14.0) == 16.0
+
+
+def test_last_good_is_wanted_again() -> None:
+    """It is confirmed as what is wanted."""
+    made = in_force()
+    made.consider(UNUSABLE, 5.0)
+    made.connection(2, "", 10.0)
+    begun(made, 10.0)
+    made.accepted()
+    made.consider(choice("one"), 11.0)
+    assert not begun(made, 12.0).again
+    made.accepted()
+    assert phase(made, 12.0) is Phase.APPLIED
+
+
+def test_last_good_that_was_rejected_later_is_what_is_wanted() -> None:
+    """There is nothing to fall back on."""
+    made = in_force()
+    made.connection(2, "", 5.0)
+    begun(made, 5.0)
+    made.rejected(("not now",), 5.0)
+    made.connection(3, "", 10.0)
+    assert not begun(made, 10.0).again
+
+
+def test_nothing_to_fall_back_on_after_a_withdrawal() -> None:
+    """The relay's own settings are in force."""
+    made = in_force()
+    made.consider(MISSING, 0.0)
+    begun(made, 30.0)
+    made.accepted()
+    made.consider(UNUSABLE, 40.0)
+    made.connection(2, "", 41.0)
+    assert made.begin(50.0) is None
 
 
 # -- trouble

@@ -37,13 +37,21 @@ class Cluster:
         """An event."""
         assert (resource.plural, namespace) == ("events", "default")
         self._fail("event")
-        self.events.append(body)
+        self.events.append(dict(body))
         return body
 
     async def patch(
         self, resource: Resource, name: str, patch: Any, *, kind: PatchKind, namespace: str = "", subresource: str = ""
     ) -> Object:
-        """The Node, or its status."""
+        """The Node, its status, or an event."""
+        if resource.plural == "events":
+            assert (namespace, subresource, kind) == ("default", "", PatchKind.MERGE)
+            self._fail("event")
+            found = [one for one in self.events if one["metadata"]["name"] == name]
+            if not found:
+                raise ApiError(404, "NotFound", "no such event")
+            found[0].update(patch)
+            return found[0]
         assert (resource.plural, name, namespace) == ("nodes", "n", "")
         if subresource:
             self._fail("condition")
@@ -246,11 +254,38 @@ async def test_annotation_that_somebody_removed(stage: Stage) -> None:
 
 
 async def test_state_that_comes_and_goes(stage: Stage) -> None:
-    """Writes have room between them, and identical events are left out."""
+    """Writes have room between them, and events that are there are counted up."""
     stage.cluster.shows = True
     for text in ("one", "two", "one", "two"):
         stage.reporter.on_state(state(text))
         await stage.quiet()
     assert stage.cluster.counts() == (2, 4, 4)
     assert stage.time >= 15.0
-    assert stage.reporter.results["event", "suppressed"] == 2
+    assert [one["count"] for one in stage.cluster.events] == [2, 2]
+    assert stage.cluster.events[1]["lastTimestamp"] > stage.cluster.events[0]["lastTimestamp"]
+
+
+async def test_event_to_count_up_that_is_gone(stage: Stage) -> None:
+    """API servers forget them after an hour, and people delete them: it is made again."""
+    for text in ("one", "two"):
+        stage.reporter.on_state(state(text))
+        await stage.quiet()
+    stage.cluster.events.clear()
+    stage.reporter.on_state(state("one"))
+    await stage.quiet()
+    [event] = stage.cluster.events
+    assert event["count"] == 2
+    assert stage.reporter.results["event", "failed"] == 0
+
+
+async def test_event_that_may_not_be_counted_up(stage: Stage) -> None:
+    """That is a problem like others, and the event stays to be told."""
+    for text in ("one", "two"):
+        stage.reporter.on_state(state(text))
+        await stage.quiet()
+    stage.jumps = False
+    stage.cluster.fails["event"] = ApiError(403, "Forbidden", "you may not")
+    stage.reporter.on_state(state("one"))
+    await eventually(lambda: "event" in stage.reporter.problems, "the refusal")
+    assert "event" in stage.reporter.pending
+    assert [one["count"] for one in stage.cluster.events] == [1, 1]

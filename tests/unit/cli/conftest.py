@@ -44,6 +44,19 @@ def process(monkeypatch: pytest.MonkeyPatch) -> FakeProcess:
     return fake
 
 
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Writes a file and gives its path."""
+
+    def written(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        path.chmod(0o644)
+        return path
+
+    return written
+
+
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings of the developer's shell must not reach a test."""

@@ -1,19 +1,34 @@
 """How the parts of an agent are joined; what they do together is in tests/integration."""
 
 import json
+import tempfile
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from interpose.agent.messages import PATCH_NODE
+from interpose.api.resmgr_agent_pb2 import JsonPatch, PatchNodeRequest
 from interpose.cli.agent_parts import Parts, document_problems
 from interpose.config.agent_settings import AgentSettings, ConfigSettings, NodeStateSettings
+from interpose.host.sockets import bind_unix
 from interpose.kube.access import Access
 from interpose.kube.address import Server
+from interpose.rpc.handlers import Unary
+from interpose.rpc.status import RpcError
 
 ACCESS = Access(server=Server(scheme="http", host="127.0.0.1", port=1), source="test")
 SAMPLE = Path(__file__).parents[3] / "samples" / "nodeslo" / "node-state.json"
+
+
+@dataclass
+class Context:
+    """A call without limits."""
+
+    path: bytes = PATCH_NODE
+    metadata: tuple[tuple[bytes, bytes], ...] = ()
+    deadline: float | None = None
 
 
 def settings(folder: Path) -> AgentSettings:
@@ -64,6 +79,22 @@ async def test_nothing_is_known_at_first(tmp_path: Path) -> None:
     assert parts._health("config-status") == parts.config_problem
     assert parts._health("") == ""
     await parts.close()
+
+
+async def test_the_group_of_the_node_is_not_for_the_relay_to_set(tmp_path: Path) -> None:
+    """Whatever may be changed else: it says which configuration the relay gets."""
+    said = settings(tmp_path)
+    said = replace(said, config=replace(said.config, group_label="example.com/group"))
+    with tempfile.TemporaryDirectory(prefix="ip-") as folder:
+        parts = Parts(said, "n1", ACCESS, bind_unix(f"{folder}/a.sock", mode=0o600))
+        served = parts.served
+        assert served is not None
+        handler = served.service.handlers()[PATCH_NODE]
+        assert isinstance(handler, Unary)
+        patch = JsonPatch(op="add", path="/metadata/labels/example.com~1group", value='"x"')
+        with pytest.raises(RpcError, match=r"example\.com/group says which configuration this node gets"):
+            await handler.handle(PatchNodeRequest(patches=[patch]).SerializeToString(), Context())
+        await parts.close()
 
 
 @pytest.mark.parametrize("problem", ["", "no route"])

@@ -31,19 +31,6 @@ def differences(*arguments: object) -> list[tuple[str, Any, Any]]:
     return [(one["key"], *value) for one, value in zip(found, values, strict=True)]
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Any:
-    """Writes a file and gives its path."""
-
-    def written(name: str, text: str) -> Path:
-        path = tmp_path / name
-        path.write_text(text)
-        path.chmod(0o644)
-        return path
-
-    return written
-
-
 def test_values_are_shown_with_their_origins(write: Any) -> None:
     """Of both sides; exit code 1."""
     first, second = write("a.yaml", HEADER + "process: {grace: 60s}\n"), write("b.yaml", HEADER + "listen: /x\n")

@@ -24,19 +24,6 @@ def findings(*arguments: object, text: str | None = None) -> list[dict[str, Any]
     return found
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Any:
-    """Writes a file and gives its path."""
-
-    def written(name: str, text: str) -> Path:
-        path = tmp_path / name
-        path.write_text(text)
-        path.chmod(0o644)
-        return path
-
-    return written
-
-
 def test_good_files_have_a_line_each(write: Any) -> None:
     """With what they are; exit code 0."""
     first, second = write("a.yaml", RELAY), write("b.yaml", "policy: {Active: static}")

@@ -1,9 +1,10 @@
 """Options follow the table of settings."""
 
+import pytest
 from click.testing import CliRunner
 
-from interpose.cli.options import SettingOption, SettingsCommand, given_flags, parameter_name
-from interpose.config.load import Given
+from interpose.cli.options import SettingOption, SettingsCommand, given_flags, parameter_name, told
+from interpose.config.load import Given, load
 from interpose.config.table import RELAY, RELAY_SETTINGS
 
 
@@ -65,3 +66,15 @@ def test_a_flag_that_may_be_repeated_keeps_all_its_values() -> None:
         {"dump.rules": Given("full:.*,off:Version", "flag --dump")},
         {"dump.rules": Given("reset;short:Exec", "flag --dump")},
     ]
+
+
+@pytest.mark.parametrize("print_config", [True, False])
+def test_warnings_are_told_and_settings_if_somebody_asks(
+    print_config: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Then there is nothing else to do."""
+    loaded = load(RELAY, flags={}, env={"INTERPOSE_GRASE": "1s"})
+    assert told(loaded, print_config=print_config) is print_config
+    output = capsys.readouterr()
+    assert output.err == "warning: environment INTERPOSE_GRASE: is not a known setting and has no effect\n"
+    assert output.out.startswith("KEY ") is print_config

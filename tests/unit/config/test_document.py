@@ -1,10 +1,12 @@
 """Settings files become nodes with text and line; broken files become clear errors."""
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from interpose.config.document import MAX_FILE_BYTES, Node, read_document
+from interpose.config.document import MAX_FILE_BYTES, Node, read_document, read_text
 from interpose.errors import ConfigError
 
 
@@ -128,3 +130,40 @@ def test_lines_of_json_are_exact_whatever_keys_are(tmp_path: Path) -> None:
     assert _lines(_read(tmp_path, "a.json", text)) == [
         ("é", 1), ("ä", 2), ("b", 2), ("a\\", 5), ("/", 5), ("", 5), ("b", 6), ('"', 7),
     ]  # fmt: skip
+
+
+def test_named_pipes_are_refused(tmp_path: Path) -> None:
+    """Whoever reads one stands still until somebody writes; with a writer there too, since that may write nothing."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(ConfigError, match=f"file {path}: cannot be read: it is a named pipe"):
+        read_text(str(path), 100)
+    writer = os.open(path, os.O_RDWR)
+    try:
+        with pytest.raises(ConfigError, match="it is a named pipe"):
+            read_text(str(path), 100)
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd"])
+def test_pipes_of_our_own_are_read_to_their_end(folder: str) -> None:
+    """As a shell hands them over: `<(command)`, or standard input."""
+    reader, writer = os.pipe()
+
+    def write() -> None:
+        os.write(writer, b"a: 1\n")
+        os.close(writer)
+
+    thread = threading.Timer(0.05, write)
+    thread.start()
+    try:
+        assert read_text(f"{folder}/{reader}", 100) == "a: 1\n"
+    finally:
+        thread.join()
+        os.close(reader)
+
+
+def test_empty_device() -> None:
+    """A common way to say: nothing."""
+    assert read_text("/dev/null", 100) == ""

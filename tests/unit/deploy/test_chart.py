@@ -178,7 +178,9 @@ def test_chart_and_kustomization_give_the_same_objects(chart: Chart, self_signed
     of_revision = rendered.pop(job._replace(name=f"{job.name}-1"))
     del files[Identity("Namespace", "", "interpose-system")]
 
-    assert of_revision["spec"] == files.pop(job)["spec"]
+    of_files = files.pop(job)
+    assert of_revision["spec"] == of_files["spec"]
+    assert of_revision["metadata"]["annotations"].items() <= of_files["metadata"]["annotations"].items()
     assert rendered == files
 
 
@@ -291,3 +293,11 @@ def test_the_notes_name_what_was_installed(chart: Chart) -> None:
     assert "daemonset/interpose-agent" in notes
     assert "The relay is no pod" in notes
     assert "daemonset/interpose-agent" not in chart.render({"agent": {"enabled": False}})[NOTES]
+
+
+def test_the_oldest_kubernetes_is_told(chart: Chart, deploy: Path) -> None:
+    """The chart refuses older ones, whoever uses kustomize has to read it."""
+    found = re.fullmatch(r">=(\d+\.\d+)\.0-0", str(chart.metadata["kubeVersion"]))
+
+    assert found
+    assert f"Kubernetes {found[1]} or newer" in (deploy.parent / "docs/deployment.md").read_text(encoding="utf-8")

@@ -179,6 +179,58 @@ def test_the_dashboard_is_in_order(dashboard: dict[str, Any]) -> None:
     ]
 
 
+def test_every_panel_explains_itself(dashboard: dict[str, Any]) -> None:
+    """What is shown and what it means; one name each, and a name for each line of several."""
+    shown = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    titles = [panel["title"] for panel in shown]
+
+    assert len(set(titles)) == len(titles) > 30
+    for panel in shown:
+        assert len(panel["description"]) > 15, panel["title"]
+        assert panel["description"].endswith("."), panel["title"]
+        legends = [target["legendFormat"] for target in panel["targets"]]
+        assert all(legends), panel["title"]
+        assert len(set(legends)) == len(legends), panel["title"]
+
+
+# Units by what the outermost function of a query gives.
+UNITS = {"rate": {"reqps", "cps", "Bps", "percentunit"}, "histogram_quantile": {"s"}, "": {"short", "s", "bytes"}}
+
+
+def measure(expression: str) -> str:
+    """The function that decides about the unit."""
+    return next((name for name in ("histogram_quantile", "rate") if f"{name}(" in expression), "")
+
+
+def test_units_are_those_of_the_queries(dashboard: dict[str, Any]) -> None:
+    """What is per second says so, times are seconds, and no panel has both on one axis."""
+    for panel in dashboard["panels"]:
+        if panel["type"] in ("timeseries", "stat"):
+            [kind] = {measure(target["expr"]) for target in panel["targets"]}
+            assert panel["fieldConfig"]["defaults"]["unit"] in UNITS[kind], panel["title"]
+        elif panel["type"] == "heatmap":
+            assert panel["options"]["yAxis"]["unit"] == "s"
+            assert panel["targets"][0]["format"] == "heatmap"
+
+
+def test_no_panel_has_a_line_per_node_of_a_large_cluster(dashboard: dict[str, Any]) -> None:
+    """Of what is shown by node, the ten that matter."""
+    for title, expression, _ in panels(dashboard):
+        if "node" in named(expression).grouping:
+            assert expression.startswith("topk(10, "), title
+
+
+def test_the_dashboard_opens_with_something_to_see(dashboard: dict[str, Any]) -> None:
+    """The last hour of all nodes, by itself up to date."""
+    variables = {one["name"]: one for one in dashboard["templating"]["list"]}
+
+    assert (dashboard["time"], dashboard["refresh"]) == ({"from": "now-1h", "to": "now"}, "30s")
+    assert list(variables) == ["datasource", "node", "method"]
+    for name in ("node", "method"):
+        assert variables[name]["current"]["value"] == "$__all"
+        assert any(f"${name}" in expression for _, expression, _ in panels(dashboard))
+
+
 def test_jobs_are_those_that_are_scraped(rules: Document, deploy: Path) -> None:
     """Alerts select jobs by the names that prometheus-scrape.yaml and the chart give them."""
     [scrape] = read_documents(deploy / "monitoring/prometheus-scrape.yaml")

@@ -165,6 +165,15 @@ def test_api_servers_do_not_wait_for_the_webhook(objects: list[Document]) -> Non
     assert webhook["objectSelector"]["matchExpressions"][0]["key"] == "interpose/webhook"
 
 
+def test_the_job_for_certificates_is_no_state(objects: list[Document]) -> None:
+    """It goes away soon and cannot be changed: tools that keep a cluster as files say must not miss or patch it."""
+    [job] = [one for one in objects if one["kind"] == "Job"]
+
+    assert job["spec"]["ttlSecondsAfterFinished"] <= 120
+    assert job["metadata"]["annotations"]["argocd.argoproj.io/hook"] == "Sync"
+    assert job["metadata"]["annotations"]["argocd.argoproj.io/hook-delete-policy"] == "BeforeHookCreation"
+
+
 def rules(objects: list[Document], kind: str, name: str, namespace: str = "") -> set[tuple[str, ...]]:
     """What a role allows: group, resource, name, verb, one line each."""
     found = by_identity(objects)[Identity(kind, namespace, f"interpose-{name}")]["rules"]

@@ -6,7 +6,9 @@ from interpose.kube.address import parse_proxy, parse_server
 
 def test_secrets_are_not_shown() -> None:
     """The text of an access can be logged."""
-    plugin = ExecPlugin(api_version="v1", command="c", environment=(("X", "hidden"),), cluster="hidden")
+    plugin = ExecPlugin(
+        api_version="v1", command="c", args=("hidden",), environment=(("X", "hidden"),), cluster="hidden"
+    )
     user = User(token="hidden", name="me", password="hidden", key=Pem(text="hidden"), plugin=plugin)
     proxy = parse_proxy("http://a:hidden@b")
     access = Access(server=parse_server("https://a"), source="file x", user=user, proxy=proxy)

@@ -37,7 +37,7 @@ def test_servers(text: str, server: Server, again: str) -> None:
         ("https://[::1", "no address"),
         ("https://a b", "no address"),
         ("https://a\x00", "no address"),
-        ("ftp://a", "'ftp://a' does not begin with https:// or http://"),
+        ("ftp://u:hidden@a", "it does not begin with https:// or http://"),
         ("https://a?x", "has more than an address"),
         ("https://a#x", "has more than an address"),
         ("https://me:hidden@a", "a user or a password"),

@@ -1,11 +1,25 @@
 """What the bytes of an API server mean."""
 
 import json
+from typing import Any
 
 import pytest
 
-from interpose.kube.answers import Lines, read_error, read_event, read_list, read_object, shortened, status_error
-from interpose.kube.api import NODES, ApiError, Change
+from interpose.kube.answers import (
+    Lines,
+    read_error,
+    read_event,
+    read_list,
+    read_object,
+    read_one,
+    read_plurals,
+    read_versions,
+    shortened,
+    status_error,
+)
+from interpose.kube.api import NODE_SLOS, NODES, ApiError, Change
+
+LIST = {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": []}
 
 
 def test_lines() -> None:
@@ -49,27 +63,65 @@ def test_object_of_another_kind() -> None:
 def test_lists() -> None:
     """Objects are told what they are; what they say themselves counts more."""
     body = {"metadata": {"resourceVersion": "5", "continue": "c"}, "items": [{"a": 1}, {"kind": "Other"}]}
-    listed, following = read_list(json.dumps(body).encode(), NODES)
+    listed, following = read_list(json.dumps(LIST | body).encode(), NODES)
     assert listed.items == ({"apiVersion": "v1", "kind": "Node", "a": 1}, {"apiVersion": "v1", "kind": "Other"})
     assert (listed.version, following) == ("5", "c")
 
 
 def test_empty_lists() -> None:
     """Go writes null for an empty list."""
-    assert read_list(b'{"metadata": {}, "items": null}', NODES) == (((), ""), "")
+    assert read_list(json.dumps(LIST | {"items": None}).encode(), NODES) == (((), ""), "")
 
 
-@pytest.mark.parametrize("body", [b"{}", b'{"metadata": {}, "items": {}}', b'{"metadata": 1, "items": []}'])
-def test_lists_that_are_none(body: bytes) -> None:
-    """An object is no list."""
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"metadata": {}, "items": None},
+        LIST | {"items": {}},
+        LIST | {"metadata": 1},
+        LIST | {"kind": "PodList"},
+        LIST | {"kind": "Node"},
+        LIST | {"apiVersion": "v2"},
+        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"},
+    ],
+)
+def test_lists_that_are_none(body: Any) -> None:
+    """What has no objects in it is not yet an empty list."""
     with pytest.raises(ValueError, match="no list of nodes"):
-        read_list(body, NODES)
+        read_list(json.dumps(body).encode(), NODES)
+
+
+def test_one_object() -> None:
+    """It has to be of the kind that was asked for."""
+    node = {"kind": "Node", "apiVersion": "v1", "metadata": {}}
+    assert read_one(json.dumps(node).encode(), NODES) == node
+    for change in ({"kind": "Status"}, {"apiVersion": "v2"}, {"metadata": None}):
+        with pytest.raises(ValueError, match="the answer is no Node: "):
+            read_one(json.dumps(node | change).encode(), NODES)
+
+
+def test_what_a_server_has() -> None:
+    """Versions of groups, and the kinds of one of them; what is not as it should be is passed over."""
+    versions = [{"groupVersion": NODE_SLOS.api_version}, "x"]
+    groups = {"groups": [{"versions": versions}, {"versions": None}, 1]}
+    body = {"kind": "APIGroupList", "apiVersion": "v1", **groups}
+    assert read_versions(json.dumps(body).encode()) == {NODE_SLOS.api_version}
+    body = {"kind": "APIResourceList", "apiVersion": "v1", "resources": [{"name": "nodeslos"}, {"name": "x/status"}]}
+    assert read_plurals(json.dumps(body).encode()) == {"nodeslos", "x/status"}
+
+
+@pytest.mark.parametrize("body", [{}, {"kind": "APIGroupList", "apiVersion": "v1"}, {"kind": "Status", "groups": []}])
+def test_what_says_nothing_of_groups(body: Any) -> None:
+    """It must not pass for a server that has none."""
+    with pytest.raises(ValueError, match="the answer is no APIGroupList"):
+        read_versions(json.dumps(body).encode())
 
 
 def test_list_of_other_things() -> None:
     """Only objects are in lists."""
     with pytest.raises(ValueError, match="the list of nodes has something else than objects in it"):
-        read_list(b'{"metadata": {}, "items": ["x"]}', NODES)
+        read_list(json.dumps(LIST | {"items": ["x"]}).encode(), NODES)
 
 
 def test_events() -> None:
@@ -127,6 +179,13 @@ def test_errors(headers: dict[str, str], body: bytes, error: tuple[int, str, str
     """A Status says it all; what others say is shown as it is."""
     found = read_error(400, headers, body)
     assert (found.code, found.reason, found.message, found.retry_after) == error
+
+
+def test_errors_about_an_object() -> None:
+    """Its name is told; a Status about something else has none."""
+    assert status_error({"details": {"name": "n1"}}, code=404).name == "n1"
+    assert status_error({"details": {}}, code=404).name == ""
+    assert status_error({"details": ["n1"]}, code=404).name == ""
 
 
 def test_long_messages_are_shortened() -> None:

@@ -138,6 +138,13 @@ async def test_token_file_that_never_was(tmp_path: Path) -> None:
         await holder.grant()
 
 
+async def test_token_file_that_is_a_pipe(tmp_path: Path) -> None:
+    """Nobody waits for whoever writes into it."""
+    os.mkfifo(tmp_path / "token")
+    with pytest.raises(ConfigError, match=f"file {tmp_path}/token: cannot be read: it is a named pipe"):
+        await header(User(token_file=str(tmp_path / "token")))
+
+
 async def test_certificates_are_read_when_they_changed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Another file is another context; one that cannot be used leaves the last one."""
     ca = tmp_path / "ca.crt"

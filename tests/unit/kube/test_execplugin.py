@@ -2,6 +2,10 @@
 
 import asyncio
 import json
+import logging
+import os
+import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +13,15 @@ import pytest
 
 from interpose.errors import ConfigError
 from interpose.kube.access import ExecPlugin
-from interpose.kube.execplugin import ExecCredential, PluginRunner, read_credential
+from interpose.kube.execplugin import PluginRunner
 from interpose.testing.eventually import eventually
 
 V1 = "client.authentication.k8s.io/v1"
 
 
-def credential(api_version: str = V1, kind: str = "ExecCredential", **status: Any) -> bytes:
+def credential(**status: Any) -> bytes:
     """What a program prints."""
-    return json.dumps({"kind": kind, "apiVersion": api_version, "status": status}).encode()
+    return json.dumps({"kind": "ExecCredential", "apiVersion": V1, "status": status}).encode()
 
 
 def program(folder: Path, *lines: str) -> str:
@@ -32,62 +36,6 @@ def plugin(command: str, **more: Any) -> ExecPlugin:
     """With an environment in which programs are found."""
     environment = {"PATH": "/usr/bin:/bin", **more.pop("environment", {})}
     return ExecPlugin(api_version=V1, command=command, environment=tuple(environment.items()), **more)
-
-
-@pytest.mark.parametrize(
-    ("status", "found"),
-    [
-        ({"token": "t"}, ExecCredential(token="t")),
-        ({"token": "t", "clientKeyData": None}, ExecCredential(token="t")),
-        (
-            {"clientCertificateData": "c", "clientKeyData": "k", "expirationTimestamp": "1970-01-01T00:01:00Z"},
-            ExecCredential(certificate="c", key="k", expires=60.0),
-        ),
-        (
-            {"token": "t", "expirationTimestamp": "1970-01-01T02:00:00.5+02:00"},
-            ExecCredential(token="t", expires=0.5),
-        ),
-        ({"token": "t", "expirationTimestamp": "1970-01-01T00:00:07"}, ExecCredential(token="t", expires=7.0)),
-    ],
-)
-def test_credentials(status: dict[str, Any], found: ExecCredential) -> None:
-    """A token, a certificate, and when they end."""
-    assert read_credential(credential(**status), V1, "x") == found
-
-
-@pytest.mark.parametrize(
-    ("printed", "message"),
-    [
-        (b"hidden", "x: did not print an ExecCredential in JSON"),
-        (b"[]", "x: did not print an ExecCredential in JSON"),
-        (credential(kind="Secret", token="hidden"), "x: did not print an ExecCredential in JSON"),
-        (
-            credential("client.authentication.k8s.io/v1beta1", token="hidden"),
-            f"x: printed apiVersion 'client.authentication.k8s.io/v1beta1', '{V1}' was asked for",
-        ),
-        (json.dumps({"kind": "ExecCredential", "apiVersion": V1}).encode(), "x: printed no status"),
-        (credential(), "x: printed neither a token nor a certificate"),
-        (
-            credential(clientKeyData="hidden"),
-            "x: printed a certificate without a key, or a key without a certificate",
-        ),
-        (credential(token=["hidden"]), "x: status.token is no text"),
-        (
-            credential(token="hidden", expirationTimestamp="soon"),
-            "x: status.expirationTimestamp: 'soon' is no time",
-        ),
-    ],
-)
-def test_credentials_that_are_none(printed: bytes, message: str) -> None:
-    """What is wrong is said, what was printed is not."""
-    with pytest.raises(ConfigError) as caught:
-        read_credential(printed, V1, "x")
-    assert str(caught.value) == message
-
-
-def test_credentials_are_not_shown() -> None:
-    """Their text can be logged."""
-    assert "hidden" not in repr(ExecCredential(token="hidden", certificate="hidden", key="hidden"))
 
 
 async def test_program_is_asked_once_until_it_expires(tmp_path: Path) -> None:
@@ -154,20 +102,46 @@ async def test_program_that_is_missing() -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["echo hidden", "echo one >&2", "echo log in first >&2", "exit 3"], "failed with exit code 3: log in first"),
-        (["exit 1"], "failed with exit code 1: it said nothing"),
+        (["echo hidden", "echo hidden >&2", "exit 3"], "failed with exit code 3; level debug logs what it said"),
+        (["kill -9 $$"], "failed with exit code -9; level debug logs what it said"),
         (["echo hidden"], "did not print an ExecCredential"),
     ],
 )
 async def test_program_that_fails(tmp_path: Path, lines: list[str], message: str) -> None:
-    """The last thing it complained about is told, what it printed is not; it is tried again."""
-    runner = PluginRunner(plugin(program(tmp_path, *lines)))
+    """What it printed and said may be secret. It is tried again, after a pause in which all get the same answer."""
+    now = 100.0
+    runner = PluginRunner(plugin(program(tmp_path, *lines)), clock=lambda: now, chance=lambda: 1.0)
     with pytest.raises(ConfigError) as caught:
         await runner.credential()
     assert message in str(caught.value)
     assert "hidden" not in str(caught.value)
     program(tmp_path, f"echo '{credential(token='t').decode()}'")
+    now = 100.9
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        await runner.credential()
+    now = 101.0
     assert (await runner.credential()).token == "t"
+
+
+async def test_what_a_program_says_is_a_detail(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever wants all details gets its last line, and no more memory is spent on the rest."""
+    command = program(
+        tmp_path, "head -c 100000 /dev/zero | tr '\\0' x >&2", "echo >&2", "echo log in first >&2", "exit 1"
+    )
+    with caplog.at_level(logging.DEBUG, "interpose.kube.execplugin"), pytest.raises(ConfigError):
+        await PluginRunner(plugin(command)).credential()
+    [record] = [record for record in caplog.records if record.name == "interpose.kube.execplugin"]
+    assert record.levelno == logging.DEBUG
+    assert record.__dict__["kv"] == {"program": command, "said": "log in first"}
+
+
+async def test_failure_is_shared(tmp_path: Path) -> None:
+    """All who wait get the one that came; nobody runs the program once more for it."""
+    runner = PluginRunner(plugin(program(tmp_path, f"echo run >>{tmp_path}/runs", "exit 1")))
+    failures = await asyncio.gather(*(runner.credential() for _ in range(5)), return_exceptions=True)
+    assert {str(failure) for failure in failures} == {str(failures[0])}
+    assert isinstance(failures[0], ConfigError)
+    assert (tmp_path / "runs").read_text() == "run\n"
 
 
 async def test_program_that_does_not_end(tmp_path: Path) -> None:
@@ -180,12 +154,52 @@ async def test_program_that_does_not_end(tmp_path: Path) -> None:
     await eventually(lambda: not child.exists() or " Z " in (child / "stat").read_text(), "the end of the child")
 
 
-async def test_program_of_a_request_that_was_given_up(tmp_path: Path) -> None:
-    """It does not go on alone."""
-    command = program(tmp_path, f"echo $$ >{tmp_path}/pid", "sleep 1000")
-    runner = PluginRunner(plugin(command))
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.5):
-            await runner.credential()
+async def test_child_that_went_its_own_way(tmp_path: Path) -> None:
+    """It has the pipe and lives on in a session of its own; nobody waits for it, in time nor too late."""
+    child = f"setsid sleep 1000 & echo $! >>{tmp_path}/children"
+    try:
+        runner = PluginRunner(plugin(program(tmp_path, child, "sleep 1000")), timeout=0.5)
+        with pytest.raises(ConfigError, match=r"did not end within 0\.5 s"):
+            await asyncio.wait_for(runner.credential(), 10)
+        runner = PluginRunner(plugin(program(tmp_path, child, f"echo '{credential(token='t').decode()}'")))
+        assert (await asyncio.wait_for(runner.credential(), 10)).token == "t"
+    finally:
+        for pid in (tmp_path / "children").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+
+async def test_program_that_prints_without_end(tmp_path: Path) -> None:
+    """It is ended soon; what it printed is not kept."""
+    runner = PluginRunner(plugin(program(tmp_path, f"echo $$ >{tmp_path}/pid", "exec cat /dev/zero")))
+    with pytest.raises(ConfigError, match="printed more than 1048576 bytes"):
+        await asyncio.wait_for(runner.credential(), 10)
     process = Path("/proc") / (tmp_path / "pid").read_text().strip()
     await eventually(lambda: not process.exists(), "the end of the program")
+
+
+async def test_program_of_a_request_that_was_given_up(tmp_path: Path) -> None:
+    """It goes on for the next who asks: a program that is slower than a request is of use too."""
+    os.mkfifo(tmp_path / "gate")
+    command = program(
+        tmp_path, f"echo run >>{tmp_path}/runs", f"cat {tmp_path}/gate", f"echo '{credential(token='t').decode()}'"
+    )
+    runner = PluginRunner(plugin(command))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await runner.credential()
+    await eventually((tmp_path / "runs").exists, "the program")
+    await asyncio.to_thread((tmp_path / "gate").write_text, "")
+    assert (await runner.credential()).token == "t"
+    assert (tmp_path / "runs").read_text() == "run\n"
+
+
+async def test_closing_ends_the_program(tmp_path: Path) -> None:
+    """Nothing of it is left when we end."""
+    runner = PluginRunner(plugin(program(tmp_path, f"echo $$ >{tmp_path}/pid", "sleep 1000")))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await runner.credential()
+    await eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the program")
+    await runner.close()
+    assert not (Path("/proc") / (tmp_path / "pid").read_text().strip()).exists()
+    await runner.close()

@@ -24,6 +24,13 @@ from interpose.kube.follow import Follower
 
 AWAY = UnreachableError("https://a: connection refused")
 EXPIRED = ApiError(410, "Expired", "too old")
+NO = ApiError(403, "Forbidden", "you may not")
+NO_GET = ApiError(403, "Forbidden", "you may not get it either")
+
+
+def missing(name: str) -> ApiError:
+    """What a server answers when there is no object of this name."""
+    return ApiError(404, "NotFound", "it is not there", name=name)
 
 
 def cm(version: str, name: str = "cm", **more: Any) -> Object:
@@ -52,8 +59,9 @@ def bookmark(version: str) -> WatchEvent:
 
 
 class Scripted:
-    """An API server that does one thing after the other: `steps` are lists (Listed), watches (lists of events, numbers
-    of seconds that pass, errors), or errors. The follower's waits are noted; then the next thing happens."""
+    """An API server that does one thing after the other: `steps` are lists (Listed), objects that are gotten, watches
+    (lists of events, numbers of seconds that pass, errors, or None: nothing more happens), or errors. The follower's
+    waits are noted; then the next thing happens."""
 
     def __init__(self, *steps: Any) -> None:
         self.steps = list(steps)
@@ -88,6 +96,8 @@ class Scripted:
                 raise each
             if isinstance(each, float):
                 self.now += each
+            elif each is None:
+                await asyncio.Event().wait()
             else:
                 yield each
 
@@ -97,8 +107,11 @@ class Scripted:
         self.now += seconds
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> Object:
-        """Nobody asks."""
-        raise AssertionError
+        """The next step, which has to be an object."""
+        self.asked.append("get")
+        step = self._next()
+        assert isinstance(step, dict), f"gotten, but {step} was expected"
+        return step
 
     async def create(self, resource: Resource, body: Object, *, namespace: str = "") -> Object:
         """Nobody asks."""
@@ -185,7 +198,7 @@ async def test_end_of_a_watch_is_everyday() -> None:
     assert api.asked == ["list", "watch 10", "watch 20", "watch 30", "watch 30"]
     assert api.waits == [0.2]
     assert told == [(True, "5", "")]
-    assert (follower.lists, follower.watches, follower.restarts, follower.events) == (1, 4, 3, 2)
+    assert (follower.lists, follower.watches) == (1, 4)
     assert follower.failures == 0
 
 
@@ -293,52 +306,166 @@ async def test_token_that_is_refused() -> None:
 
 
 async def test_object_that_is_forbidden() -> None:
-    """It is unknown, which is not the same as missing; we look again now and then."""
-    no = ApiError(403, "Forbidden", "you may not")
-    follower, api, told = await follow(no, no)
-    assert api.waits == [60.0, 60.0]
+    """It is unknown, which is not the same as missing. That is believed when it was said some times: a server that has
+    just begun does not know its roles yet. Then we look now and then, by one verb after the other."""
+    follower, api, told = await follow(*[NO] * 5)
     assert told == [(False, None, "you may not (403 Forbidden)")]
+    assert not follower.forbidden
+    follower, api, told = await follow(*[NO] * 3, NO_GET, *[NO] * 8)
+    assert api.asked[:5] == ["list", "get", "list", "get", "list"]
+    assert api.waits == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 60.0, 60.0, 60.0]
+    assert told == [(False, None, "you may not (403 Forbidden)")] * 2
     assert follower.forbidden
+
+
+async def test_right_that_comes_late() -> None:
+    """The first refusals were those of a server that had just begun: nobody is told that it is forbidden."""
+    follower, _api, told = await follow(*[NO] * 4, listed(cm("5")))
+    assert told == [(False, None, "you may not (403 Forbidden)"), (True, "5", "")]
+    assert follower.known
 
 
 async def test_object_that_becomes_forbidden() -> None:
     """What was known stays, until it may be seen again."""
-    no = ApiError(403, "Forbidden", "you may not")
-    follower, _api, told = await follow(listed(cm("5")), [9.0, EXPIRED], no)
+    follower, _api, told = await follow(listed(cm("5")), [9.0, EXPIRED], *[NO] * 6)
     assert told[-1] == (True, "5", "you may not (403 Forbidden)")
     assert follower.forbidden
-    follower, _api, told = await follow(no, listed(cm("6")))
+    assert not follower.current
+    follower, _api, told = await follow(*[NO] * 6, listed(cm("6")))
     assert told[-1] == (True, "6", "")
     assert not follower.forbidden
+    assert follower.current
+
+
+async def test_object_that_may_be_gotten_but_not_listed() -> None:
+    """As with the role of CRI Resource Manager's agent: the watch begins with what is there, and then it goes on."""
+    events = [added(cm("5")), 9.0, modified(cm("12")), deleted(cm("13")), 300.0]
+    _follower, api, told = await follow(NO, cm("5"), events, [EXPIRED], missing("cm"))
+    assert api.asked == ["list", "get", "watch ", "watch 13", "get", "watch "]
+    assert [(known, version) for known, version, _problem in told] == [
+        (False, None),
+        (True, "5"),
+        (True, "12"),
+        (True, None),
+    ]
+    assert api.waits == [0.2]
+    assert told[-1][2] == ""
+
+
+async def test_object_that_cannot_be_gotten_because_it_is_not_there() -> None:
+    """A 404 that names it says so; the watch tells when it comes."""
+    follower, _api, told = await follow(NO, missing("cm"), [9.0, added(cm("7"))])
+    assert told == [(False, None, "you may not (403 Forbidden)"), (True, None, ""), (True, "7", "")]
+    assert follower.current
+
+
+async def test_404_about_something_else() -> None:
+    """It says nothing about our object, until it was said some times that there is no such kind."""
+    follower, _api, told = await follow(NO, missing("other"), *[missing("")] * 3)
+    assert told[-1] == (False, None, "ConfigMap: it is not there (404 NotFound)")
+    assert not follower.known
+
+
+async def test_object_of_another_name_is_not_taken() -> None:
+    """Whoever answers with it is confused."""
+    _follower, _api, told = await follow(NO, cm("5", name="other"))
+    assert told[-1] == (False, None, "ConfigMap ns/cm: the server answered with another object")
+
+
+async def test_get_is_given_up_when_it_is_forbidden() -> None:
+    """Roles change: then the list is tried again."""
+    _follower, api, _told = await follow(NO, cm("5"), [9.0, EXPIRED], NO_GET, listed(cm("6")))
+    assert api.asked == ["list", "get", "watch ", "get", "list", "watch 10"]
+
+
+async def test_object_that_went_before_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch without a version would have told of it: it is looked for again. A bookmark does not tell of it."""
+    monkeypatch.setattr("interpose.kube.follow._CONFIRMED", 0.01)
+    _follower, api, told = await follow(NO, cm("5"), [None], cm("5"), [bookmark("9"), None], missing("cm"))
+    assert api.asked == ["list", "get", "watch ", "get", "watch ", "get", "watch "]
+    assert told[1:] == [(True, "5", ""), (True, None, "")]
+
+
+async def test_object_that_is_there_is_watched_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it was told of, nothing more has to happen."""
+    monkeypatch.setattr("interpose.kube.follow._CONFIRMED", 0.01)
+    api = Scripted(NO, cm("5"), [added(cm("5")), None])
+    follower = Follower(api, CONFIG_MAPS, name="cm", namespace="ns", changed=lambda: None, sleep=api.sleep)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await follower.run()
+    assert api.asked == ["list", "get", "watch "]
+
+
+async def test_watch_of_a_server_that_is_behind() -> None:
+    """What is older than what we have got is no news."""
+    events = [added(cm("4")), modified(cm("8")), modified(cm("9")), modified(cm("11"))]
+    _follower, _api, told = await follow(NO, cm("9"), events)
+    assert [version for _known, version, _problem in told] == [None, "9", "11"]
+
+
+async def test_watches_without_a_version_that_end_at_once() -> None:
+    """That they tell of the object is nothing new: they are begun less and less often."""
+    _follower, api, _told = await follow(NO, cm("5"), *[[added(cm("5"))]] * 2, [EXPIRED], cm("5"), [added(cm("5"))])
+    assert api.waits == [0.2, 0.2, 0.4, 0.8]
+    assert api.asked == ["list", "get", "watch ", "watch 5", "watch 5", "get", "watch ", "watch 5"]
 
 
 async def test_object_that_may_not_be_watched() -> None:
-    """It is listed now and then, which is told once; events show that it works again."""
+    """It is looked at now and then, which is told once; events show that it works again."""
     no = ApiError(403, "Forbidden", "no watching")
     problem = "ConfigMap ns/cm cannot be watched: no watching (403 Forbidden)"
-    follower, api, told = await follow(listed(cm("5")), [no], listed(cm("6")), [no], listed(cm("6")), [bookmark("20")])
-    assert api.waits == [60.0, 60.0, 0.2]
+    steps = [listed(cm("5")), [no], listed(cm("6")), [no], *[listed(cm("6")), [no]] * 8, listed(cm("6"))]
+    follower, api, told = await follow(*steps, [bookmark("20")])
+    assert api.waits == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 60.0, 0.2]
     assert told == [(True, "5", ""), (True, "5", problem), (True, "6", problem), (True, "6", "")]
     assert not follower.forbidden
+    follower, _api, _told = await follow(listed(cm("5")), [no])
+    assert follower.current
+
+
+async def test_what_is_known_may_be_old() -> None:
+    """`current` says whether it is confirmed; a change of it is told."""
+    states: list[tuple[bool, bool]] = []
+    api = Scripted(AWAY, listed(cm("5")), [bookmark("11"), AWAY], [AWAY], listed(cm("5")))
+    follower = Follower(
+        api,
+        CONFIG_MAPS,
+        name="cm",
+        namespace="ns",
+        changed=lambda: states.append((follower.known, follower.current)),
+        sleep=api.sleep,
+    )
+    with suppress(asyncio.CancelledError):
+        await follower.run()
+    assert states == [(False, False), (True, True), (True, False), (True, True)]
 
 
 async def test_kind_that_does_not_exist() -> None:
-    """Without the CRD there is no object; that is known, and the reason told."""
+    """Without the CRD there is no object; that is known when it was said some times, and the reason told."""
     none = ApiError(404, "", "404 page not found")
-    follower, api, told = await follow(none, listed(cm("5", namespace="")), [9.0, EXPIRED], none, resource=NODE_SLOS)
-    assert api.waits == [60.0, 60.0]
+    problem = "NodeSLO: 404 page not found (404)"
+    mine = listed(cm("5", namespace=""))
+    follower, api, told = await follow(*[none] * 6, mine, [9.0, EXPIRED], *[none] * 6, resource=NODE_SLOS)
+    assert api.waits == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4] * 2
     assert told == [
-        (True, None, "NodeSLO: 404 page not found (404)"),
+        (False, None, problem),
+        (True, None, problem),
         (True, "5", ""),
-        (True, None, "NodeSLO: 404 page not found (404)"),
+        (True, "5", problem),
+        (True, None, problem),
     ]
     assert not follower.forbidden
+    assert follower.current
 
 
-async def test_core_kind_that_does_not_exist() -> None:
-    """Whoever does not know ConfigMaps is no API server: it says nothing about ours."""
-    _follower, _api, told = await follow(listed(cm("5")), [9.0, EXPIRED], ApiError(404, "", "404 page not found"))
-    assert told == [(True, "5", ""), (True, "5", "404 page not found (404)")]
+async def test_kind_that_is_not_there_for_a_moment() -> None:
+    """A server that has just begun has not read its definitions yet: what was known stays."""
+    none = ApiError(404, "", "404 page not found")
+    mine = listed(cm("5", namespace=""))
+    _follower, api, told = await follow(mine, [9.0, EXPIRED], *[none] * 3, mine, resource=NODE_SLOS)
+    assert {version for _known, version, _problem in told} == {"5"}
+    assert api.waits == [0.2, 0.4, 0.8]
 
 
 async def test_callback_that_fails(caplog: pytest.LogCaptureFixture) -> None:

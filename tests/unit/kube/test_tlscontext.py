@@ -1,5 +1,6 @@
 """TLS contexts from files and texts."""
 
+import os
 import ssl
 from pathlib import Path
 
@@ -94,3 +95,15 @@ def test_key_with_a_password(pair: Pair) -> None:
     ).decode()
     with pytest.raises(ConfigError, match="the key has a password, which is not supported"):
         context(certificate=Pem(text=pair.certificate), key=Pem(text=locked))
+
+
+def test_pipes(tmp_path: Path, pair: Pair) -> None:
+    """Nobody may have to wait for what is in them."""
+    os.mkfifo(tmp_path / "pipe")
+    pipe = Pem(file=str(tmp_path / "pipe"))
+    with pytest.raises(
+        ConfigError, match=f"certificate authorities {pipe.file}: cannot be read: it is no regular file"
+    ):
+        context(authorities=pipe)
+    with pytest.raises(ConfigError, match=r"cannot be read: it is no regular file"):
+        context(certificate=Pem(text=pair.certificate), key=pipe)

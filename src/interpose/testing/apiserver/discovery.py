@@ -5,7 +5,7 @@ Schemas say only which kinds there are and that the server checks fields and tri
 empty one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -26,32 +26,32 @@ class Page(NamedTuple):
     content_type: str = "application/json"
 
 
-def discover(path: str, accept: str = "") -> Page | None:
-    """What is at this path, None if nothing of this module."""
+def discover(path: str, accept: str = "", kinds: Sequence[Kind] = KINDS) -> Page | None:
+    """What is at this path, None if nothing of this module. `kinds` are those that the server has."""
     path = path.rstrip("/") or "/"
     if path == "/openapi/v2":
-        return Page(b"", _PROTOBUF) if "protobuf" in accept else Page(_openapi_v2())
+        return Page(b"", _PROTOBUF) if "protobuf" in accept else Page(_openapi_v2(kinds))
     if make := _FIXED.get(path):
-        return Page(make())
-    for (group, version), kinds in _versions():
+        return Page(make(kinds))
+    for (group, version), some in _versions(kinds):
         prefix = f"apis/{group}/{version}" if group else f"api/{version}"
         if path == f"/{prefix}":
-            return Page(_resource_list(group, version, kinds))
+            return Page(_resource_list(group, version, some))
         if path == f"/openapi/v3/{prefix}":
-            return Page(_openapi_v3(kinds))
+            return Page(_openapi_v3(some))
         if group and path == f"/apis/{group}":
-            return Page({"kind": "APIGroup", "apiVersion": "v1", **_group(group)})
+            return Page({"kind": "APIGroup", "apiVersion": "v1", **_group(group, kinds)})
     return None
 
 
-def _versions() -> list[tuple[tuple[str, str], list[Kind]]]:
+def _versions(kinds: Sequence[Kind]) -> list[tuple[tuple[str, str], list[Kind]]]:
     def place(kind: Kind) -> tuple[str, str]:
         return kind.resource.group, kind.resource.version
 
-    return [(key, list(kinds)) for key, kinds in groupby(sorted(KINDS, key=place), key=place)]
+    return [(key, list(some)) for key, some in groupby(sorted(kinds, key=place), key=place)]
 
 
-def _version() -> dict[str, str]:
+def _version(_kinds: Sequence[Kind]) -> dict[str, str]:
     return {
         "major": "1",
         "minor": VERSION.split(".")[1],
@@ -65,22 +65,22 @@ def _version() -> dict[str, str]:
     }
 
 
-def _core_versions() -> dict[str, Any]:
+def _core_versions(_kinds: Sequence[Kind]) -> dict[str, Any]:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
-def _group(group: str) -> dict[str, Any]:
+def _group(group: str, kinds: Sequence[Kind]) -> dict[str, Any]:
     versions = [
         {"groupVersion": f"{group}/{version}", "version": version}
-        for (name, version), _ in _versions()
+        for (name, version), _ in _versions(kinds)
         if name == group
     ]
     return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _group_list() -> dict[str, Any]:
-    groups = sorted({kind.resource.group for kind in KINDS} - {""})
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(group) for group in groups]}
+def _group_list(kinds: Sequence[Kind]) -> dict[str, Any]:
+    groups = sorted({kind.resource.group for kind in kinds} - {""})
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(group, kinds) for group in groups]}
 
 
 def _resource_list(group: str, version: str, kinds: list[Kind]) -> dict[str, Any]:
@@ -96,8 +96,8 @@ def _resource_list(group: str, version: str, kinds: list[Kind]) -> dict[str, Any
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": said, "resources": resources}
 
 
-def _openapi_index() -> dict[str, Any]:
-    prefixes = [f"apis/{group}/{version}" if group else f"api/{version}" for (group, version), _ in _versions()]
+def _openapi_index(kinds: Sequence[Kind]) -> dict[str, Any]:
+    prefixes = [f"apis/{group}/{version}" if group else f"api/{version}" for (group, version), _ in _versions(kinds)]
     return {"paths": {prefix: {"serverRelativeURL": f"/openapi/v3/{prefix}"} for prefix in prefixes}}
 
 
@@ -111,7 +111,7 @@ def _schema_name(kind: Kind) -> str:
     )
 
 
-def _schemas(kinds: tuple[Kind, ...] | list[Kind]) -> dict[str, Any]:
+def _schemas(kinds: Sequence[Kind]) -> dict[str, Any]:
     return {
         _schema_name(kind): {
             "type": "object",
@@ -126,7 +126,7 @@ def _field(name: str) -> Mapping[str, Any]:
     return {"type": "string"} if name in ("apiVersion", "kind") else _DECLARED
 
 
-def _paths(kinds: tuple[Kind, ...] | list[Kind], parameters: list[dict[str, Any]]) -> dict[str, Any]:
+def _paths(kinds: Sequence[Kind], parameters: list[dict[str, Any]]) -> dict[str, Any]:
     paths = {}
     for kind in kinds:
         namespace = "{namespace}" if kind.resource.namespaced else ""
@@ -153,21 +153,21 @@ def _openapi_v3(kinds: list[Kind]) -> dict[str, Any]:
     }
 
 
-def _openapi_v2() -> dict[str, Any]:
+def _openapi_v2(kinds: Sequence[Kind]) -> dict[str, Any]:
     parameters = [{"name": name, "in": "query", "type": "string"} for name in ("dryRun", "fieldValidation")]
     return {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": VERSION},
-        "paths": _paths(KINDS, parameters),
-        "definitions": _schemas(KINDS),
+        "paths": _paths(kinds, parameters),
+        "definitions": _schemas(kinds),
     }
 
 
-def _ready() -> bytes:
+def _ready(_kinds: Sequence[Kind]) -> bytes:
     return b"ok"
 
 
-_FIXED: Final[Mapping[str, Callable[[], Any]]] = {
+_FIXED: Final[Mapping[str, Callable[[Sequence[Kind]], Any]]] = {
     "/version": _version,
     "/api": _core_versions,
     "/apis": _group_list,

@@ -31,7 +31,7 @@ from interpose.testing.apiserver.faults import Faults
 from interpose.testing.apiserver.operations import Operations, parse_body
 from interpose.testing.apiserver.paths import Logged, Target, asked_name, find_target, number
 from interpose.testing.apiserver.problems import RefusedError
-from interpose.testing.apiserver.resources import NAMESPACES
+from interpose.testing.apiserver.resources import KINDS, NAMESPACES
 from interpose.testing.apiserver.store import Store
 from interpose.testing.apiserver.watching import End, Watch
 from interpose.testing.apiserver.webhookcaller import WebhookCaller
@@ -211,7 +211,8 @@ class ApiServer:
             return await self._say(connection, logged, refusal.code, refusal.body(), headers)
 
     async def _answer(self, connection: HttpConnection, request: Request, logged: Logged) -> bool:
-        if request.method == "GET" and (page := discover(request.path, request.headers.get("accept", ""))):
+        kinds = [kind for kind in KINDS if kind.resource not in self.hidden]
+        if request.method == "GET" and (page := discover(request.path, request.headers.get("accept", ""), kinds)):
             return await self._say(connection, logged, 200, page.body, {"content-type": page.content_type})
         logged.body = parse_body(logged.content_type, request.body)
         target = find_target(request.method, request.path, request.query)

@@ -73,3 +73,12 @@ def test_the_version() -> None:
 def test_other_paths(path: str) -> None:
     """Are for others."""
     assert discover(path) is None
+
+
+def test_kinds_that_are_not_installed() -> None:
+    """They are announced nowhere; a group goes with the last of them."""
+    rest = [kind for kind in KINDS if kind.resource.group != "slo.koordinator.sh"]
+    page = discover("/apis", kinds=rest)
+    assert page is not None
+    assert "slo.koordinator.sh" not in {group["name"] for group in page.body["groups"]}
+    assert discover("/apis/slo.koordinator.sh/v1alpha1", kinds=rest) is None
