@@ -117,6 +117,7 @@ OF_NO_MODULE: Mapping[str, str] = {
     "deploy/test_image": "deploy/Dockerfile",
     "deploy/test_kustomize": "deploy/kustomize",
     "deploy/test_monitoring": "deploy/monitoring",
+    "deploy/test_node_guard": "deploy/kustomize/options/node-guard",
     "deploy/test_workloads": "what the pods of deploy/ run",
     "test_deploy": "deploy/",
     "test_reference": "docs/reference and tools/gen_reference.py",

@@ -53,7 +53,7 @@ async def agent_families() -> list[Family]:
 
 def webhook_families() -> list[Family]:
     """Every family of the webhook's own."""
-    server: Any = SimpleNamespace(busy=0, connections=0, refused=0)
+    server: Any = SimpleNamespace(busy=0, connections=0, refused=0, cut=0)
     certificates: Any = SimpleNamespace(validity=SimpleNamespace(not_after=0.0), reloads={"loaded": 0}, stale="")
     stats = Stats()
     return gather(

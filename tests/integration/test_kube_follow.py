@@ -202,8 +202,9 @@ async def test_role_by_name(tmp_path: Path) -> None:
             assert not other.known
 
 
-async def test_role_without_list(tmp_path: Path) -> None:
+async def test_role_without_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the role of CRI Resource Manager's agent allows is enough: a whole life of an object, and a bad day."""
+    monkeypatch.setattr("interpose.kube.follow._CONFIRMED", 0.5)  # it may go between a look and a watch
     async with ApiServer(tokens={"secret": "agent"}) as server:
         verbs = ["get", "patch", "update", "watch"]
         server.access.restrict("agent", [{"apiGroups": [""], "resources": ["nodes", "configmaps"], "verbs": verbs}])

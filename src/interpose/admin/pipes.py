@@ -16,7 +16,7 @@ _GOODBYE = 2.0
 _PIECE = 65536
 # What is read from a client with TLS before anybody asks for it. On its way it is in the kernel, encrypted, and in the
 # clear, and libraries take four times as much of each by default: too much for a few hundred clients that nobody knows.
-_AHEAD = 131072
+_AHEAD = 32768
 
 
 class Pipe(Protocol):
@@ -129,6 +129,7 @@ async def accept_tls(sock: socket.socket, context: ssl.SSLContext, *, timeout: f
     protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _AHEAD)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _AHEAD)
         transport, _ = await loop.connect_accepted_socket(
             lambda: protocol, sock, ssl=context, ssl_handshake_timeout=timeout, ssl_shutdown_timeout=_GOODBYE
         )

@@ -2,18 +2,18 @@
 
 import asyncio
 import os
-import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
+
+from interpose.webhook.names import certificate_name
 
 if TYPE_CHECKING:
     from interpose.kube.access import Access
     from interpose.webhook.bootstrap import Place, Wanted
 
 _DOMAIN = "svc.cluster.local"
-_NAME = re.compile(r"[a-z0-9*]([-a-z0-9.]{0,251}[a-z0-9])?|[0-9a-fA-F:.]+")
 _MISSING = "this needs the extra `certs`: pip install 'interpose[certs]'"
 
 
@@ -83,13 +83,12 @@ def certs(
 
         access = find_access(kubeconfig, os.environ, default_rules=True)
         namespace = namespace or access.namespace
-    names = dict.fromkeys([*(_service_names(service, namespace or "default") if service else ()), *extra])
-    for name in names:
-        if not _NAME.fullmatch(name):
-            raise click.UsageError(f"{name!r} is no DNS name and no address")
-    wanted = Wanted(
-        names=tuple(names), lifetime=timedelta(days=days), renew_before=timedelta(days=renew_before), force=force
-    )
+    given = (*(_service_names(service, namespace or "default") if service else ()), *extra)
+    try:
+        names = tuple(dict.fromkeys(map(certificate_name, given)))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    wanted = Wanted(names=names, lifetime=timedelta(days=days), renew_before=timedelta(days=renew_before), force=force)
     return asyncio.run(
         _run(
             wanted,

@@ -22,6 +22,7 @@ from interpose.host.systemd import Notifier
 from interpose.instrumentation.logging import LogControl, setup
 from interpose.instrumentation.metrics import build_info, log_collector
 from interpose.instrumentation.process_metrics import process_collector
+from interpose.rpc.tasks import TaskBag
 from interpose.webhook.certificates import Certificates, TlsFiles
 from interpose.webhook.review import Rules
 from interpose.webhook.server import ServerLimits, WebhookServer
@@ -56,6 +57,7 @@ class Webhook:
     def __init__(self, settings: WebhookSettings, log: LogControl) -> None:
         self._settings = settings
         self._notifier = Notifier(os.environ)
+        self._tasks = TaskBag()
         tls = settings.tls
         self._certificates = Certificates(TlsFiles(certificate=tls.cert, key=tls.key, client_ca=tls.client_ca))
         listener = bind_address(settings.listen, "--listen")
@@ -98,16 +100,19 @@ class Webhook:
         gc.set_threshold(_GC_THRESHOLD)
 
     async def leave(self, why: str, again: "asyncio.Future[str]") -> None:
-        """First not ready, then not accepting, then done."""
+        """First not ready, then not accepting, then done; `again` is the signal that ends the waiting."""
         stop = self._settings.stop
         _log.info("Webhook is stopping", extra={"kv": {"reason": why, "delay_seconds": stop.shutdown_delay}})
         self._notifier.stopping("stopping")
         self._server.begin_leaving()
         await asyncio.wait([again], timeout=stop.shutdown_delay)
-        await self._server.finish(0.0 if again.done() else stop.grace)
+        if not again.done():
+            finishing = self._tasks.spawn(self._server.finish(stop.grace), name="finish")
+            await asyncio.wait([finishing, again], return_when=asyncio.FIRST_COMPLETED)
 
     async def close(self) -> None:
-        """Leave nothing behind."""
+        """Leave nothing behind; what is still under way is cut."""
+        await self._tasks.cancel()
         await self._server.close()
         await self._certificates.close()
 

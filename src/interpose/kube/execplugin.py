@@ -56,6 +56,7 @@ class PluginRunner:
         self._where = f"credential program {plugin.command}"
         self._held: ExecCredential | None = None
         self._run: _Run | None = None
+        self._last: _Run | None = None
         self._pause = Backoff(chance, first=_FIRST_PAUSE)
         self._trouble = ""
         self._paused_until = clock()
@@ -69,7 +70,7 @@ class PluginRunner:
         if run is None:
             if self._clock() < self._paused_until:
                 raise ConfigError(self._trouble)
-            run = self._run = _Run(self._ended)
+            run = self._run = self._last = _Run(self._ended)
             await self._start(run)
         outcome = await asyncio.shield(run.outcome)
         if isinstance(outcome, str):
@@ -82,9 +83,9 @@ class PluginRunner:
         return self._held
 
     async def close(self) -> None:
-        """End the program if it runs."""
-        if self._run is not None:
-            await self._run.close()
+        """End the program if it runs, and wait for its end."""
+        if self._last is not None:
+            await self._last.close()
 
     def _is_over(self, held: ExecCredential) -> bool:
         return held.expires is not None and held.expires - _MARGIN <= self._wall()
@@ -201,8 +202,7 @@ class _Run(asyncio.SubprocessProtocol):
         if self._transport is None:
             return  # nobody was made who could end
         self.code = self._transport.get_returncode()
-        if not self._gone.done():
-            self._gone.set_result(None)
+        self._gone.set_result(None)
         if self.outcome.done():
             self._transport.close()
             return

@@ -27,7 +27,7 @@ _PATIENCE: Final = 60.0
 # definitions yet. With the waits between them these are some seconds.
 _DOUBTED: Final = 6
 # Seconds in which a watch without a version tells of an object that is there.
-_CONFIRMED: Final = 10.0
+_CONFIRMED: Final = 5.0
 _TEMPORARY: Final = (401, 408, 429)
 
 

@@ -1,14 +1,19 @@
 """A certificate for the webhook where it belongs: in a Secret or a directory, and its authority in the webhook's
 configuration.
 
-Whatever is good already stays as it is, so this may run again and again. Invariant: an API server trusts a certificate
-before any webhook can have it, and goes on trusting the one before until that has expired.
+Whatever is good already stays as it is, so this may run again and again. A renewal has three steps, and a run that ends
+between two of them is continued by the next one, with the same certificate: it is put beside the one in use, its
+authority becomes trusted, it takes the place of the one in use. (The first one of all has no other beside it and nobody
+to disturb: it is written, then trusted.)
+
+Invariants: API servers trust a certificate before it replaces another, and go on trusting that until it has expired;
+no authority becomes trusted whose certificate could not be kept.
 """
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
@@ -18,6 +23,8 @@ from interpose.webhook.issuing import Issued, bundle, examine, issue
 AUTHORITY: Final = "ca.crt"
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
+# Before the names of what is not in use yet.
+_NEXT: Final = "next-"
 _OWNER: Final = ("app.kubernetes.io/managed-by", "interpose")
 # Somebody else changes the same object: read it again, and again.
 _ROUNDS: Final = 5
@@ -37,6 +44,16 @@ class Wanted:
     force: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a place holds."""
+
+    current: Issued | None = None  # in use; None unless it is complete
+    pending: Issued | None = None  # beside it, from a run that has not come to its end
+    empty: bool = False  # nothing at all is there, so nobody uses it
+    obstacle: str = ""  # why it may not be replaced
+
+
 class Place(Protocol):
     """Where key and certificate are kept."""
 
@@ -44,11 +61,14 @@ class Place(Protocol):
     def title(self) -> str:
         """For people."""
 
-    async def read(self) -> Issued | None:
-        """What is there; None if nothing is, or not everything. BootstrapError if it is not ours to replace."""
+    async def read(self) -> Found:
+        """What is there."""
+
+    async def stage(self, issued: Issued) -> None:
+        """Keep it beside what is in use."""
 
     async def write(self, issued: Issued) -> None:
-        """Replace it."""
+        """Put it in use; nothing is beside it then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +107,7 @@ class Bootstrap:
         self._now = now
         self._say = say
         self._dry = dry
+        self._made: Issued | None = None  # by this run
 
     async def run(self, wanted: Wanted, api: Api | None = None, configuration: str = "") -> None:
         """Certificate and, if a webhook configuration is named, the authorities that it trusts."""
@@ -99,28 +120,57 @@ class Bootstrap:
                     raise
 
     async def _round(self, wanted: Wanted, api: Api | None, configuration: str) -> None:
-        verdict = judge(await self._place.read(), wanted, self._now())
-        issued = verdict.keep
-        if issued is None:
-            self._say(f"{self._place.title}: a new certificate for {', '.join(wanted.names)}: {verdict.reason}")
-            issued = issue(wanted.names, wanted.lifetime, self._now())
-        else:
+        found = await self._place.read()
+        if found.current is not None and found.current == self._made:
+            wanted = replace(wanted, force=False)  # it is the new one that was asked for
+        # Before anything is written: without it nothing would come of the rest.
+        trust = _Trust(api, await api.get(MUTATING_WEBHOOKS, configuration)) if api and configuration else None
+        verdict = judge(found.current, wanted, self._now())
+        if verdict.keep is not None:
             self._say(f"{self._place.title}: the certificate stays: {verdict.reason}")
-        if api is not None and configuration:
-            await self._trust(api, configuration, issued)
-        if verdict.keep is None and not self._dry:
-            await self._place.write(issued)
+            await self._ensure(trust, verdict.keep)
+            return
+        if found.obstacle:
+            raise BootstrapError(f"{self._place.title}: {verdict.reason}, and it {found.obstacle}")
+        issued = judge(found.pending, replace(wanted, force=False), self._now()).keep
+        begun = issued is not None
+        self._say(
+            f"{self._place.title}: {'the' if begun else 'a'} new certificate for {', '.join(wanted.names)}"
+            f"{' that an earlier run has made' if begun else ''}: {verdict.reason}"
+        )
+        if issued is None:
+            issued = issue(wanted.names, wanted.lifetime, self._now())
+        self._made = issued
+        if found.empty or trust is None:
+            await self._do(self._place.write, issued)
+            await self._ensure(trust, issued)
+            return
+        if not begun:
+            await self._do(self._place.stage, issued)
+        await self._ensure(trust, issued)
+        await self._do(self._place.write, issued)
 
-    async def _trust(self, api: Api, name: str, issued: Issued) -> None:
-        found = await api.get(MUTATING_WEBHOOKS, name)
-        changed = with_authority(found, issued.authority, self._now())
-        what = f"{MUTATING_WEBHOOKS.kind} {name}"
+    async def _do(self, step: Callable[[Issued], Awaitable[None]], issued: Issued) -> None:
+        if not self._dry:
+            await step(issued)
+
+    async def _ensure(self, trust: "_Trust | None", issued: Issued) -> None:
+        if trust is None:
+            return
+        changed = with_authority(trust.found, issued.authority, self._now())
+        what = f"{MUTATING_WEBHOOKS.kind} {_name_of(trust.found)}"
         if changed is None:
             self._say(f"{what}: trusts it already")
             return
         self._say(f"{what}: shall trust it")
         if not self._dry:
-            await api.replace(MUTATING_WEBHOOKS, name, changed)
+            await trust.api.replace(MUTATING_WEBHOOKS, _name_of(trust.found), changed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trust:
+    api: Api
+    found: Object  # the configuration, as it was read
 
 
 def with_authority(found: Object, authority: bytes, now: datetime) -> dict[str, Any] | None:
@@ -150,7 +200,7 @@ class SecretPlace:
         """For people."""
         return f"Secret {self._namespace}/{self._name}"
 
-    async def read(self) -> Issued | None:
+    async def read(self) -> Found:
         """What is in it. Somebody else's that cannot be used is for them to mend."""
         try:
             self._found = await self._api.get(SECRETS, self._name, namespace=self._namespace)
@@ -158,28 +208,33 @@ class SecretPlace:
             if error.code != 404:
                 raise
             self._found = None
-            return None
+            return Found(empty=True)
         data = self._found.get("data") or {}
-        parts = {name: _decoded(data.get(name)) for name in (AUTHORITY, CERTIFICATE, KEY)}
-        if not all(parts.values()):
-            return None
-        return Issued(authority=parts[AUTHORITY], certificate=parts[CERTIFICATE], key=parts[KEY])
+        label, owner = _OWNER
+        ours = (self._found["metadata"].get("labels") or {}).get(label) == owner
+        return Found(
+            current=_issued(data, ""),
+            pending=_issued(data, _NEXT),
+            obstacle=""
+            if ours or self._force
+            else f"is not ours (label {label} is not {owner}): let its owner renew it, or use --force",
+        )
+
+    async def stage(self, issued: Issued) -> None:
+        """Beside the others, under names of its own."""
+        await self._put(_entries(issued, _NEXT))
 
     async def write(self, issued: Issued) -> None:
         """Create it, or replace its data; what others put beside it stays."""
-        data = {AUTHORITY: issued.authority, CERTIFICATE: issued.certificate, KEY: issued.key}
-        encoded = {name: _encoded(pem) for name, pem in data.items()}
+        await self._put(_entries(issued, ""), without=frozenset(_entries(issued, _NEXT)))
+
+    async def _put(self, entries: Mapping[str, str], without: Collection[str] = ()) -> None:
         if self._found is None:
-            await self._api.create(SECRETS, self._fresh(encoded), namespace=self._namespace)
+            self._found = await self._api.create(SECRETS, self._fresh(entries), namespace=self._namespace)
             return
-        label, owner = _OWNER
-        labels: Mapping[str, str] = self._found["metadata"].get("labels") or {}
-        if labels.get(label) != owner and not self._force:
-            raise BootstrapError(
-                f"{self.title}: is not ours (label {label} is not {owner}): let its owner renew it, or use --force"
-            )
-        body = {**self._found, "data": {**(self._found.get("data") or {}), **encoded}}
-        await self._api.replace(SECRETS, self._name, body, namespace=self._namespace)
+        kept = {name: text for name, text in (self._found.get("data") or {}).items() if name not in without}
+        body = {**self._found, "data": {**kept, **entries}}
+        self._found = await self._api.replace(SECRETS, self._name, body, namespace=self._namespace)
 
     def _fresh(self, data: Mapping[str, str]) -> dict[str, Any]:
         label, owner = _OWNER
@@ -190,6 +245,18 @@ class SecretPlace:
             "type": "kubernetes.io/tls",
             "data": data,
         }
+
+
+def _issued(data: Mapping[str, object], prefix: str) -> Issued | None:
+    authority, certificate, key = (_decoded(data.get(prefix + name)) for name in (AUTHORITY, CERTIFICATE, KEY))
+    if not authority or not certificate or not key:
+        return None
+    return Issued(authority=authority, certificate=certificate, key=key)
+
+
+def _entries(issued: Issued, prefix: str) -> dict[str, str]:
+    parts = {AUTHORITY: issued.authority, CERTIFICATE: issued.certificate, KEY: issued.key}
+    return {prefix + name: _encoded(pem) for name, pem in parts.items()}
 
 
 def _decoded(text: object) -> bytes:

@@ -1,15 +1,23 @@
 """Key and certificate in a directory, for a webhook that runs outside of the cluster or reads a mounted one."""
 
+import fcntl
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from interpose.webhook.bootstrap import AUTHORITY, CERTIFICATE, KEY
+from interpose.webhook.bootstrap import AUTHORITY, CERTIFICATE, KEY, Found
 from interpose.webhook.issuing import Issued
+
+_NAMES = (AUTHORITY, CERTIFICATE, KEY)
+# Directory for what is not in use yet.
+_NEXT = ".next"
 
 
 class DirectoryPlace:
     """Three files. Each is replaced as a whole; a webhook that reads in between finds a pair that does not match, and
-    keeps the one it has."""
+    keeps the one it has. Who writes has the directory for itself, so what an earlier run left unfinished can go."""
 
     def __init__(self, directory: str) -> None:
         self._directory = Path(directory)
@@ -19,35 +27,74 @@ class DirectoryPlace:
         """For people."""
         return f"directory {self._directory}"
 
-    async def read(self) -> Issued | None:
-        """What is there; None unless all three are."""
-        found = []
-        for name in (AUTHORITY, CERTIFICATE, KEY):
-            try:
-                found.append((self._directory / name).read_bytes())
-            except FileNotFoundError:
-                return None
-        return Issued(authority=found[0], certificate=found[1], key=found[2])
+    async def read(self) -> Found:
+        """What is there."""
+        return Found(
+            current=_read(self._directory),
+            pending=_read(self._directory / _NEXT),
+            empty=not any((self._directory / name).exists() for name in _NAMES),
+        )
+
+    async def stage(self, issued: Issued) -> None:
+        """In a directory of its own."""
+        with _locked(self._directory):
+            (self._directory / _NEXT).mkdir(mode=0o700, exist_ok=True)
+            _write(self._directory / _NEXT, issued)
 
     async def write(self, issued: Issued) -> None:
-        """The key is nobody else's to read."""
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name, pem, mode in (
-            (KEY, issued.key, 0o600),
-            (CERTIFICATE, issued.certificate, 0o644),
-            (AUTHORITY, issued.authority, 0o644),
-        ):
-            self._replace(self._directory / name, pem, mode)
+        """Replace all three."""
+        with _locked(self._directory):
+            _write(self._directory, issued)
+            if (self._directory / _NEXT).is_dir():
+                for file in (self._directory / _NEXT).iterdir():
+                    file.unlink()
+                (self._directory / _NEXT).rmdir()
 
-    def _replace(self, path: Path, data: bytes, mode: int) -> None:
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _read(directory: Path) -> Issued | None:
+    """None unless all three are there."""
+    found = []
+    for name in _NAMES:
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+            found.append((directory / name).read_bytes())
+        except FileNotFoundError:
+            return None
+    return Issued(authority=found[0], certificate=found[1], key=found[2])
+
+
+def _write(directory: Path, issued: Issued) -> None:
+    """The key is nobody else's to read."""
+    for name, pem, mode in (
+        (KEY, issued.key, 0o600),
+        (CERTIFICATE, issued.certificate, 0o644),
+        (AUTHORITY, issued.authority, 0o644),
+    ):
+        for left in directory.glob(f".{name}.*"):
+            left.unlink()  # of a run that was killed
+        _replace(directory / name, pem, mode)
+
+
+def _replace(path: Path, data: bytes, mode: int) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

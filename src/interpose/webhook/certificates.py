@@ -5,7 +5,8 @@ connections that are open keep theirs and are not cut. (Loading a pair into the 
 another kind of key behind in it, and clients could be served that one.)
 
 Invariant: `context` is complete at any time. A pair that is broken, half written, or does not fit together is reported
-and counted, and the one before stays.
+and counted, and the one before stays. So is one that clients would not accept now, as long as they accept the one
+before: one that is valid later is taken into use then, by the look of every minute.
 """
 
 import asyncio
@@ -71,7 +72,6 @@ class Certificates:
         self._wake = asyncio.Event()
         self._tasks = TaskBag()
         self._watches: list[DirWatch] = []
-        self._reported = ""  # the last trouble that was logged
         self.stale = ""  # why the files cannot be used, while an older pair serves
         self.reloads = {"loaded": 0, "failed": 0}
         self._loaded = load(files)
@@ -111,36 +111,38 @@ class Certificates:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            if not await self.look():
+            if await self.look():
                 # The other half of the pair may be on its way; if it comes, the watch says so too.
                 await asyncio.sleep(self._settle)
-                if not await self.look():
-                    self._report()
+                if trouble := await self.look():
+                    self._report(trouble)
 
-    async def look(self) -> bool:
-        """Take new files into use, if there are any and they are good; False if they are not."""
+    async def look(self) -> str:
+        """Take new files into use, if there are any and they are good; else why they are not."""
         try:
             seen = await asyncio.to_thread(contents, self._files)
-            if seen == self._loaded.seen:
-                self.stale = ""
-                return True
-            self._loaded = await asyncio.to_thread(load, self._files)
+            if seen != self._loaded.seen:
+                loaded = await asyncio.to_thread(load, self._files)
+                if (problem := loaded.validity.problem(self._wall())) and self.problem() is None:
+                    return f"file {self._files.certificate}: {problem}"
+                self._use(loaded)
         except ConfigError as error:
-            self.stale = str(error)
-            return False
+            return str(error)
         self.stale = ""
-        self.reloads["loaded"] += 1
-        self._reported = ""
-        _log.info("Certificate was replaced", extra=kv(certificate=self._files.certificate, state=str(self.validity)))
-        return True
+        return ""
 
-    def _report(self) -> None:
+    def _use(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self.reloads["loaded"] += 1
+        _log.info("Certificate was replaced", extra=kv(certificate=self._files.certificate, state=str(self.validity)))
+
+    def _report(self, trouble: str) -> None:
         """Once for each trouble, however often the files are looked at."""
-        if self._reported == self.stale:
+        if self.stale == trouble:
             return
-        self._reported = self.stale
+        self.stale = trouble
         self.reloads["failed"] += 1
-        _log.warning("Certificate could not be loaded, the one before stays", extra=kv(err=self.stale))
+        _log.warning("Certificate could not be loaded, the one before stays", extra=kv(err=trouble))
 
 
 def contents(files: TlsFiles) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ another one with it. A renewal brings an authority of its own.
 """
 
 import ipaddress
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,8 @@ _AUTHORITY: Final = "interpose webhook CA"
 # Clocks of API servers and of whoever runs this differ a little.
 _BEFORE: Final = timedelta(minutes=5)
 _MAX_COMMON_NAME: Final = 64
+# What stands between blocks, such as a placeholder before the first issue, is no block.
+_BLOCK: Final = re.compile(rb"-----BEGIN [^-\n]+-----.*?-----END [^-\n]+-----", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -35,7 +38,7 @@ class Issued:
 class Facts:
     """What a certificate is good for."""
 
-    names: frozenset[str]  # DNS names and addresses
+    names: frozenset[str]  # DNS names and addresses, in the one form of `names`
     not_after: datetime
 
     def missing(self, names: Iterable[str]) -> list[str]:
@@ -44,7 +47,7 @@ class Facts:
 
 
 def issue(names: Sequence[str], lifetime: timedelta, now: datetime) -> Issued:
-    """A new authority, and a certificate for these DNS names and addresses."""
+    """A new authority, and a certificate for these DNS names and addresses, in the one form of `names`."""
     authority_key = ec.generate_private_key(ec.SECP256R1())
     key = ec.generate_private_key(ec.SECP256R1())
     authority_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _AUTHORITY)])
@@ -105,14 +108,22 @@ def examine(issued: Issued) -> Facts:
 def bundle(kept: bytes, added: bytes, now: datetime) -> bytes:
     """Authorities that are trusted: `added` first, then those of `kept` that still count, each once.
 
-    While a certificate is replaced, servers with the old and with the new one run side by side.
+    While a certificate is replaced, servers with the old and with the new one run side by side. Only what is known to
+    be over goes: a block that we cannot read may be one that API servers can, and somebody's webhook stands on it.
     """
-    found: dict[bytes, None] = {}
-    for pem in (added, kept):
-        for one in _read_all(pem):
-            if one.not_valid_after_utc > now:
-                found[one.public_bytes(serialization.Encoding.PEM)] = None
-    return b"".join(found)
+    found: dict[bytes, bytes] = {}
+    for block in (*_BLOCK.findall(added), *_BLOCK.findall(kept)):
+        if not _is_over(block, now):
+            # Two spellings of the same bytes are one.
+            found.setdefault(b"".join(block.split()), block.strip() + b"\n")
+    return b"".join(found.values())
+
+
+def _is_over(block: bytes, now: datetime) -> bool:
+    try:
+        return x509.load_pem_x509_certificate(block).not_valid_after_utc <= now
+    except ValueError:
+        return False
 
 
 def _start(
@@ -161,7 +172,7 @@ def _names(certificate: x509.Certificate) -> frozenset[str]:
     except x509.ExtensionNotFound:
         return frozenset()
     addresses = found.get_values_for_type(x509.IPAddress)
-    return frozenset([*found.get_values_for_type(x509.DNSName), *map(str, addresses)])
+    return frozenset([*map(str.lower, found.get_values_for_type(x509.DNSName)), *map(str, addresses)])
 
 
 def _read(pem: bytes, what: str) -> x509.Certificate:
@@ -169,11 +180,3 @@ def _read(pem: bytes, what: str) -> x509.Certificate:
         return x509.load_pem_x509_certificate(pem)
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from None
-
-
-def _read_all(pem: bytes) -> list[x509.Certificate]:
-    """Of a bundle; what cannot be read is left out: a placeholder must not stop the first issue."""
-    try:
-        return x509.load_pem_x509_certificates(pem)
-    except ValueError:
-        return []

@@ -1,9 +1,11 @@
 """The webhook over HTTPS: reviews on some paths, health and metrics beside them.
 
 A review is answered on the event loop, one at a time: it takes a fraction of a millisecond, and whatever somebody
-sends, only one body at a time is taken apart. (A thread would hold up the loop all the same: the parser does not let go
-of the interpreter. What a body may cost is bounded instead, see `review`.) Invariant: from `begin_leaving` on we are not ready and each connection
-ends with its next answer, but nobody who still comes is refused before `finish`.
+sends, only one body at a time is taken apart. (In a thread it would hold up the loop all the same: the parser does not
+let go of the interpreter. What a body may cost is bounded instead, see `review`.)
+
+Invariant: from `begin_leaving` on we are not ready and each connection ends with its next answer, but nobody who still
+comes is refused before `finish`.
 """
 
 import logging

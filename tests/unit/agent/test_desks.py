@@ -15,6 +15,7 @@ from interpose.agent.desks import (
     NodeDesk,
     SloSubject,
     View,
+    Write,
     annotation_desk,
     condition_desk,
 )
@@ -31,7 +32,7 @@ BAD_SLO = SloState(phase=SloPhase.REJECTED, problems=("x",))
 def view(text: str = "one", *, node: Any = NODE, slo: SloState = NO_SLO, phase: Phase = Phase.APPLIED) -> View:
     """A configuration is in force."""
     chosen = Chosen(source="ns/a", version="1", data={"policy": text})
-    return View(node, report_of(State(phase=phase, chosen=chosen), slo), slo)
+    return View(node, report_of(State(phase=phase, chosen=chosen)), slo)
 
 
 NOTHING = view(phase=Phase.WAITING)
@@ -40,7 +41,7 @@ NOTHING = view(phase=Phase.WAITING)
 def shown(seen: View) -> dict[str, Any]:
     """The Node with everything on it."""
     assert seen.report is not None
-    metadata = seen.node["metadata"] | annotation_patch(seen.report, seen.node)["metadata"]
+    metadata = seen.node["metadata"] | annotation_patch(seen.report, seen.slo, seen.node)["metadata"]
     return {"metadata": metadata} | condition_patch(seen.report, seen.node, 0.0)
 
 
@@ -67,22 +68,51 @@ def test_nothing_to_tell(desk: NodeDesk) -> None:
     assert desk.next(view(node=shown(view())), 0.0, 0.0) is None
 
 
-def test_what_was_written_takes_a_moment_to_be_seen(desk: NodeDesk) -> None:
-    """It is not written twice for that."""
-    write = desk.next(view(), 0.0, 0.0)
+def seen_as(version: str, text: str = "one", uid: str = "u") -> View:
+    """The Node at some version, without anything of ours on it."""
+    return view(text, node={"metadata": {"name": "n", "uid": uid, "resourceVersion": version}})
+
+
+def written(desk: NodeDesk) -> NodeDesk:
+    """At 0, when the Node had version 1."""
+    write = desk.next(seen_as("1"), 0.0, 0.0)
     assert write is not None
-    assert desk.ready_at(0.0) == 0.0
-    desk.done(view(), write, 0.0)
-    assert desk.next(view(), LAG - 1, 0.0) is None
-    assert desk.next(view("two"), 1.0, 0.0) is not None
+    assert desk.ready_at(seen_as("1"), 0.0) == 0.0
+    desk.done(seen_as("1"), write, 0.0)
+    return desk
+
+
+@pytest.mark.parametrize(("version", "again"), [("1", None), ("2", LAG)])
+def test_what_was_written_takes_a_moment_to_be_seen(desk: NodeDesk, version: str, again: float | None) -> None:
+    """It is not written twice for that. If the Node was seen without it, it is looked at again in time."""
+    written(desk)
+    assert desk.next(seen_as(version), LAG - 1, 0.0) is None
+    assert desk.again_at(seen_as(version), LAG - 1) == again
+    assert desk.next(seen_as(version, "two"), 1.0, 0.0) is not None
 
 
 def test_what_somebody_took_away_is_written_again(desk: NodeDesk) -> None:
     """After that moment."""
-    write = desk.next(view(), 0.0, 0.0)
-    assert write is not None
-    desk.done(view(), write, 0.0)
-    assert desk.next(view(), LAG, 0.0) is not None
+    written(desk)
+    assert desk.next(seen_as("2"), LAG, 0.0) is not None
+
+
+def test_what_is_not_seen_yet_is_not_written_again(desk: NodeDesk) -> None:
+    """A watch that is late is no news of the Node."""
+    written(desk)
+    assert desk.next(seen_as("1"), 10 * LAG, 0.0) is None
+
+
+def test_node_of_the_same_name_is_told_at_once(desk: NodeDesk) -> None:
+    """It is another one."""
+    written(desk)
+    assert desk.next(seen_as("2", uid="v"), 1.0, 0.0) is not None
+
+
+def test_what_is_shown_needs_no_further_look(desk: NodeDesk) -> None:
+    """All is told."""
+    written(desk)
+    assert desk.again_at(view(node=shown(seen_as("2"))), 1.0) is None
 
 
 # -- events
@@ -95,6 +125,7 @@ def events(subject: ConfigSubject | SloSubject | None = None) -> EventDesk:
 
 def tell(desk: EventDesk, seen: View, now: float = 0.0) -> str | None:
     """Write what is to be written; its reason."""
+    desk.look(seen)
     write = desk.next(seen, now, now)
     if write is None:
         return None
@@ -133,6 +164,7 @@ def test_event_of_a_state_that_comes_and_goes() -> None:
     ):
         write = desk.next(view(text), now, now)
         assert write is not None
+        assert desk.ready_at(view(text), now) == now
         desk.done(view(text), write, now)
         written.append((write.repeated, write.body["count"], write.body["metadata"]["name"]))
     one, two = written[0][2], written[1][2]
@@ -196,6 +228,39 @@ def test_event_about_the_slo_that_an_agent_before_us_wrote() -> None:
     assert tell(desk, view(node=node, slo=NO_SLO)) == "NodeSLOApplied"
 
 
+@pytest.mark.parametrize("subject", [ConfigSubject(), SloSubject()])
+def test_asking_changes_nothing(subject: ConfigSubject | SloSubject) -> None:
+    """Whoever looks at what is pending takes no part in it."""
+    desk = events(subject)
+    seen = view(node=shown(view(slo=BAD_SLO)), slo=BAD_SLO)
+    assert desk.next(seen, 0.0, 0.0) is None
+    fresh = view(slo=BAD_SLO)  # nothing is shown: the question before is forgotten
+    assert desk.next(fresh, 0.0, 0.0) is not None
+    desk.look(seen)
+    assert desk.next(fresh, 0.0, 0.0) is None
+    assert desk.again_at(fresh, 0.0) is None
+
+
+def test_first_event_of_a_run_has_a_name_that_lasts() -> None:
+    """Where the Node shows nothing, the API server knows whether it was told."""
+    names = []
+    for now in (1.0, 2.0):
+        desk = events()
+        for text in ("one", "two"):
+            write = desk.next(view(text), now, now)
+            assert write is not None
+            names.append(write.body["metadata"]["name"])
+            desk.done(view(text), write, now)
+    assert names[0] == names[2]
+    assert names[1] != names[3]
+
+
+def test_event_tells_something() -> None:
+    """A mistake of ours is not overlooked."""
+    with pytest.raises(ValueError, match="tells"):
+        events().done(view(), Write(body={}), 0.0)
+
+
 def test_subject_without_a_report() -> None:
     """Nothing was told."""
     subject = ConfigSubject()
@@ -210,7 +275,7 @@ def test_budget() -> None:
         assert budget.ready_at(0.0) == 0.0
         budget.spend(0.0)
     assert budget.ready_at(0.0) == pytest.approx(3600.0 / MOST_EVENTS)
-    assert events().ready_at(5.0) == 5.0
+    assert events().ready_at(NOTHING, 5.0) == 5.0
     assert budget.ready_at(200.0) == 200.0
 
 

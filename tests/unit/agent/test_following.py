@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interpose.agent.choice import Choice, Verdict
-from interpose.agent.following import Following, Follows
+from interpose.agent.following import GROUP_SPACING, Following, Follows
 from interpose.kube.api import Api, Object, Resource
 from interpose.testing.eventually import eventually
 
@@ -22,6 +22,7 @@ class FakeFollower:
         self.object: Object | None = None
         self.problem = ""
         self.forbidden = False
+        self.current = True
         self.lists = 1
         self.watches = 2
         self.failures = 3
@@ -82,6 +83,9 @@ class Bench:
     def __init__(self, **settings: Any) -> None:
         self.made = Followers()
         self.told = Told()
+        self.time = 100.0
+        self.calls: list[tuple[float, Callable[[], None]]] = []
+        self.before: str | None = None
         said: dict[str, Any] = {"group_label": LABEL, "maps": True, "slo": True} | settings
         nobody: Any = None
         self.following = Following(
@@ -92,9 +96,16 @@ class Bench:
             on_choice=self.told.choices.append,
             on_node=self.told.node,
             on_slo=self.told.slo,
+            went_by=lambda _node: self.before,
             make=self.made,
+            now=lambda: self.time,
+            after=self._after,
             **said,
         )
+
+    def _after(self, seconds: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        self.calls.append((seconds, callback))
+        return asyncio.get_running_loop().call_later(9999, callback)
 
     def node(self, labels: Mapping[str, str] | None = None) -> None:
         """The Node is as it is."""
@@ -160,11 +171,54 @@ async def test_another_label_is_another_map(bench: Bench) -> None:
     assert bench.told.nodes == 3
 
 
+async def test_a_label_that_comes_and_goes_is_followed_with_patience(bench: Bench) -> None:
+    """Each change is a list, a watch, and perhaps another configuration. The newest counts when it is time."""
+    bench.node({LABEL: "gold"})
+    bench.node({LABEL: "iron"})
+    for group in ("gold", "iron", "tin", "lead"):
+        bench.time += 1.0
+        bench.node({LABEL: group})
+    assert bench.following.group == "iron"
+    [(seconds, callback)] = bench.calls
+    assert seconds == GROUP_SPACING - 1.0
+    bench.time += seconds
+    callback()
+    assert bench.following.group == "lead"
+    await eventually(lambda: bench.made.running()[2:3] == ["cfg.group.lead"], "the map of the group")
+    bench.time += GROUP_SPACING
+    bench.node({LABEL: "gold"})
+    assert bench.following.group == "gold"
+
+
+async def test_a_label_that_is_back_when_it_is_time(bench: Bench) -> None:
+    """Nothing has changed."""
+    for group in ("gold", "iron", "tin", "iron"):
+        bench.node({LABEL: group})
+    told = len(bench.told.choices)
+    [(_, callback)] = bench.calls
+    bench.time += GROUP_SPACING
+    callback()
+    assert len(bench.told.choices) == told
+
+
+async def test_the_map_that_the_node_went_by_may_be_noted_on_it(bench: Bench) -> None:
+    """It is looked at anew when that changes, and only then."""
+    bench.node({LABEL: ""})
+    for name in ("cfg.node.n1", "cfg.default", "cfg"):
+        bench.map(name, None)
+    told = len(bench.told.choices)
+    bench.node({LABEL: ""})
+    assert len(bench.told.choices) == told
+    bench.before = "ns/cfg"
+    bench.node({LABEL: ""})
+    assert bench.last.gone
+
+
 async def test_a_node_that_is_gone_keeps_its_group(bench: Bench) -> None:
     """It may come back as it was."""
     bench.node({LABEL: "gold"})
     bench.made["Node n1"].tell(None)
-    assert bench.following.node == ("n1", True, None, "", False)
+    assert bench.following.node == ("n1", True, None, "", False, True)
     assert bench.following.group == "gold"
 
 
@@ -217,8 +271,11 @@ async def test_the_nodeslo_is_told_about(bench: Bench) -> None:
     assert [(kind, name) for kind, name, _ in bench.following.followers][:2] == [("Node", "n1"), ("NodeSLO", "n1")]
 
 
-async def test_a_name_too_long_for_a_map_of_its_node() -> None:
-    """There is no such map, and the unknown group still has its place."""
+async def test_a_name_too_long_for_a_map_of_its_node(caplog: pytest.LogCaptureFixture) -> None:
+    """There is no such map, which is said, and the unknown group still has its place."""
     bench = Bench()
     bench.following._node_name = "n" * 250
     assert [one.name for one in bench.following.maps] == ["cfg.group.?", "cfg.default", "cfg"]
+    bench.following.start()
+    assert "Node has no ConfigMap of its own" in caplog.text
+    await bench.following.close()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from interpose.agent import messages
-from interpose.agent.messages import JsonPatch
+from interpose.agent.messages import AskedPatch
 from interpose.api import resmgr_agent_pb2, resmgr_config_pb2
 
 
@@ -40,8 +40,8 @@ def test_patch_node() -> None:
         patches=[resmgr_agent_pb2.JsonPatch(op="add", path="/a", value='"b"'), resmgr_agent_pb2.JsonPatch(op="remove")]
     )
     assert messages.read_patch_node(request.SerializeToString()) == (
-        JsonPatch("add", "/a", '"b"'),
-        JsonPatch("remove", "", ""),
+        AskedPatch("add", "/a", '"b"'),
+        AskedPatch("remove", "", ""),
     )
     assert messages.patch_node_reply() == b""
 

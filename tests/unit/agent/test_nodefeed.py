@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 
 from interpose.agent.choice import Seen
-from interpose.agent.nodefeed import NodeFeed
+from interpose.agent.nodefeed import LOOK, SPACING, NodeFeed
 from interpose.agent.nodestate import SloPhase, SloState
 from interpose.agent.statefile import StateFile
+from interpose.kube.api import Object
 from interpose.rpc.tasks import TaskBag
 from interpose.testing.eventually import eventually
 
 
-def check(text: str) -> list[str]:
-    """A spec with the key `bad` is wrong."""
-    found = json.loads(text)
-    return ["bad is not known"] if "bad" in found.get("nodeSLO", {}).get("spec", {}) else []
+def check(found: Object) -> list[str]:
+    """A spec with the key `bad` is wrong, and so is a label that is no text."""
+    if "bad" in found.get("spec", {}):
+        return ["bad is not known"]
+    return ["label is wrong"] if 3 in found.get("node", {}).get("labels", {}).values() else []
 
 
 class Stage:
@@ -31,18 +33,25 @@ class Stage:
         self.slo = Seen("n", True, None)
         self.told: list[SloState] = []
         self.pauses: list[float | None] = []
+        self.checked: list[Object] = []
+        self.time = 0.0
         self.feed = NodeFeed(
             StateFile(str(path)),
             node="n",
             seen_node=lambda: self.node,
             seen_slo=lambda: self.slo,
-            check=check,
+            check=self._check,
+            now=lambda: self.time,
             on_slo=self.told.append,
             deleted=deleted,
             chance=lambda: 0.0,
             pause=self._pause,
         )
         self.tasks = TaskBag()
+
+    def _check(self, found: Object) -> list[str]:
+        self.checked.append(found)
+        return check(found)
 
     async def _pause(self, wake: asyncio.Event, seconds: float | None) -> None:
         self.pauses.append(seconds)
@@ -53,12 +62,14 @@ class Stage:
         if not len(self.tasks):
             self.tasks.spawn(self.feed.run(), name="feed")
         before = len(self.pauses)
+        self.time += SPACING
         self.feed.poke()
         await eventually(lambda: len(self.pauses) > before, "a look")
 
     async def say(self, spec: dict[str, Any] | None) -> None:
         """The cluster says something about the NodeSLO."""
-        found = None if spec is None else {"metadata": {"name": "n", "resourceVersion": "1"}, "spec": spec}
+        version = str(len(self.pauses))
+        found = None if spec is None else {"metadata": {"name": "n", "resourceVersion": version}, "spec": spec}
         self.slo = Seen("n", True, found)
         await self.look()
 
@@ -145,12 +156,12 @@ async def test_disk_that_takes_nothing(stage: Stage) -> None:
     stage.path.parent.chmod(0o777)
     for _ in range(3):
         await stage.look()
-    assert [pause for pause in stage.pauses if pause] == [0.5, 1.0, 2.0]
+    assert stage.pauses == [0.5, 1.0, 2.0]
     assert "everybody may write" in stage.feed.problem
     stage.path.parent.chmod(0o755)
     await stage.look()
     assert stage.feed.outcomes == {"failed": 3, "written": 1}
-    assert stage.pauses[-1] is None
+    assert stage.pauses[-1] == LOOK
 
 
 async def test_node_that_is_not_known(stage: Stage) -> None:
@@ -158,3 +169,57 @@ async def test_node_that_is_not_known(stage: Stage) -> None:
     stage.node = Seen("n", False, None)
     await stage.look()
     assert not stage.path.exists()
+
+
+async def test_node_that_cannot_be_used(stage: Stage) -> None:
+    """Nothing is written, and that is told."""
+    stage.node = Seen("n", True, {"metadata": {"name": "n", "labels": {"a": 3}}})
+    await stage.look()
+    assert not stage.path.exists()
+    assert stage.told[-1] == SloState(phase=SloPhase.REJECTED, problems=("label is wrong",))
+
+
+@pytest.mark.parametrize("poked", [True, False])
+async def test_file_that_somebody_took_away_comes_back(stage: Stage, poked: bool) -> None:
+    """With the next change of the Node, or after a while."""
+    await stage.say({"x": 1})
+    assert stage.pauses[-1] == LOOK
+    stage.path.unlink()
+    if poked:
+        await stage.look()
+    else:
+        stage.time += LOOK
+        stage.feed._wake.set()  # the pause is over
+        await eventually(stage.path.exists, "the file")
+    assert stage.spec() == {"x": 1}
+
+
+async def test_slo_is_looked_at_once(stage: Stage) -> None:
+    """Not for each heartbeat of the Node: it may be large."""
+    await stage.say({"x": 1})
+    looks = len(stage.checked)
+    for beat in range(5):
+        found: Any = stage.node.object
+        stage.node = Seen("n", True, {**found, "status": {"beat": beat}})
+        await stage.look()
+    assert len(stage.checked) == looks
+    await stage.say({"x": 2})
+    assert len(stage.checked) == looks + 1
+
+
+async def test_annotations_that_change_all_the_time(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """One write a second, with the newest, and not worth a line of the log each."""
+    caplog.set_level("INFO")
+    await stage.look()
+    for number in range(10):
+        stage.time -= SPACING  # no time passes
+        stage.node = Seen(
+            "n", True, {"metadata": {"name": "n", "labels": {"a": "b"}, "annotations": {"x": str(number)}}}
+        )
+        await stage.look()
+    assert stage.feed.outcomes == {"written": 1}
+    assert stage.pauses[-1] == SPACING
+    await stage.look()
+    assert json.loads(stage.path.read_text())["node"]["annotations"] == {"x": "9"}
+    assert stage.feed.outcomes == {"written": 2}
+    assert caplog.text.count("Node state file was written") == 1

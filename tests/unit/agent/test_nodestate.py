@@ -1,16 +1,22 @@
 """What the hook server is told about the node."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from interpose.agent.choice import Seen
-from interpose.agent.nodestate import Outcome, SloPhase, SloState, decide, document, slo_in
-from interpose.config.document import parse_document
-from interpose.errors import ConfigError
-from interpose.runtimehooks.nodedocument import parse_node_document
+from interpose.agent.nodestate import (
+    SloPhase,
+    SloState,
+    judge,
+    node_part,
+    node_state,
+    slo_in,
+    slo_in_force,
+    text_of,
+)
+from interpose.cli.agent_documents import document_problems
 
 NODE: dict[str, Any] = {
     "metadata": {
@@ -40,18 +46,10 @@ def slo(cpu: str = "groupIdentity", **more: Any) -> dict[str, Any]:
     }
 
 
-def check(text: str) -> list[str]:
-    """The real one."""
-    try:
-        parse_node_document(parse_document(text, "f", json_only=True), "f")
-    except ConfigError as error:
-        return error.problems
-    return []
-
-
-def made(seen_slo: Seen, *, node: Any = NODE, good: Any = None, keep: bool = True) -> Outcome:
-    """For a Node that is known."""
-    return decide(Seen("n", True, node), seen_slo, good=good, keep=keep, check=check)
+def made(seen_slo: Seen, *, good: Any = None, keep: bool = True) -> tuple[Any, SloState]:
+    """What is in force, by the rules of the hook server."""
+    judged = judge(seen_slo.object, document_problems) if seen_slo.object is not None else None
+    return slo_in_force(seen_slo, judged, good=good, keep=keep)
 
 
 def known(found: Any) -> Seen:
@@ -59,20 +57,13 @@ def known(found: Any) -> Seen:
     return Seen("n", True, found)
 
 
-def in_document(outcome: Outcome) -> Any:
-    """The NodeSLO in it."""
-    assert outcome.text is not None
-    return json.loads(outcome.text).get("nodeSLO")
-
-
 GOOD = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", "metadata": {"name": "n"}, "spec": {}}
 
 
 def test_document_holds_what_is_read() -> None:
     """And nothing that changes with every heartbeat."""
-    outcome = made(known(slo()))
-    assert outcome.text is not None
-    assert json.loads(outcome.text) == {
+    used, state = made(known(slo()))
+    assert node_state(node_part(NODE), used) == {
         "apiVersion": "interpose/v1",
         "kind": "NodeState",
         "node": {"name": "n", "labels": {"a": "b"}, "annotations": {"x": "y"}},
@@ -83,81 +74,71 @@ def test_document_holds_what_is_read() -> None:
             "spec": {"resourceQOSStrategy": {"policies": {"cpuPolicy": "groupIdentity"}}},
         },
     }
-    assert outcome.slo == SloState(phase=SloPhase.APPLIED, version="9")
-    assert outcome.good == in_document(outcome)
+    assert state == SloState(phase=SloPhase.APPLIED, version="9")
 
 
 def test_text_is_the_same_for_the_same_content() -> None:
     """Whatever the order of keys."""
-    other = {"metadata": dict(reversed(NODE["metadata"].items()))}
-    assert document(NODE, None) == document(other, None)
-    assert document(NODE, None).endswith("}\n")
+    text = text_of({"a": 1, "b": [2]})
+    assert text == text_of({"b": [2], "a": 1})
+    assert text.endswith("}\n")
 
 
 def test_node_without_anything() -> None:
     """Still makes a document that can be read."""
-    assert check(document({}, None)) == []
+    assert document_problems(node_state(node_part({}), None)) == ()
 
 
 def test_slo_without_a_spec() -> None:
     """It is one all the same."""
     found = slo()
     del found["spec"]
-    assert in_document(made(known(found))).keys() == {"apiVersion", "kind", "metadata"}
-
-
-@pytest.mark.parametrize("node", [Seen("n", False, None), Seen("n", True, None)])
-def test_nothing_is_written_before_the_node_is_known(node: Seen) -> None:
-    """What is in the file stays."""
-    outcome = decide(node, known(slo()), good=GOOD, keep=True, check=check)
-    assert outcome == Outcome(text=None, slo=SloState(), good=GOOD)
+    assert made(known(found))[0].keys() == {"apiVersion", "kind", "metadata"}
 
 
 @pytest.mark.parametrize("problem", ["", "forbidden"])
 def test_slo_that_is_not_known_yet(problem: str) -> None:
     """That of the run before stays."""
-    outcome = made(Seen("n", False, None, problem), good=GOOD)
-    assert in_document(outcome) == GOOD
-    assert outcome.slo == SloState(problems=(problem,) if problem else ())
+    assert made(Seen("n", False, None, problem), good=GOOD) == (
+        GOOD,
+        SloState(problems=(problem,) if problem else ()),
+    )
 
 
 def test_deleted_slo_is_kept() -> None:
     """As koordlet does it."""
-    outcome = made(known(None), good=GOOD)
-    assert in_document(outcome) == GOOD
-    assert outcome.slo.phase is SloPhase.KEPT
+    assert made(known(None), good=GOOD) == (GOOD, SloState(phase=SloPhase.KEPT))
 
 
 @pytest.mark.parametrize(("good", "keep"), [(GOOD, False), (None, True)])
 def test_no_slo(good: Any, keep: bool) -> None:
     """It is dropped if that is wanted, or there never was one."""
-    outcome = made(known(None), good=good, keep=keep)
-    assert in_document(outcome) is None
-    assert outcome.good is None
-    assert outcome.slo.phase is SloPhase.NONE
+    assert made(known(None), good=good, keep=keep) == (None, SloState(phase=SloPhase.NONE))
 
 
-def test_bad_slo_does_not_replace_a_good_one() -> None:
+@pytest.mark.parametrize("good", [GOOD, None])
+def test_bad_slo_does_not_replace_a_good_one(good: Any) -> None:
     """All that is wrong with it is told."""
-    outcome = made(known(slo("nonsense")), good=GOOD)
-    assert in_document(outcome) == GOOD
-    assert outcome.good == GOOD
-    assert outcome.slo.phase is SloPhase.REJECTED
-    assert "nonsense" in outcome.slo.problems[0]
+    used, state = made(known(slo("nonsense")), good=good)
+    assert used == good
+    assert state.phase is SloPhase.REJECTED
+    assert "nonsense" in state.problems[0]
 
 
-def test_bad_slo_and_no_good_one() -> None:
-    """The node's labels are told all the same."""
-    outcome = made(known(slo("nonsense")))
-    assert in_document(outcome) is None
-    assert outcome.text is not None
+def test_judgement_is_about_one_version() -> None:
+    """A large NodeSLO is not looked at for each heartbeat of the Node."""
+    judged = judge(slo(), document_problems)
+    assert judged.is_of(slo())
+    assert not judged.is_of(slo() | {"metadata": {"name": "n", "resourceVersion": "10"}})
+    assert not judged.is_of(slo() | {"metadata": {"name": "n", "resourceVersion": "9", "uid": "another"}})
 
 
-def test_node_that_cannot_be_used() -> None:
-    """Nothing is written."""
-    broken = {"metadata": {"name": "n", "labels": {"a": {"b": "c"}}}}
-    outcome = made(known(None), node=broken, good=GOOD)
-    assert (outcome.text, outcome.good, outcome.slo.phase) == (None, GOOD, SloPhase.REJECTED)
+def test_judgement_without_versions() -> None:
+    """The content tells."""
+    one: dict[str, Any] = {"metadata": {"name": "n"}, "spec": {}}
+    judged = judge(one, document_problems)
+    assert judged.is_of(dict(one))
+    assert not judged.is_of(one | {"spec": {"extensions": {}}})
 
 
 # -- the file of the run before
@@ -165,18 +146,27 @@ def test_node_that_cannot_be_used() -> None:
 
 def test_slo_in_the_file_of_the_run_before() -> None:
     """That is how one outlives its object."""
-    assert slo_in(document(NODE, GOOD), "n") == GOOD
+    assert slo_in(text_of(node_state({"name": "n"}, GOOD)), "n", document_problems) == GOOD
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", "[" * 100_000, document(NODE, None), document({"metadata": {"name": "m"}}, GOOD)]
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        text_of(node_state({"name": "n"}, None)),
+        text_of(node_state({"name": "m"}, GOOD)),
+        text_of(node_state({"name": "n"}, GOOD | {"spec": {"nonsense": 1}})),
+    ],
 )
 def test_file_without_a_slo_for_us(text: str) -> None:
-    """Damaged, of another kind, without one, or about another node."""
-    assert slo_in(text, "n") is None
+    """Damaged, of another kind, without one, about another node, or of a version that knew more."""
+    assert slo_in(text, "n", document_problems) is None
 
 
 def test_sample_is_of_this_form() -> None:
     """The one that people read."""
     sample = Path(__file__).parents[3] / "samples" / "nodeslo" / "node-state.json"
-    assert slo_in(sample.read_text(), "node-1") is not None
+    assert slo_in(sample.read_text(), "node-1", document_problems) is not None

@@ -1,6 +1,7 @@
 """The words for the cluster."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,12 +17,14 @@ from interpose.agent.report import (
     annotation,
     annotation_patch,
     annotation_shown,
+    clipped,
     condition_patch,
     condition_shown,
     event,
+    event_again,
     report_of,
-    shortened,
     slo_told,
+    source_shown,
 )
 
 CHOSEN = Chosen(source="kube-system/cri-resmgr-config", version="42", data={"policy": "Active: static"})
@@ -34,18 +37,16 @@ def state(phase: Phase, *problems: str, chosen: Chosen | None = CHOSEN) -> State
     return State(phase=phase, chosen=chosen, problems=problems, since=3600.0)
 
 
-def report(
-    phase: Phase = Phase.APPLIED, *problems: str, slo: SloState = NO_SLO, chosen: Chosen | None = CHOSEN
-) -> Report:
+def report(phase: Phase = Phase.APPLIED, *problems: str, chosen: Chosen | None = CHOSEN, before: str = "") -> Report:
     """There is something to tell."""
-    made = report_of(state(phase, *problems, chosen=chosen), slo)
+    made = report_of(replace(state(phase, *problems, chosen=chosen), before=before))
     assert made is not None
     return made
 
 
 def test_waiting_is_nothing_to_tell() -> None:
     """What is on the Node stays."""
-    assert report_of(State(), NO_SLO) is None
+    assert report_of(State()) is None
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,28 @@ def test_waiting_is_nothing_to_tell() -> None:
                 reason="ConfigRejected",
                 message="ConfigMap kube-system/cri-resmgr-config was rejected, what was in force stays"
                 " (hash 5271698d2e91): a is wrong; b is wrong",
+                warning=True,
+            ),
+        ),
+        (
+            report(Phase.KEPT, chosen=None),
+            "True",
+            Told(reason="ConfigKept", message="no ConfigMap for this node is to be seen, what was in force stays"),
+        ),
+        (
+            report(Phase.KEPT, "a may not be read", chosen=None),
+            "Unknown",
+            Told(
+                reason="ConfigKept",
+                message="no ConfigMap for this node is to be seen, what was in force stays: a may not be read",
+            ),
+        ),
+        (
+            report(Phase.FORBIDDEN, "a may not be read", chosen=None),
+            "Unknown",
+            Told(
+                reason="ConfigForbidden",
+                message="it is not known what is wanted, what was in force stays: a may not be read",
                 warning=True,
             ),
         ),
@@ -107,10 +130,13 @@ def test_long_message_is_cut() -> None:
 
 # -- the annotation
 
+BAD_SLO = SloState(phase=SloPhase.REJECTED, problems=("x",))
+UNKNOWN_SLO = SloState()
+
 
 def test_annotation() -> None:
     """Everything that somebody looks for."""
-    assert json.loads(annotation(report(), NODE)) == {
+    assert json.loads(annotation(report(), NO_SLO, NODE)) == {
         "state": "applied",
         "source": "kube-system/cri-resmgr-config",
         "resourceVersion": "42",
@@ -125,46 +151,87 @@ def test_annotation_is_short(char: str) -> None:
     """Whatever the problems and names are made of."""
     chosen = Chosen(source="n" * 317, version="9" * 20, data={})
     slo = SloState(phase=SloPhase.REJECTED, problems=(char * 5000,))
-    text = annotation(report(Phase.REJECTED, char * 5000, slo=slo, chosen=chosen), NODE)
+    text = annotation(report(Phase.REJECTED, char * 5000, chosen=chosen), slo, NODE)
     assert len(text.encode()) < 1024
     assert json.loads(text)["state"] == "rejected"
 
 
-def shown(made: Report) -> dict[str, Any]:
+def test_annotation_without_room_for_words() -> None:
+    """Somebody else's text in the place of ours is no reason to go on for ever."""
+    node = {"metadata": {"name": "n", "annotations": {STATUS: json.dumps({"source": "s" * 2000, "message": "m"})}}}
+    assert json.loads(annotation(None, BAD_SLO, node))["message"] == ""
+
+
+def shown(made: Report | None, slo: SloState = NO_SLO, node: dict[str, Any] = NODE) -> dict[str, Any]:
     """A Node that shows a report."""
-    return NODE | {"metadata": NODE["metadata"] | annotation_patch(made, NODE)["metadata"]}
+    return node | {"metadata": node["metadata"] | annotation_patch(made, slo, node)["metadata"]}
 
 
 def test_annotation_that_is_there() -> None:
-    """Times and versions do not count."""
-    later = Chosen(source=CHOSEN.source, version="43", data=CHOSEN.data)
-    again = report_of(State(phase=Phase.APPLIED, chosen=later, since=9999.0), NO_SLO)
-    assert again is not None
-    assert annotation_shown(again, shown(report()))
+    """Times and versions do not count, however long they are."""
+    long = ("x" * 5000,)
+    later = Chosen(source=CHOSEN.source, version="43" * 9, data=CHOSEN.data)
+    for phase, problems in ((Phase.APPLIED, ()), (Phase.REJECTED, long)):
+        again = report_of(State(phase=phase, chosen=later, problems=problems, since=9999.0))
+        assert annotation_shown(again, NO_SLO, shown(report(phase, *problems)))
 
 
 @pytest.mark.parametrize("slo", [NO_SLO, SloState(phase=SloPhase.REJECTED, problems=("y",))])
 def test_annotation_that_says_something_else(slo: SloState) -> None:
-    """Another state, another content, or another NodeSLO."""
-    node = shown(report(slo=SloState(phase=SloPhase.REJECTED, problems=("x",))))
-    assert not annotation_shown(report(Phase.REJECTED, "x", slo=slo), node)
+    """Another state, another content, another problem of the NodeSLO, or none any more."""
+    node = shown(report(), BAD_SLO)
+    assert annotation_shown(report(), BAD_SLO, node)
+    assert not annotation_shown(report(Phase.REJECTED, "x"), BAD_SLO, node)
     other = Chosen(source=CHOSEN.source, version="42", data={})
-    assert not annotation_shown(report(chosen=other), node)
-    if slo.problems:
-        assert not annotation_shown(report(slo=slo), node)
+    assert not annotation_shown(report(chosen=other), BAD_SLO, node)
+    assert not annotation_shown(report(), slo, node)
 
 
 def test_unknown_slo_takes_nothing_back() -> None:
     """What was wrong with it before may still be."""
-    node = shown(report(slo=SloState(phase=SloPhase.REJECTED, problems=("x",))))
-    assert annotation_shown(report(slo=SloState()), node)
+    node = shown(report(), BAD_SLO)
+    assert annotation_shown(report(), UNKNOWN_SLO, node)
+    assert json.loads(annotation(report(Phase.REJECTED), UNKNOWN_SLO, node))["nodeSLO"] == "x"
+
+
+def test_annotation_about_the_slo_alone() -> None:
+    """Nobody pushes a configuration, or it is not known yet how that goes; what is there about it stays."""
+    assert annotation_shown(None, NO_SLO, NODE)
+    assert annotation_shown(None, UNKNOWN_SLO, NODE)
+    assert json.loads(annotation(None, BAD_SLO, NODE)) == {"nodeSLO": "x"}
+    assert annotation_shown(None, BAD_SLO, shown(None, BAD_SLO))
+    before = shown(report())
+    assert json.loads(annotation(None, BAD_SLO, before)) == json.loads(annotation(report(), BAD_SLO, NODE))
+
+
+def test_annotation_with_nothing_left_to_say() -> None:
+    """It is removed."""
+    node = shown(None, BAD_SLO)
+    assert not annotation_shown(None, NO_SLO, node)
+    assert annotation_patch(None, NO_SLO, node) == {"metadata": {"annotations": {STATUS: None}}}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000, '{"nodeSLO": 3}', 7])
 def test_annotation_that_cannot_be_read(text: Any) -> None:
     """It is written anew."""
     node = {"metadata": {"name": "n", "annotations": {STATUS: text}}}
-    assert not annotation_shown(report(slo=SloState()), node)
+    assert not annotation_shown(report(), UNKNOWN_SLO, node)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (None, None),
+        (report(), "kube-system/cri-resmgr-config"),
+        (report(Phase.REJECTED), "kube-system/cri-resmgr-config"),
+        (report(Phase.WITHDRAWN, chosen=None), ""),
+        (report(Phase.KEPT, chosen=None), None),
+        (report(Phase.FORBIDDEN, chosen=None, before="ns/a"), "ns/a"),
+    ],
+)
+def test_map_that_an_agent_before_us_noted(made: Report | None, expected: str | None) -> None:
+    """Also if it could not tell what it says."""
+    assert source_shown(shown(made)) == expected
 
 
 # -- the condition
@@ -249,6 +316,22 @@ def test_event_of_a_node_with_a_long_name() -> None:
     assert "uid" not in made["involvedObject"]
 
 
+def test_event_that_is_told_once() -> None:
+    """Its name says what it tells to which Node, and not when."""
+    told = Told(reason="r", message="m")
+    names = [event(told, NODE, wall, once=True)["metadata"]["name"] for wall in (1.0, 2.0)]
+    assert names[0] == names[1]
+    other = {"metadata": {"name": "n", "uid": "u-2"}}
+    assert event(told, other, 1.0, once=True)["metadata"]["name"] != names[0]
+    assert event(Told(reason="r", message="other"), NODE, 1.0, once=True)["metadata"]["name"] != names[0]
+
+
+def test_event_that_is_told_again() -> None:
+    """It is counted up; when it was first told stays."""
+    body = event(Told(reason="r", message="m"), NODE, 0.0)
+    assert event_again(body, 60.0) == body | {"count": 2, "lastTimestamp": "1970-01-01T00:01:00Z"}
+
+
 @pytest.mark.parametrize(
     ("slo", "before", "reason"),
     [
@@ -279,4 +362,4 @@ def test_what_is_told_about_a_slo(slo: SloState, before: str, reason: str | None
 )
 def test_shortening(text: str, most: int, expected: str) -> None:
     """Whole characters, on one line."""
-    assert shortened(text, most) == expected
+    assert clipped(text, most) == expected

@@ -40,12 +40,58 @@ def test_same_content_is_not_written(path: Path) -> None:
     assert path.read_text() == "two"
 
 
-def test_leftover_of_a_killed_process(path: Path) -> None:
-    """It is in nobody's way."""
+def test_leftovers_of_killed_processes(path: Path) -> None:
+    """They are taken away, but not what somebody may be writing at this moment, nor what is not ours."""
     path.parent.mkdir(mode=0o755)
-    (path.parent / ".state.json.tmp").write_text("half")
+    for name in (".state.json.tmp", ".state.json.0123abcd.tmp", ".other.json.tmp"):
+        (path.parent / name).write_text("half")
+        os.utime(path.parent / name, (0, 0))
+    (path.parent / ".state.json.00ff.tmp").write_text("half")
     assert StateFile(str(path)).write("one")
-    assert path.read_text() == "one"
+    assert sorted(one.name for one in path.parent.iterdir()) == [
+        ".other.json.tmp",
+        ".state.json.00ff.tmp",
+        "state.json",
+    ]
+
+
+def test_two_who_write_one_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one of them writes, the other does: each content is whole."""
+    mine, other = StateFile(str(path)), StateFile(str(path))
+    mine.write("one")
+    flush = os.fsync
+
+    def meanwhile(fd: int) -> None:
+        monkeypatch.setattr(os, "fsync", flush)
+        other.write("of the other")
+        assert path.read_text() == "of the other"
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    mine.write("two")
+    assert path.read_text() == "two"
+    assert [one.name for one in path.parent.iterdir()] == ["state.json"]
+    assert mine.is_as_written()
+    assert not other.is_as_written()
+
+
+def test_file_that_is_as_it_was_written(path: Path) -> None:
+    """Not if it is gone, changed, or somebody else's to write to."""
+    file = StateFile(str(path))
+    assert not file.is_as_written()
+    file.write("one")
+    assert file.is_as_written()
+    path.chmod(0o666)
+    assert not file.is_as_written()
+    file.write("one")
+    assert file.is_as_written()
+    path.unlink()
+    assert not file.is_as_written()
+    file.write("one")
+    path.write_text("two")
+    assert not file.is_as_written()
+    again = StateFile(str(path))
+    assert not again.write("two")
+    assert again.is_as_written()
 
 
 def test_reading_back(path: Path) -> None:

@@ -30,11 +30,18 @@ def test_a_name_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
         node_name(AgentSettings(), {})
 
 
-def test_a_map_that_no_object_can_be_is_refused() -> None:
-    """The pattern of the setting is wider than the rule of the API server."""
-    flags = {"config.map": Given("a..b", "flag --config-map"), "node_name": Given("n1", "flag --node-name")}
-    with pytest.raises(ConfigError, match=r"flag --config-map: config.map: 'a\.\.b'"):
+@pytest.mark.parametrize("flag", ["config.map", "node_name"])
+def test_a_name_that_no_object_can_have_is_refused(flag: str) -> None:
+    """A ConfigMap of that name would never be found."""
+    flags = {"node_name": Given("n1", "flag --node-name")} | {flag: Given("a..b", "flag --it")}
+    with pytest.raises(ConfigError, match=r"flag --it: .*'a\.\.b'"):
         check(load(AGENT, flags=flags, env={}), {})
+
+
+def test_names_that_objects_can_have() -> None:
+    """With dots in them too."""
+    flags = {"config.map": Given("a.b", "flag"), "node_name": Given("n1.example.org", "flag")}
+    check(load(AGENT, flags=flags, env={}), {})
 
 
 def test_outside_of_a_cluster_a_kubeconfig_is_asked_for() -> None:

@@ -1,6 +1,5 @@
 """How the parts of an agent are joined; what they do together is in tests/integration."""
 
-import json
 import tempfile
 import time
 from dataclasses import dataclass, replace
@@ -8,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from interpose.agent.choice import Choice, Chosen, Verdict
 from interpose.agent.messages import PATCH_NODE
 from interpose.api.resmgr_agent_pb2 import JsonPatch, PatchNodeRequest
-from interpose.cli.agent_parts import Parts, document_problems
+from interpose.cli.agent_parts import Parts
 from interpose.config.agent_settings import AgentSettings, ConfigSettings, NodeStateSettings
 from interpose.host.sockets import bind_unix
 from interpose.kube.access import Access
@@ -19,7 +19,6 @@ from interpose.rpc.handlers import Unary
 from interpose.rpc.status import RpcError
 
 ACCESS = Access(server=Server(scheme="http", host="127.0.0.1", port=1), source="test")
-SAMPLE = Path(__file__).parents[3] / "samples" / "nodeslo" / "node-state.json"
 
 
 @dataclass
@@ -36,14 +35,6 @@ def settings(folder: Path) -> AgentSettings:
     return AgentSettings(
         config=ConfigSettings(socket=str(folder / "c.sock")), node_state=NodeStateSettings(file=str(folder / "s.json"))
     )
-
-
-def test_documents_are_held_to_the_rules_of_the_hook_server() -> None:
-    """What it would refuse is not written for it."""
-    assert document_problems(SAMPLE.read_text()) == ()
-    wrong = {"apiVersion": "interpose/v1", "kind": "NodeState", "node": {"labels": 7}}
-    assert any("labels" in problem for problem in document_problems(json.dumps(wrong)))
-    assert document_problems("{")
 
 
 async def test_what_was_not_asked_for_is_not_made(tmp_path: Path) -> None:
@@ -106,4 +97,16 @@ async def test_a_node_that_is_not_followed_is_read_anew(tmp_path: Path, problem:
     follower.known, follower.object, follower.problem = True, node, problem
     assert parts._fresh_node() == (None if problem else node)
     assert parts._seen_node() == node
+    await parts.close()
+
+
+async def test_the_map_that_the_node_went_by(tmp_path: Path) -> None:
+    """As the agent before us noted it, until we know better."""
+    parts = Parts(settings(tmp_path), "n1", ACCESS, None)
+    node = {"metadata": {"annotations": {"interpose/config-status": '{"source": "ns/a", "state": "applied"}'}}}
+    assert parts._went_by(None) is None
+    assert parts._went_by(node) == "ns/a"
+    assert parts.pusher is not None
+    parts.pusher.consider(Choice(verdict=Verdict.CHOSEN, chosen=Chosen(source="ns/b", version="1", data={})))
+    assert parts._went_by(node) == "ns/b"
     await parts.close()

@@ -152,6 +152,7 @@ async def test_program_that_does_not_end(tmp_path: Path) -> None:
         await runner.credential()
     child = Path("/proc") / (tmp_path / "child").read_text().strip()
     await eventually(lambda: not child.exists() or " Z " in (child / "stat").read_text(), "the end of the child")
+    await runner.close()
 
 
 async def test_child_that_went_its_own_way(tmp_path: Path) -> None:
@@ -161,6 +162,7 @@ async def test_child_that_went_its_own_way(tmp_path: Path) -> None:
         runner = PluginRunner(plugin(program(tmp_path, child, "sleep 1000")), timeout=0.5)
         with pytest.raises(ConfigError, match=r"did not end within 0\.5 s"):
             await asyncio.wait_for(runner.credential(), 10)
+        await runner.close()
         runner = PluginRunner(plugin(program(tmp_path, child, f"echo '{credential(token='t').decode()}'")))
         assert (await asyncio.wait_for(runner.credential(), 10)).token == "t"
     finally:
@@ -174,7 +176,8 @@ async def test_program_that_prints_without_end(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="printed more than 1048576 bytes"):
         await asyncio.wait_for(runner.credential(), 10)
     process = Path("/proc") / (tmp_path / "pid").read_text().strip()
-    await eventually(lambda: not process.exists(), "the end of the program")
+    await runner.close()
+    assert not process.exists()
 
 
 async def test_program_of_a_request_that_was_given_up(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from interpose.testing.deployed import containers, kustomized, normal
 
 
 def test_a_kustomization_gathers_files_and_other_kustomizations(tmp_path: Path) -> None:
-    """Bases first, as kustomize has it."""
+    """In the order in which they are named."""
     for name, text in {
         "base/kustomization.yaml": "resources: [a.yaml]\n",
         "base/a.yaml": "kind: A\n---\nkind: B\n",
-        "over/kustomization.yaml": "bases: [../base]\nresources: [c.yaml]\n",
+        "over/kustomization.yaml": "resources: [../base, c.yaml]\n",
         "over/c.yaml": "kind: C\n",
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

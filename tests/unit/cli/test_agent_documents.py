@@ -1,0 +1,53 @@
+"""What the hook server would say about objects of the cluster."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interpose.cli.agent_documents import document_problems, tree
+from interpose.config.document import Node
+
+SAMPLE = json.loads((Path(__file__).parents[3] / "samples" / "nodeslo" / "node-state.json").read_text())
+
+
+def test_documents_are_held_to_the_rules_of_the_hook_server() -> None:
+    """What it would refuse is not written for it."""
+    assert document_problems(SAMPLE) == ()
+    assert document_problems(SAMPLE["nodeSLO"]) == ()
+    wrong = {"apiVersion": "interpose/v1", "kind": "NodeState", "node": {"labels": 7}}
+    assert any("labels" in problem for problem in document_problems(wrong))
+
+
+def test_problems_name_the_key_and_no_file() -> None:
+    """Whoever edits a NodeSLO has neither a file nor a line."""
+    slo = SAMPLE["nodeSLO"] | {"spec": {"resourceQOSStrategy": {"lsClass": {"cpuQOS": {"groupIdentity": 9}}}}}
+    assert document_problems(slo) == (
+        "NodeSLO: spec.resourceQOSStrategy.lsClass.cpuQOS.groupIdentity: expected a number from -1 to 2, found '9'",
+    )
+
+
+def test_nested_too_deeply() -> None:
+    """It is refused as in a file."""
+    deep: Any = 1
+    for _ in range(100):
+        deep = {"a": deep}
+    assert document_problems({"kind": "NodeSLO", "spec": deep}) == ("NodeSLO: is nested too deeply",)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("x", Node(tag="str", text="x")),
+        (True, Node(tag="bool", text="true")),
+        (3, Node(tag="int", text="3")),
+        (1.5, Node(tag="float", text="1.5")),
+        (None, Node(tag="null", text="null")),
+        ([1], Node(tag="list", items=(Node(tag="int", text="1"),))),
+        ({"a": "b"}, Node(tag="map", entries=(("a", Node(tag="str", text="b")),))),
+    ],
+)
+def test_values_as_documents_have_them(value: Any, expected: Node) -> None:
+    """Without lines."""
+    assert tree(value) == expected
