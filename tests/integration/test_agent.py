@@ -187,6 +187,57 @@ async def test_a_configuration_that_is_gone_is_withdrawn(here: Cluster, agent: A
 # -- others are away
 
 
+async def test_a_map_that_is_replaced_is_never_missed(here: Cluster, agent: Agent, relays: Relays) -> None:
+    """Deleted and created again, as `kubectl replace --force` does it: the one below it is not in force in between."""
+    here.configure(TWO, f"{MAP}.node.n1")
+    here.configure(THREE)
+    agent.start("--missing-grace", "60s")
+    await here.reported("ConfigApplied")
+    here.withdraw(f"{MAP}.node.n1")
+    own = f"kube-system/{MAP}.node.n1"
+    await soon(lambda: agent.status()["config_maps"][0]["state"] == "missing", "the agent to know")
+    assert agent.status()["configuration"]["map"]["name"] == own
+    here.configure(TWO, f"{MAP}.node.n1")
+    await soon(lambda: agent.status()["config_maps"][0]["state"] == "present", "the agent to know")
+    assert agent.status()["configuration"]["map"]["name"] == own
+    assert pushes(agent) == {"accepted": 1}
+
+
+async def test_a_map_that_may_not_be_read_any_more_is_not_taken_for_missing(scratch: Path) -> None:
+    """Also by an agent that starts then: the Node says by which map it goes. With the right everything goes on."""
+    relays = Relays(scratch)
+    await relays.start()
+    async with cluster(scratch, tokens={"secret": "agent"}) as here:
+        agent = Agent(scratch, here.kubeconfig, options=QUICK)
+        try:
+            here.configure(TWO, f"{MAP}.node.n1")
+            here.configure(THREE)
+            await asyncio.to_thread(agent.start)
+            await here.reported("ConfigApplied")
+            await soon(lambda: here.annotation, "the annotation")
+            agent.stop()
+            verbs = ["get", "list", "watch", "patch", "create"]
+            nodes = {"apiGroups": [""], "resources": ["nodes", "nodes/status", "events"], "verbs": verbs}
+            maps = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [MAP], "verbs": verbs}
+            here.server.access.restrict("agent", [nodes, maps])
+            await asyncio.to_thread(agent.start)
+            said = await here.reported("ConfigForbidden")
+            assert said["status"] == "Unknown"
+            assert f"ConfigMap kube-system/{MAP}.node.n1 may not be read" in said["message"]
+            assert relays.reserved == 2
+            assert pushes(agent) == {}
+            own = {**maps, "resourceNames": [f"{MAP}.node.n1"]}
+            here.server.access.restrict("agent", [own])
+            here.configure(WRONG)  # of no interest
+            agent.stop()
+            await asyncio.to_thread(agent.start)
+            await here.reported("ConfigApplied")
+            assert relays.reserved == 2
+        finally:
+            await asyncio.to_thread(agent.__exit__)
+            await relays.stop()
+
+
 async def test_an_api_server_that_restarts_is_followed_again(here: Cluster, agent: Agent, relays: Relays) -> None:
     """What is in force stays while it is away; an edit made meanwhile arrives, with and without history."""
     here.configure(TWO)

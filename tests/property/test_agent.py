@@ -42,7 +42,7 @@ def test_relay_does_not_miss_what_is_left_out(data: dict[str, str]) -> None:
 
 
 # What can be known of a map: exists, does not, did not a while ago, was never seen, may not be seen.
-_KNOWN = st.sampled_from(
+_KNOWN: st.SearchStrategy[tuple[bool, dict[str, object] | None, bool, bool]] = st.sampled_from(
     [
         (True, {"data": {}}, False, True),
         (True, None, False, True),

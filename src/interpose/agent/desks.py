@@ -188,7 +188,9 @@ class EventDesk:
 
     kind = "event"
 
-    def __init__(self, subject: "Subject", budget: Budget) -> None:
+    def __init__(self, subject: "Subject", budget: Budget, *, unseen: bool = False) -> None:
+        """`unseen`: nothing on the Node shows what was told; the API server knows whether it was, by the name of it."""
+        self._unseen = unseen
         self._subject = subject
         self._budget = budget
         self._recent: dict[Told, _Past] = {}
@@ -198,13 +200,13 @@ class EventDesk:
         self._subject.look(view)
 
     def next(self, view: View, now: float, wall: float) -> Write | None:
-        """The first one of a run may be what the run before told last, where the Node does not show that."""
+        """The first one of a run may be what the run before told last."""
         told = self._subject.news(view)
         if told is None:
             return None
         if (past := self._recall(told, now)) is not None:
             return Write(body=event_again(past.body, wall), told=told, repeated=True)
-        return Write(body=event(told, view.node, wall, once=not self._recent), told=told)
+        return Write(body=event(told, view.node, wall, once=self._unseen and not self._recent), told=told)
 
     def ready_at(self, view: View, now: float) -> float:
         """One that is there already costs nothing."""
@@ -254,23 +256,20 @@ class ConfigSubject:
 
     def look(self, view: View) -> None:
         if not self._began and view.report is not None:
-            self._began, self._told = True, self._shown(view)
+            self._began, self._told = True, self._shown(view.report, view)
 
     def news(self, view: View) -> Told | None:
         if view.report is None:
             return None
-        before = self._told if self._began else self._shown(view)
+        before = self._told if self._began else self._shown(view.report, view)
         return view.report.told if view.report.told != before else None
 
     def told(self, view: View) -> None:
         self._told = view.report.told if view.report is not None else None
 
     @staticmethod
-    def _shown(view: View) -> Told | None:
+    def _shown(report: Report, view: View) -> Told | None:
         """What there is to tell, if an agent before us told it."""
-        report = view.report
-        if report is None:
-            return None
         as_text = shown_status(view.node).get("message") == report.told.message
         return report.told if as_text or condition_shown(report, view.node) else None
 

@@ -93,7 +93,10 @@ class Reporter:
         # Events look first: they are left out if the Node shows already what they would tell.
         desks: list[Desk] = []
         if "event" in kinds:
-            desks += [EventDesk(ConfigSubject(), budget), EventDesk(SloSubject(), budget)]
+            desks += [
+                EventDesk(ConfigSubject(), budget, unseen=not {"annotation", "condition"} & set(kinds)),
+                EventDesk(SloSubject(), budget, unseen="annotation" not in kinds),
+            ]
         if "condition" in kinds:
             desks.append(condition_desk())
         if "annotation" in kinds:

@@ -205,10 +205,11 @@ class Follower:
     def _hindered(
         self, problem: str, delay: float, *, gone: bool = False, forbidden: bool = False, current: bool = False
     ) -> float:
+        doubted = 0 < self._refusals < _DOUBTED
         self._limited.log(
-            logging.INFO if 0 < self._refusals < _DOUBTED else logging.WARNING,
+            logging.INFO if doubted else logging.WARNING,
             "Object could not be followed",
-            key=problem,
+            key=f"{problem} {doubted}",
             **self._fields(),
             err=problem,
             retry=round(delay, 1),

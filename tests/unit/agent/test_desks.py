@@ -241,17 +241,18 @@ def test_asking_changes_nothing(subject: ConfigSubject | SloSubject) -> None:
     assert desk.again_at(fresh, 0.0) is None
 
 
-def test_first_event_of_a_run_has_a_name_that_lasts() -> None:
+@pytest.mark.parametrize("unseen", [True, False])
+def test_first_event_of_a_run_has_a_name_that_lasts(unseen: bool) -> None:
     """Where the Node shows nothing, the API server knows whether it was told."""
     names = []
     for now in (1.0, 2.0):
-        desk = events()
+        desk = EventDesk(ConfigSubject(), Budget(0.0), unseen=unseen)
         for text in ("one", "two"):
             write = desk.next(view(text), now, now)
             assert write is not None
             names.append(write.body["metadata"]["name"])
             desk.done(view(text), write, now)
-    assert names[0] == names[2]
+    assert (names[0] == names[2]) is unseen
     assert names[1] != names[3]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interpose.agent.choice import Choice, Verdict
-from interpose.agent.following import GROUP_SPACING, Following, Follows
+from interpose.agent.following import GROUP_SPACING, Following, Follows, later
 from interpose.kube.api import Api, Object, Resource
 from interpose.testing.eventually import eventually
 
@@ -279,3 +279,21 @@ async def test_a_name_too_long_for_a_map_of_its_node(caplog: pytest.LogCaptureFi
     bench.following.start()
     assert "Node has no ConfigMap of its own" in caplog.text
     await bench.following.close()
+
+
+async def test_later() -> None:
+    """In the loop that runs."""
+    called = asyncio.Event()
+    later(0.001, called.set)
+    await called.wait()
+
+
+async def test_a_change_of_the_group_that_is_still_to_come_is_forgotten_at_the_end() -> None:
+    """Nobody looks any more."""
+    bench = Bench()
+    bench.following.start()
+    for group in ("gold", "iron", "tin"):
+        bench.node({LABEL: group})
+    await bench.following.close()
+    assert bench.following._regrouping is not None
+    assert bench.following._regrouping.cancelled()

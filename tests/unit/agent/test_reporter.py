@@ -55,7 +55,7 @@ class Cluster:
             if not found:
                 raise ApiError(404, "NotFound", "no such event")
             found[0].update(patch)
-            return found[0]
+            return {}
         assert (resource.plural, name, namespace) == ("nodes", "n", "")
         if subresource:
             self._fail("condition")

@@ -496,6 +496,16 @@ async def test_problems_are_logged_once(caplog: pytest.LogCaptureFixture) -> Non
     assert [record.getMessage() for record in caplog.records] == ["Object could not be followed"]
 
 
+async def test_refusals_are_warned_of_when_they_are_believed(caplog: pytest.LogCaptureFixture) -> None:
+    """With a role without `list`, say, the first one is the way it always begins."""
+    with caplog.at_level(logging.INFO):
+        await follow(*[NO] * 5)
+        assert [record.levelname for record in caplog.records] == ["INFO"]
+        caplog.clear()
+        await follow(*[NO] * 8)
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
+
+
 class Endless(Scripted):
     """Watches of it do not end; those that were closed are noted."""
 
