@@ -161,6 +161,8 @@ def test_the_map_that_is_nearest_to_the_node_counts(
 ) -> None:
     """That of the node before that of its group, before the one for all; without any the relay has its own settings."""
     own, group = f"{MAP}.node.n1", f"{MAP}.group.batch"
+    agent.stop()
+    agent.start("--missing-grace", "3s")
     cluster.create(static("0"))
     db.wait_cpus("1")
     cluster.wait_event("ConfigApplied")
@@ -178,8 +180,6 @@ def test_the_map_that_is_nearest_to_the_node_counts(
     db.wait_cpus("1")
     assert [source(event["message"]) for event in cluster.events("ConfigApplied")[:3]] == [MAP, group, own]
     # Deleted and created again at once: nobody is moved. Deleted for good: withdrawn.
-    agent.stop()
-    agent.start("--missing-grace", "3s")
     cluster.kubectl("delete", "configmap", "-n", NAMESPACE, MAP)
     cluster.create(static("0"))
     cluster.kubectl("delete", "configmap", "-n", NAMESPACE, MAP, group)

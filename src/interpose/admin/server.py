@@ -120,6 +120,8 @@ class AdminServer:
 
     async def close(self) -> None:
         """Stop accepting, cut what is open, close the listening socket. Its path stays: whoever bound it unlinks."""
+        for visit in self._visits:
+            visit.cut = True
         await self._tasks.cancel()
         self._listener.close()
 

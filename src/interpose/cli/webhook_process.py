@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import socket
+from typing import Any
 
 import uvloop
 
@@ -108,7 +109,8 @@ class Webhook:
         await asyncio.wait([again], timeout=stop.shutdown_delay)
         if not again.done():
             finishing = self._tasks.spawn(self._server.finish(stop.grace), name="finish")
-            await asyncio.wait([finishing, again], return_when=asyncio.FIRST_COMPLETED)
+            both: list[asyncio.Future[Any]] = [finishing, again]
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
 
     async def close(self) -> None:
         """Leave nothing behind; what is still under way is cut."""

@@ -131,7 +131,7 @@ class Bootstrap:
             await self._ensure(trust, verdict.keep)
             return
         if found.obstacle:
-            raise BootstrapError(f"{self._place.title}: {verdict.reason}, and it {found.obstacle}")
+            raise BootstrapError(f"{self._place.title}: needs a certificate ({verdict.reason}), and {found.obstacle}")
         issued = judge(found.pending, replace(wanted, force=False), self._now()).keep
         begun = issued is not None
         self._say(
