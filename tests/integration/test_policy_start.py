@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
+from interpose.host.replacing import replace_file
 from interpose.policy.policy import Policy
-from interpose.resmgr.durable import replace_file
 from interpose.resmgr.statefile import State, encode
 from interpose.rpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
@@ -93,7 +93,7 @@ async def test_a_file_that_changed_before_there_were_books_counts_when_they_are_
     runtime.fail("ListPodSandbox", Code.UNKNOWN, "not now")
     async with policy_stack(tmp_path, None, runtime=runtime, ready=False, config=str(file)) as stack:
         file.write_text(text.format("static-plus"))
-        await eventually(lambda: "try again" in " ".join(stack.policy._problems()), "the change to be put off")
+        await eventually(lambda: "has not told yet" in " ".join(stack.policy._problems()), "the change to be put off")
         runtime.clear("ListPodSandbox")
         await eventually(stack.books.ready.is_set, "the books")
         stack.tick()

@@ -282,14 +282,48 @@ async def test_plain_http_on_the_tls_port_is_cut(webhook: Running) -> None:
 async def test_one_client_too_many_takes_the_place_of_an_idle_one(webhook: Running) -> None:
     """Whoever holds connections for nothing keeps nobody out; one with a request under way is not cut."""
     webhook.start(limits=ServerLimits(http=HTTP, max_connections=2))
-    busy = await webhook.connect()
+    busy, idle = await webhook.connect(), await webhook.connect()
+    for client in (busy, idle):
+        assert (await client.ask(request()))[0] == 200
     busy.writer.write(request()[:-5])
-    idle = await webhook.connect()
-    assert (await idle.ask(request()))[0] == 200
     await eventually(lambda: webhook.server._server.busy == 1, "one to be busy")
     assert (await (await webhook.connect()).ask(request()))[0] == 200
     assert await idle.reader.read() == b""
     assert (await busy.ask(request()[-5:]))[0] == 200
+
+
+@pytest.mark.parametrize("spoken", ["nothing", "handshake", "one byte", "a part"])
+async def test_who_connects_for_nothing_locks_nobody_out(webhook: Running, spoken: str) -> None:
+    """However many they are, and however far they go: an API server keeps its connection and opens others."""
+    webhook.start(limits=ServerLimits(http=HTTP, max_connections=4))
+    kept = await webhook.connect()
+    assert (await kept.ask(request()))[0] == 200
+    for _ in range(3):
+        for _ in range(4):
+            client = await webhook.connect(plain=webhook.port if spoken == "nothing" else 0)
+            client.writer.write({"one byte": b"P", "a part": request()[:-5]}.get(spoken, b""))
+        assert (await (await webhook.connect()).ask(request()))[0] == 200
+    assert (await kept.ask(request()))[0] == 200
+    assert (webhook.server._server.refused, webhook.server._server.cut > 0) == (0, True)
+
+
+async def test_who_does_not_read_answers_locks_nobody_out(webhook: Running) -> None:
+    """They have been answered before, and take no more; there is room all the same."""
+    webhook.start(limits=ServerLimits(http=HTTP, max_connections=2))
+    for _ in range(2):
+        stuck = await webhook.connect()
+        stuck.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        stuck.writer.write(get("/readyz?verbose") * 20_000)
+    await eventually(lambda: webhook.server._server.busy == 2, "both to be stuck")
+    assert (await (await webhook.connect()).ask(request()))[0] == 200
+
+
+async def test_clients_on_the_plain_port_lock_no_probe_out(webhook: Running) -> None:
+    """A kubelet that cannot ask would end a webhook that works."""
+    webhook.start(plain=True)
+    for _ in range(70):
+        await webhook.connect(plain=webhook.plain_port)
+    assert (await (await webhook.connect(plain=webhook.plain_port)).ask(get("/livez")))[0] == 200
 
 
 async def test_all_bodies_together_are_bounded(webhook: Running) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 import ssl
 import sys
 import urllib.error
@@ -63,6 +64,31 @@ def test_it_serves_until_it_is_told_to_stop(pair: Path, spawn: Callable[..., Chi
     assert ask(port, "/livez") == (200, "ok")
     child.signal(signal.SIGTERM)
     assert child.wait(10.0) == 0
+
+
+def test_a_second_signal_cuts_what_is_under_way(pair: Path, spawn: Callable[..., Child]) -> None:
+    """Whoever sends it does not want to wait for a client that has stopped."""
+    files = ("--tls-cert", pair / CERTIFICATE, "--tls-key", pair / KEY)
+    child = spawn(*PROGRAM, "--listen", "127.0.0.1:0", "--shutdown-delay", "0", "--grace", "5m", *files)
+    port, _ = ports(child)
+    context = ssl.create_default_context(cadata=AUTHORITY.pem)
+    with socket.create_connection(("127.0.0.1", int(port))) as raw:
+        stuck = context.wrap_socket(raw, server_hostname="127.0.0.1")
+        stuck.sendall(b"POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
+        wait_for(lambda: "in_flight 2" in ask(port, "/metrics")[1], within=10.0, what="the request to be under way")
+        child.signal(signal.SIGTERM)
+        wait_for(lambda: not _listens(port), within=10.0, what="it to take no more")
+        child.signal(signal.SIGTERM)
+        assert child.wait(10.0) == 0
+        stuck.close()
+
+
+def _listens(port: str) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", int(port))).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def test_a_new_certificate_is_read_without_a_signal(pair: Path, spawn: Callable[..., Child]) -> None:

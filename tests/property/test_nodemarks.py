@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.agent.patches import Operation, capacity_patch, node_patch, read_steps
+from interpose.agent.patches import capacity_patch, node_patch, read_steps
+from interpose.model.jsonpatch import Operation
 from interpose.resmgr.nodemarks import ANNOTATION, NodeMarks, Taint, plan
 from interpose.testing.apiserver.jsonpatch import apply_json_patch
 from interpose.testing.apiserver.patches import merge

@@ -11,6 +11,7 @@ import importlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interpose.admin.limits import BodyBudget, HttpLimits, Stage, Visit, first_to_go
@@ -67,8 +68,8 @@ class AdminServer:
         self._title = title  # for the log
         self._tasks = TaskBag()
         self._accepting: asyncio.Task[None] | None = None
-        self._connections = 0
         self._visits: dict[Visit, asyncio.Task[None]] = {}
+        self._unmet: dict[Visit, socket.socket] = {}  # their tasks have not run yet
         self._leaving = False
         self._h11_loaded = False
         self._limited = RateLimited(_log)
@@ -78,7 +79,7 @@ class AdminServer:
     @property
     def connections(self) -> int:
         """Clients connected now."""
-        return self._connections
+        return len(self._visits)
 
     @property
     def busy(self) -> int:
@@ -129,8 +130,10 @@ class AdminServer:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                sock, address = await loop.sock_accept(self._listener)
-            except ConnectionAbortedError:  # the client left the backlog again
+                await self._knock()
+                # Not by the loop: who cancels us must not lose a socket that is accepted and not handed over yet.
+                sock, address = self._listener.accept()
+            except (ConnectionAbortedError, BlockingIOError):  # the client left the backlog again
                 continue
             except OSError as error:
                 self._limited.log(logging.ERROR, f"{self._title} connection could not be accepted", err=str(error))
@@ -138,17 +141,34 @@ class AdminServer:
                 continue
             sock.setblocking(False)
             try:
-                room = self._connections < self._max_connections or await self._make_room()
+                room = self.connections < self._max_connections or await self._make_room()
             except asyncio.CancelledError:
                 sock.close()
                 raise
             if not room:
                 self._refuse(sock)
                 continue
-            self._connections += 1
             host = address[0] if isinstance(address, tuple) else ""
             visit = Visit(address=host, since=loop.time(), last=self._leaving)
-            self._visits[visit] = self._tasks.spawn(self._converse(sock, visit), name="admin connection")
+            self._unmet[visit] = sock
+            task = self._tasks.spawn(self._converse(visit), name="admin connection")
+            self._visits[visit] = task
+            task.add_done_callback(partial(self._over, visit))
+
+    def _over(self, visit: Visit, _task: "asyncio.Task[None]") -> None:
+        del self._visits[visit]
+        if unmet := self._unmet.pop(visit, None):  # cancelled before it began
+            unmet.close()
+
+    async def _knock(self) -> None:
+        """Wait until somebody is there."""
+        loop = asyncio.get_running_loop()
+        there = asyncio.Event()
+        loop.add_reader(self._listener, there.set)
+        try:
+            await there.wait()
+        finally:
+            loop.remove_reader(self._listener)
 
     async def _make_room(self) -> bool:
         """Part with somebody; False if there is nobody to part with."""
@@ -156,7 +176,7 @@ class AdminServer:
         while (visit := first_to_go(self._visits)) is not None:
             if visit.stage is not Stage.IDLE and (early := visit.since + _TRY - loop.time()) > 0:
                 await asyncio.sleep(early)
-                if self._connections < self._max_connections:
+                if self.connections < self._max_connections:
                     return True
                 continue  # by now it may be the last that should go
             self.cut += 1
@@ -165,7 +185,7 @@ class AdminServer:
             task = self._visits[visit]
             task.cancel()
             await asyncio.wait([task], timeout=_GONE)
-            return self._connections < self._max_connections
+            return self.connections < self._max_connections
         return False
 
     def _refuse(self, sock: socket.socket) -> None:
@@ -179,7 +199,8 @@ class AdminServer:
             except OSError:
                 return
 
-    async def _converse(self, sock: socket.socket, visit: Visit) -> None:
+    async def _converse(self, visit: Visit) -> None:
+        sock = self._unmet.pop(visit)
         ours = True
         try:
             if not self._h11_loaded:
@@ -198,7 +219,5 @@ class AdminServer:
                 host, budget = self._any_host, self._budget
                 await serve(pipe, self._router, self._limits, any_host=host, visit=visit, budget=budget)
         finally:
-            self._connections -= 1
-            self._visits.pop(visit, None)
             if ours:
                 sock.close()

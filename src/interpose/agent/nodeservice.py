@@ -32,7 +32,6 @@ from interpose.agent.messages import (
 from interpose.agent.nodenames import EVERYTHING, Writable
 from interpose.agent.patches import (
     JsonPatch,
-    Operation,
     Step,
     capacity_patch,
     needs_node,
@@ -45,6 +44,7 @@ from interpose.host.peers import peer_credentials
 from interpose.host.sockets import BoundSocket
 from interpose.instrumentation.logging import RateLimited
 from interpose.kube.api import NODES, Api, ApiError, Object, PatchKind, UnreachableError
+from interpose.model.jsonpatch import Operation
 from interpose.model.text import quoted
 from interpose.rpc.handlers import Handlers, ServerContext, Unary
 from interpose.rpc.listener import Admission

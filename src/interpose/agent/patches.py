@@ -9,10 +9,11 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from interpose.agent.nodenames import EVERYTHING, Writable, check_label_value, check_name
 from interpose.agent.taints import Taint, UnmetError, patched, read_taint, read_taints
+from interpose.model.jsonpatch import Operation
 from interpose.model.quantity import parse_quantity
 from interpose.model.text import quoted
 
@@ -28,14 +29,6 @@ _PATHS: Final = re.compile(
     r"/metadata/(?P<map>labels|annotations)(/(?P<key>[^/]+))?|/spec/taints(/(?P<place>0|[1-9][0-9]{0,3}|-))?"
 )
 _ESCAPE: Final = re.compile(r"~(?![01])")
-
-
-class Operation(NamedTuple):
-    """As it came: `value` is JSON text."""
-
-    op: str
-    path: str
-    value: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

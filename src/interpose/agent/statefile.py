@@ -16,10 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from interpose.host.replacing import replace_at
 from interpose.host.trust import Trust
 
 _DIRECTORY_MODE: Final = 0o755
-_FILE_MODE: Final = 0o600
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 _LIMIT: Final = 8 << 20
 # Nobody takes so long to write a file: whoever began to was killed.
@@ -53,7 +53,9 @@ class StateFile:
             self._mark = None
             if not self._tidied:
                 self._tidy(directory)
-            self._replace(directory, text.encode())
+            # Not with our number, which somebody in another container may have too.
+            temporary = f".{self._name}.{secrets.token_hex(8)}.tmp"
+            self._mark = _mark(replace_at(directory, self._name, text.encode(), temporary=temporary))
         return True
 
     def is_as_written(self) -> bool:
@@ -107,23 +109,6 @@ class StateFile:
         if found.st_size > _LIMIT:
             return f"is larger than {_LIMIT} bytes"
         return Trust().doubts(found)
-
-    def _replace(self, directory: int, data: bytes) -> None:
-        temporary = f".{self._name}.{secrets.token_hex(8)}.tmp"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS
-        try:
-            with os.fdopen(os.open(temporary, flags, _FILE_MODE, dir_fd=directory), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-                mark = _mark(os.fstat(file.fileno()))
-            os.replace(temporary, self._name, src_dir_fd=directory, dst_dir_fd=directory)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(temporary, dir_fd=directory)
-            raise
-        os.fsync(directory)
-        self._mark = mark
 
     def _tidy(self, directory: int) -> None:
         """Take away what processes left behind that were killed while they wrote."""

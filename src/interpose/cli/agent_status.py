@@ -5,7 +5,7 @@ import json
 import click
 
 from interpose.cli.admin_client import ask
-from interpose.config.agent_settings import AdminSettings
+from interpose.config.agent_settings import AgentSettings
 from interpose.views.agent_status import agent_status_text
 
 
@@ -22,7 +22,7 @@ from interpose.views.agent_status import agent_status_text
     "--admin",
     metavar="ADDRESS",
     envvar="INTERPOSE_AGENT_ADMIN_LISTEN",
-    default=AdminSettings().listen,
+    default=AgentSettings().admin.listen,
     show_default=True,
     show_envvar=True,
     help="Admin socket of the agent: a path or a loopback address.",

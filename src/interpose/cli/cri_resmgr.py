@@ -6,21 +6,20 @@ them, those of the first count, which are the ones its documentation prints. Hoo
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from interpose import __version__
-from interpose.cli.cri_resmgr_flags import FLAGS, Flag, Line, Said, read_line
+from interpose.cli.cri_resmgr_flags import FLAGS, Line, Said, read_line
 from interpose.cli.cri_resmgr_help import PROGRAM, help_text, loggers_text, modules_text, policies_text
+from interpose.cli.cri_resmgr_line import EXIT_FLAGS, EXIT_LEFTOVER, debug_flag, debug_preset, notes, usage, wants
 from interpose.cli.option_file import read_option_file
 from interpose.config.load import Given, Loaded, load
 from interpose.config.table import RELAY
 from interpose.errors import ConfigError, SocketInUseError
 
-EXIT_LEFTOVER: Final = 1
-EXIT_FLAGS: Final = 2  # what Go programs end with
 _PRESET: Final = ("relay-socket", "relay-dir", "config-socket", "agent-socket", "dump")
 _DEFAULT: Final = f"default of {PROGRAM}"
 _MODULE_HELP: Final = ("help", "config-help")
@@ -34,19 +33,14 @@ def load_line(line: Line, env: Mapping[str, str]) -> Loaded:
     runtime = FLAGS["runtime-socket"]
     if Path(runtime.default).exists():  # else the first well-known one: dockershim is long gone
         presets[runtime.key] = Given(runtime.default, _DEFAULT)
-    if debugs((env.get("LOGGER_DEBUG", ""),)):
-        presets["logging.level"] = Given("debug", "environment LOGGER_DEBUG")
     flags, problems = _given(line.said)
-    last = line.last("logger-debug")
-    if last is not None and debugs(one.value for one in line.said if one.name == last.name):
-        flags["logging.level"] = Given("debug", last.origin)
     try:
-        loaded = load(RELAY, flags=flags, env=env, presets=presets)
+        loaded = load(RELAY, flags=flags | debug_flag(line), env=env, presets=presets | debug_preset(env))
     except ConfigError as error:
         raise ConfigError(problems + error.problems) from None
     if problems:
         raise ConfigError(problems)
-    return replace(loaded, warnings=(*loaded.warnings, *notes(line.said)))
+    return replace(loaded, warnings=(*loaded.warnings, *notes(line.said, FLAGS)))
 
 
 def _given(said: Sequence[Said]) -> tuple[dict[str, Given], list[str]]:
@@ -76,39 +70,6 @@ def _given(said: Sequence[Said]) -> tuple[dict[str, Given], list[str]]:
     return given, problems
 
 
-def notes(said: Iterable[Said], flags: Mapping[str, Flag] | None = None) -> list[str]:
-    """What there is to say about flags that were given, once for those of which it is the same."""
-    names: dict[str, dict[str, None]] = {}
-    for one in said:
-        flag = (FLAGS if flags is None else flags)[one.name]
-        if flag.note and flag.noted(one.value) and not (flag.switch and one.value == "false"):
-            names.setdefault(flag.note, {})[f"--{one.name}"] = None
-    return [f"{', '.join(flags)}: {note}" for note, flags in names.items()]
-
-
-def debugs(values: Iterable[str]) -> bool:
-    """Whether anything is debugged after `a,b`, `a:true`, `b:false`, `on:a,off:b`, `*`, `all` and `none`, in order."""
-    sources: dict[str, bool] = {}
-    for value in values:
-        on = True
-        for word in filter(None, (part.strip() for part in value.split(","))):
-            before, _, after = word.partition(":")
-            name = word
-            if before in _STATES:
-                on, name = _STATES[before], after
-            state = on
-            if after in _STATES:
-                name, state = before, _STATES[after]
-            if name == "none" or (name in ("*", "all") and not state):
-                sources.clear()
-            elif name:
-                sources[name] = state
-    return any(sources.values())
-
-
-_STATES: Final[Mapping[str, bool]] = {"on": True, "true": True, "off": False, "false": False}
-
-
 def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
     """The whole program but for the process exit."""
     from interpose.cli.main import report
@@ -120,39 +81,33 @@ def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def _run(line: Line, env: Mapping[str, str]) -> int:
-    if _wants(line, "h") or _wants(line, "help"):
+    if wants(line, "h") or wants(line, "help"):
         return _print(help_text())
-    if _wants(line, "version"):
+    if wants(line, "version"):
         return _print(f"{PROGRAM} (interpose {__version__})")
     if line.problems:
-        return _usage(line.problems, EXIT_FLAGS)
+        return usage(PROGRAM, line.problems, EXIT_FLAGS)
     if line.rest:
         return _words(line.rest)
-    if policies := _wants(line, "list-policies"):
+    if policies := wants(line, "list-policies"):
         return _print(policies_text(policies.dashes))
-    if _wants(line, "list-loggers"):
+    if wants(line, "list-loggers"):
         return _print(loggers_text())
     loaded = load_line(line, env)
-    if resets := [name for name in _RESETS if _wants(line, name)]:
+    if resets := [name for name in _RESETS if wants(line, name)]:
         return _reset(resets, loaded)
     from interpose.cli.relay import run_loaded
 
-    return run_loaded(loaded, print_config=_wants(line, "print-config") is not None)
-
-
-def _wants(line: Line, name: str) -> Said | None:
-    """A switch that is on."""
-    said = line.last(name)
-    return said if said is not None and said.value == "true" else None
+    return run_loaded(loaded, print_config=wants(line, "print-config") is not None)
 
 
 def _words(words: Sequence[str]) -> int:
     if words[0] not in _MODULE_HELP:
-        return _usage([f"unexpected argument {word!r}" for word in words], EXIT_LEFTOVER)
+        return usage(PROGRAM, [f"unexpected argument {word!r}" for word in words], EXIT_LEFTOVER)
     try:
         return _print(modules_text(words[1:]))
     except ValueError as error:
-        return _usage([str(error)], EXIT_LEFTOVER)
+        return usage(PROGRAM, [str(error)], EXIT_LEFTOVER)
 
 
 def _reset(resets: Sequence[str], loaded: Loaded) -> int:
@@ -171,13 +126,6 @@ def _reset(resets: Sequence[str], loaded: Loaded) -> int:
 def _print(text: str) -> int:
     print(text)
     return 0
-
-
-def _usage(problems: Iterable[str], code: int) -> int:
-    for problem in problems:
-        print(f"error: {problem}", file=sys.stderr)
-    print(f"Usage: {PROGRAM} [flags]\nRun {PROGRAM} --help for the flags.", file=sys.stderr)
-    return code
 
 
 def main() -> None:

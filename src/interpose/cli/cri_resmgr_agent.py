@@ -10,17 +10,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from interpose.cli.cri_resmgr_flags import Flag
+from interpose.cli.cri_resmgr_flags import Flag, socket_or_off
 from interpose.cli.cri_resmgr_program import COMMON, Program, run_program
 from interpose.config.agent_table import AGENT
 from interpose.config.load import Loaded
 
 PROGRAM: Final = "cri-resmgr-agent"
 SOCKET: Final = "/var/run/cri-resmgr-agent.sock"
-
-
-def _socket(text: str) -> str | None:
-    return "none" if text in ("", "disabled") else text
 
 
 FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
@@ -33,13 +29,13 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             'socket on which cri-resmgr reads and changes the node through us; "disabled" turns it off',
             SOCKET,
             "service.socket",
-            read=_socket,
+            read=socket_or_off,
         ),
         "cri-resmgr-socket": Flag(
             'socket on which cri-resmgr takes configuration; "disabled": none is sent',
             "/var/run/cri-resmgr-config.sock",
             "config.socket",
-            read=_socket,
+            read=socket_or_off,
         ),
         "config-ns": Flag("namespace of the ConfigMaps", "kube-system", "config.namespace"),
         "configmap-name": Flag(

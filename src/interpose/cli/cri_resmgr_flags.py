@@ -49,7 +49,8 @@ def _image_socket(text: str) -> str | None:
     return None if text in ("", "-", "default") else text
 
 
-def _socket(text: str) -> str | None:
+def socket_or_off(text: str) -> str | None:
+    """A socket that can be turned off."""
     return "none" if text in _OFF else text
 
 
@@ -171,13 +172,13 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             'socket on which the agent sends configuration; "disabled" turns it off',
             "/var/run/cri-resmgr-config.sock",
             "policy.config_socket",
-            read=_socket,
+            read=socket_or_off,
         ),
         "agent-socket": Flag(
             'socket of the agent, through which static-pools publishes exclusive cores; "disabled" turns it off',
             "/var/run/cri-resmgr-agent.sock",
             "policy.agent_socket",
-            read=_socket,
+            read=socket_or_off,
         ),
         "host-root": Flag("where the file system of the host is", key="policy.host_root"),
         "pid-file": Flag(
@@ -223,6 +224,16 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
         "version": Flag("print the version and exit", switch=True),
     }
 )
+
+
+def flag_lines(flags: Mapping[str, Flag]) -> list[str]:
+    """What --help says about each."""
+    lines = []
+    for name, flag in flags.items():
+        about = flag.note if flag.help == "accepted" else flag.help
+        default = f" (default {flag.default!r})" if flag.default else ""
+        lines += [f"  --{name}" + ("" if flag.switch else " string"), f"        {about}{default}"]
+    return lines
 
 
 class Said(NamedTuple):

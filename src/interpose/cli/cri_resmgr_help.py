@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from interpose.cli.cri_resmgr_flags import FLAGS
+from interpose.cli.cri_resmgr_flags import FLAGS, flag_lines
 from interpose.policy.names import POLICIES
 
 PROGRAM: Final = "cri-resmgr"
@@ -48,13 +48,8 @@ def help_text() -> str:
         "lists. `config-help` explains policy documents.",
         "",
         "Flags:",
+        *flag_lines(FLAGS),
     ]
-    for name, flag in FLAGS.items():
-        about = flag.note if flag.help == "accepted" else flag.help
-        lines += [
-            f"  --{name}" + ("" if flag.switch else " string"),
-            f"        {about}" + (f" (default {flag.default!r})" if flag.default else ""),
-        ]
     return "\n".join(lines)
 
 

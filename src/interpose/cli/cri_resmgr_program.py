@@ -3,14 +3,13 @@
 Each of them translates its command line, and nothing else; `cri-resmgr` itself has more to do.
 """
 
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from interpose import __version__
-from interpose.cli.cri_resmgr import EXIT_FLAGS, EXIT_LEFTOVER, debugs, notes
-from interpose.cli.cri_resmgr_flags import LOG_FLAGS, Flag, Line, read_line
+from interpose.cli.cri_resmgr_flags import LOG_FLAGS, Flag, Line, flag_lines, read_line
+from interpose.cli.cri_resmgr_line import EXIT_FLAGS, EXIT_LEFTOVER, debug_flag, debug_preset, notes, usage, wants
 from interpose.cli.options import told
 from interpose.config.load import Given, Loaded, load
 from interpose.config.schema import Schema
@@ -46,12 +45,7 @@ class Program:
 
 def help_text(name: str, about: str, flags: Mapping[str, Flag]) -> str:
     """What --help prints."""
-    lines = [f"Usage: {name} [flags]", "", *about.splitlines(), "", "Flags:"]
-    for flag, row in flags.items():
-        text = row.note if row.help == "accepted" else row.help
-        default = f" (default {row.default!r})" if row.default else ""
-        lines += [f"  --{flag}" + ("" if row.switch else " string"), f"        {text}{default}"]
-    return "\n".join(lines)
+    return "\n".join([f"Usage: {name} [flags]", "", *about.splitlines(), "", "Flags:", *flag_lines(flags)])
 
 
 def load_line(program: Program, line: Line, env: Mapping[str, str]) -> Loaded:
@@ -59,8 +53,6 @@ def load_line(program: Program, line: Line, env: Mapping[str, str]) -> Loaded:
     origin = f"default of {program.name}"
     presets = {key: Given(text, origin) for key, text in (program.presets or {}).items()}
     presets |= {flag.key: Given(flag.default, origin) for flag in program.flags.values() if flag.key and flag.default}
-    if debugs((env.get("LOGGER_DEBUG", ""),)):
-        presets["logging.level"] = Given("debug", "environment LOGGER_DEBUG")
     given: dict[str, Given] = {}
     for one in line.said:
         flag = program.flags[one.name]
@@ -69,10 +61,9 @@ def load_line(program: Program, line: Line, env: Mapping[str, str]) -> Loaded:
             given.pop(flag.key, None)
             if value is not None:
                 given[flag.key] = Given(value, one.origin)
-    last = line.last("logger-debug")
-    if last is not None and debugs(one.value for one in line.said if one.name == last.name):
-        given["logging.level"] = Given("debug", last.origin)
-    loaded = program.check(load(program.schema, flags=given, env=env, presets=presets), env)
+    given |= debug_flag(line)
+    loaded = load(program.schema, flags=given, env=env, presets=presets | debug_preset(env))
+    loaded = program.check(loaded, env)
     return replace(loaded, warnings=(*loaded.warnings, *notes(line.said, program.flags)))
 
 
@@ -86,7 +77,7 @@ def run_program(program: Program, arguments: Sequence[str], env: Mapping[str, st
         return code
     try:
         loaded = load_line(program, line, env)
-        if told(loaded, print_config=wants(line, "print-config")):
+        if told(loaded, print_config=wants(line, "print-config") is not None):
             return 0
         return program.run(loaded)
     except (ConfigError, SocketInUseError, OSError) as error:
@@ -102,20 +93,7 @@ def printed(name: str, about: str, flags: Mapping[str, Flag], line: Line) -> int
         print(f"{name} (interpose {__version__})")
         return 0
     if line.problems:
-        return _usage(name, line.problems, EXIT_FLAGS)
+        return usage(name, line.problems, EXIT_FLAGS)
     if line.rest:
-        return _usage(name, [f"unexpected argument {word!r}" for word in line.rest], EXIT_LEFTOVER)
+        return usage(name, [f"unexpected argument {word!r}" for word in line.rest], EXIT_LEFTOVER)
     return None
-
-
-def wants(line: Line, name: str) -> bool:
-    """Whether a switch is on."""
-    said = line.last(name)
-    return said is not None and said.value == "true"
-
-
-def _usage(name: str, problems: Iterable[str], code: int) -> int:
-    for problem in problems:
-        print(f"error: {problem}", file=sys.stderr)
-    print(f"Usage: {name} [flags]\nRun {name} --help for the flags.", file=sys.stderr)
-    return code

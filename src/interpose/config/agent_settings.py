@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from interpose.config.settings import LoggingSettings
+from interpose.config.settings import AdminSettings, LoggingSettings
 
 # What results are told by.
 REPORTS = ("annotation", "condition", "event")
@@ -47,14 +47,6 @@ class NodeStateSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdminSettings:
-    """The admin socket: health, metrics, views for people."""
-
-    listen: str = "/var/run/interpose/agent-admin.sock"  # "none" turns it off
-    metrics_listen: str = "none"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
     """Everything `interpose agent` can be told."""
 
@@ -64,7 +56,7 @@ class AgentSettings:
     config: ConfigSettings = field(default_factory=ConfigSettings)
     service: ServiceSettings = field(default_factory=ServiceSettings)
     node_state: NodeStateSettings = field(default_factory=NodeStateSettings)
-    admin: AdminSettings = field(default_factory=AdminSettings)
+    admin: AdminSettings = field(default_factory=lambda: AdminSettings(listen="/var/run/interpose/agent-admin.sock"))
     logging: LoggingSettings = field(default_factory=LoggingSettings)
 
     @property

@@ -2,19 +2,19 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from interpose.config.agent_settings import REPORTS, AgentSettings
+from interpose.config.common_rows import admin_rows, logging_rows, row
 from interpose.config.schema import Schema, Setting
 from interpose.config.values import (
     Kind,
-    address,
     choice,
     directory,
     duration,
     file_or_none,
-    listen_or_none,
     refuse,
     socket_or_none,
     uids,
@@ -61,8 +61,7 @@ def _reports() -> Kind:
     )
 
 
-def _row(key: str, flag: str, kind: Kind, *, about: str, why: str) -> Setting:
-    return Setting(key=key, flag=flag, kind=kind, help=about, why=why, prefix=PREFIX)
+_row: Final = partial(row, PREFIX)
 
 
 AGENT_SETTINGS: tuple[Setting, ...] = (
@@ -198,37 +197,8 @@ AGENT_SETTINGS: tuple[Setting, ...] = (
         about="What happens when the NodeSLO of this node is deleted: keep leaves it in the file, drop takes it out.",
         why="Its controller writes one for each node again; without one, pods would lose their ranks in between.",
     ),
-    _row(
-        "admin.listen",
-        "--admin-listen",
-        listen_or_none(),
-        about='Admin socket: a path or a loopback address such as 127.0.0.1:9097. "none" turns it off.',
-        why="A unix socket needs no port and is closed to other users.",
-    ),
-    _row(
-        "admin.metrics_listen",
-        "--metrics-listen",
-        address(optional=True),
-        about=(
-            "Address on which metrics and health can be read without being on this machine, such as 0.0.0.0:9097; "
-            '":9097" is every address. "none" turns it off.'
-        ),
-        why="Nothing of a node is open to the network unless somebody wants it.",
-    ),
-    _row(
-        "logging.level",
-        "--log-level",
-        choice("debug", "info", "warning", "error"),
-        about="Lowest level that is logged.",
-        why="Info reports changes, not connections that end and begin again.",
-    ),
-    _row(
-        "logging.format",
-        "--log-format",
-        choice("text", "json"),
-        about="Form of the log: text as klog writes it, or one JSON object per line.",
-        why="The same form as the kubelet's log beside it.",
-    ),
+    *admin_rows(9097, PREFIX),
+    *logging_rows(PREFIX, why_level="Info reports changes, not connections that end and begin again."),
 )
 
 

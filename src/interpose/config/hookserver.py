@@ -1,30 +1,29 @@
 """The one table of the hook server's settings, and what no single row of it can say."""
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
+from typing import Final
 
+from interpose.config.common_rows import admin_rows, logging_rows, row
 from interpose.config.hookserver_settings import HookServerSettings
 from interpose.config.schema import Schema, Setting
 from interpose.config.values import (
-    Kind,
-    address,
     choice,
     directory,
     duration,
     endpoint,
     integer,
-    listen_or_none,
     switch,
     text,
     uids,
     words,
 )
 
-PREFIX = "INTERPOSE_HOOKSERVER_"
+PREFIX: Final = "INTERPOSE_HOOKSERVER_"
 
 
-def _row(key: str, flag: str, kind: Kind, *, about: str, why: str) -> Setting:
-    return Setting(key=key, flag=flag, kind=kind, help=about, why=why, prefix=PREFIX)
+_row: Final = partial(row, PREFIX)
 
 
 HOOKSERVER_SETTINGS: tuple[Setting, ...] = (
@@ -82,23 +81,7 @@ HOOKSERVER_SETTINGS: tuple[Setting, ...] = (
         about="Directory of the kubelet's cpu_manager_state.",
         why="Where kubelets keep it.",
     ),
-    _row(
-        "admin.listen",
-        "--admin-listen",
-        listen_or_none(),
-        about='Admin socket: a path or a loopback address such as 127.0.0.1:9096. "none" turns it off.',
-        why="A unix socket needs no port and is closed to other users.",
-    ),
-    _row(
-        "admin.metrics_listen",
-        "--metrics-listen",
-        address(optional=True),
-        about=(
-            "Address on which metrics and health can be read without being on this machine, such as 0.0.0.0:9096; "
-            '":9096" is every address. "none" turns it off.'
-        ),
-        why="Nothing of a node is open to the network unless somebody wants it.",
-    ),
+    *admin_rows(9096, PREFIX),
     _row(
         "registration.dir",
         "--hooks-dir",
@@ -350,20 +333,7 @@ HOOKSERVER_SETTINGS: tuple[Setting, ...] = (
         about="Path of the HAMi library that limits GPU memory inside containers.",
         why="Where its installer puts it.",
     ),
-    _row(
-        "logging.level",
-        "--log-level",
-        choice("debug", "info", "warning", "error"),
-        about="Lowest level that is logged.",
-        why="Info reports changes, not rounds in which nothing changed.",
-    ),
-    _row(
-        "logging.format",
-        "--log-format",
-        choice("text", "json"),
-        about="Form of the log: text as klog writes it, or one JSON object per line.",
-        why="The same form as the kubelet's log beside it.",
-    ),
+    *logging_rows(PREFIX, why_level="Info reports changes, not rounds in which nothing changed."),
 )
 
 

@@ -2,15 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from interpose.config.settings import LoggingSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdminSettings:
-    """The admin socket: health, metrics, views for people."""
-
-    listen: str = "/var/run/interpose/hookserver-admin.sock"  # "none" turns it off
-    metrics_listen: str = "none"
+from interpose.config.settings import AdminSettings, LoggingSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +78,9 @@ class HookServerSettings:
     runtime_endpoint: str = ""
     state_dir: str = "/var/lib/interpose"
     kubelet_state_dir: str = "/var/lib/kubelet"
-    admin: AdminSettings = field(default_factory=AdminSettings)
+    admin: AdminSettings = field(
+        default_factory=lambda: AdminSettings(listen="/var/run/interpose/hookserver-admin.sock")
+    )
     registration: RegistrationSettings = field(default_factory=RegistrationSettings)
     hooks: ServingSettings = field(default_factory=ServingSettings)
     reconcile: ReconcileSettings = field(default_factory=ReconcileSettings)

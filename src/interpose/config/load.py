@@ -5,7 +5,7 @@ working directory where a flag has a path that begins there. All problems of all
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -75,7 +75,7 @@ def load(
     take({s.key: Given(env[s.env], f"environment {s.env}") for s in table if env.get(s.env)})
     take(flags, typed=True)
 
-    settings = _build(schema.settings, "", values)
+    settings = _build(schema.settings(), "", values)
     if not problems:  # a wrong value would only cause a second message
         problems += schema.contradictions(settings, origins)
     if problems:
@@ -108,16 +108,16 @@ def _take_file(
     problems += checked.problems
 
 
-def _build(cls: Any, section: str, values: Mapping[str, Any]) -> Any:
+def _build(default: Any, section: str, values: Mapping[str, Any]) -> Any:
     """Make a settings object from values by key; what was not given keeps its default."""
     given: dict[str, Any] = {}
-    for item in fields(cls):
+    for item in fields(default):
         key = f"{section}.{item.name}" if section else item.name
-        if is_dataclass(item.type):
-            given[item.name] = _build(item.type, key, values)
+        if is_dataclass(part := getattr(default, item.name)):
+            given[item.name] = _build(part, key, values)
         elif key in values:
             given[item.name] = values[key]
-    return cls(**given)
+    return replace(default, **given)
 
 
 def _unknown_variables(env: Mapping[str, str], schema: Schema) -> list[str]:

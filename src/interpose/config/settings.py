@@ -21,7 +21,7 @@ class SocketSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminSettings:
-    """The admin socket: health, metrics, views for people."""
+    """The admin socket: health, metrics, views for people. Of every program; the default is the relay's."""
 
     listen: str = "/var/run/interpose/admin.sock"  # "none" turns it off
     metrics_listen: str = "none"

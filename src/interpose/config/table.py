@@ -3,18 +3,17 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from interpose.config.common_rows import admin_rows, logging_rows
 from interpose.config.dump_table import DUMP_SETTINGS, dump_contradictions
 from interpose.config.policy_table import POLICY_SETTINGS, policy_contradictions
 from interpose.config.schema import Schema, Setting, value_of
 from interpose.config.settings import RelaySettings
 from interpose.config.values import (
-    address,
     choice,
     directory,
     duration,
     endpoint,
     integer,
-    listen_or_none,
     mode,
     owner,
     size,
@@ -101,23 +100,7 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         help="Clients connected to the CRI socket at the same time.",
         why="A node has a kubelet, a few agents and people with crictl; 512 is far above and fits 1024 descriptors.",
     ),
-    Setting(
-        key="admin.listen",
-        flag="--admin-listen",
-        kind=listen_or_none(),
-        help='Admin socket: a path or a loopback address such as 127.0.0.1:9095. "none" turns it off.',
-        why="A unix socket needs no port and is closed to other users.",
-    ),
-    Setting(
-        key="admin.metrics_listen",
-        flag="--metrics-listen",
-        kind=address(optional=True),
-        help=(
-            "Address on which metrics and health can be read without being on this machine, such as 0.0.0.0:9095; "
-            '":9095" is every address. "none" turns it off.'
-        ),
-        why="Nothing of a node is open to the network unless somebody wants it.",
-    ),
+    *admin_rows(9095),
     Setting(
         key="hooks.enabled",
         flag="--hooks",
@@ -260,20 +243,7 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         help="Return when the relay listens and leave it running in the background.",
         why="Off: service managers want the process in the foreground.",
     ),
-    Setting(
-        key="logging.level",
-        flag="--log-level",
-        kind=choice("debug", "info", "warning", "error"),
-        help="Lowest level that is logged.",
-        why="Info reports changes of state, not calls: a healthy relay is nearly silent.",
-    ),
-    Setting(
-        key="logging.format",
-        flag="--log-format",
-        kind=choice("text", "json"),
-        help="Form of the log: text as klog writes it, or one JSON object per line.",
-        why="The same form as the kubelet's log beside it.",
-    ),
+    *logging_rows(why_level="Info reports changes of state, not calls: a healthy relay is nearly silent."),
 )
 
 

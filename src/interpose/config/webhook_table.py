@@ -98,21 +98,24 @@ WEBHOOK_SETTINGS: Final[tuple[Setting, ...]] = (
         "--max-body",
         size(64 << 10, 64 << 20),
         about="Largest request.",
-        why="API servers take objects of up to 3 MiB, and an update holds the old one too.",
+        why="Clusters keep objects of up to 1.5 MiB, and an update holds the old one too.",
     ),
     _row(
         "limits.buffered",
         "--max-buffered",
         size(64 << 10, 1 << 30),
         about="All requests together that are being received, beyond which more are told to come again.",
-        why="Bounds memory, whatever the number of clients; some thousand usual requests.",
+        why="Bounds memory, whatever the number of clients; a thousand usual requests.",
     ),
     _row(
         "limits.max_connections",
         "--max-connections",
         integer(1, 65536),
-        about="Clients at the same time. One more takes the place of the one that has been idle longest.",
-        why="A handful of API servers keep some tens of connections.",
+        about=(
+            "Clients at the same time. One more takes the place of one that was not answered yet, or else of one that "
+            "wants nothing now."
+        ),
+        why="A handful of API servers keep some tens of connections; strangers may take half a megabyte each.",
     ),
     _row(
         "limits.handshake_timeout",

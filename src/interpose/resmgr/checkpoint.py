@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from interpose.host.replacing import remove_leftovers, replace_file
 from interpose.model.resources import nothing
-from interpose.resmgr.durable import read_own, remove_leftovers, replace_file, set_aside
+from interpose.resmgr.durable import read_own, set_aside
 from interpose.resmgr.statefile import Entry, State, decode, encode
 from interpose.rpc.tasks import TaskBag
 

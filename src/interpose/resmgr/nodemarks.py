@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from interpose.model.cpuset import CpuSet
+from interpose.model.jsonpatch import Operation
 from interpose.model.quantity import parse_quantity
 from interpose.policy.names import NONE
 from interpose.policy.static_pools.options import PoolsOptions
@@ -51,14 +52,6 @@ class NodeMarks:
         parts += [f"label {key}={value}" for key, value in self.labels.items()]
         parts += [f"taint {one.key}={one.value}:{one.effect}" for one in self.taints]
         return ", ".join(parts)
-
-
-class Operation(NamedTuple):
-    """Of a JSON patch; `value` is JSON text."""
-
-    op: str
-    path: str
-    value: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from interpose.config.document import read_document
 from interpose.errors import ConfigError
 from interpose.host.dirwatch import DirWatch
+from interpose.host.replacing import remove_leftovers, replace_file
 from interpose.host.trust import Stamp, Trust, examine
 from interpose.instrumentation.logging import RateLimited
 from interpose.rpc.tasks import TaskBag
@@ -193,14 +194,11 @@ class NodeFile:
         """A copy that cannot be made costs the next start something, not this one."""
         if self._keep is None or not self._remembers:
             return
-        temporary = self._keep.with_name(f"{self._keep.name}.tmp")
         try:
             if self._keep.exists() and self._keep.read_bytes() == data:
                 return
-            self._keep.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary.write_bytes(data)
-            temporary.chmod(0o600)
-            temporary.replace(self._keep)
+            remove_leftovers(str(self._keep))
+            replace_file(str(self._keep), data)
         except OSError as error:
             text = "Node document cannot be kept for the next start"
             self._limited.log(logging.WARNING, text, file=str(self._keep), err=str(error))

@@ -9,14 +9,15 @@ import json
 import subprocess
 import urllib.request
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from interpose.cli.admin_client import ask
 from interpose.kube.api import CONFIG_MAPS, EVENTS, NODE_SLOS, NODES, Object
 from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.eventually import eventually
-from interpose.testing.lab.processes import Child, LabError
+from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import program
+from interpose.testing.lab.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -31,8 +32,10 @@ QUICK = ("--push-interval", "0", "--missing-grace", "1s")
 _PROBE = 30.0  # seconds, on a busy machine
 
 
-class Agent:
-    """`interpose agent`; paths stay the same over restarts. The `with` block starts and ends it."""
+class Agent(Service):
+    """`interpose agent`."""
+
+    name = "agent"
 
     def __init__(
         self,
@@ -44,31 +47,14 @@ class Agent:
         options: Sequence[str] = (),
     ) -> None:
         """`relay` is the config socket of a relay, which need not be there."""
+        super().__init__(folder / "agent.log")
         self.socket = folder / "agent.sock"
         self.admin = folder / "agent-admin.sock"
         self.state = folder / "node" / "state.json"
-        self.log = folder / "agent.log"
         self.relay = relay or folder / "config.sock"
         self._kubeconfig = kubeconfig
         self._node = node
         self._options = tuple(options)
-        self._child: Child | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, failure: type[BaseException] | None = None, *_: object) -> None:
-        if self._child is not None:
-            self._child.stop()
-        if failure is not None:  # the folder does not outlive the test, but pytest shows what is printed
-            print(f"--- {self.log} ---\n{self.log.read_text(errors='replace') if self.log.exists() else 'missing'}")
-
-    @property
-    def child(self) -> Child:
-        if self._child is None:
-            raise LabError("the agent was not started")
-        return self._child
 
     def argv(self, *options: str) -> list[str]:
         """The command line."""
@@ -86,16 +72,6 @@ class Agent:
         """Start a process and wait until it listens."""
         self._child = Child(self.argv(*options), log=self.log)
         self._child.wait_listening(self.admin)
-
-    def kill(self) -> None:
-        """Without a chance to tidy up."""
-        self.child.kill()
-
-    def stop(self) -> None:
-        """As a service manager does; it must end well."""
-        code = self.child.stop()
-        if code != 0:
-            raise self.child.error(f"ended with {code} when it was told to stop")
 
     def status(self) -> Any:
         """What it says of itself."""

@@ -18,7 +18,8 @@ _EITHER: Final = "x-kubernetes-int-or-string"
 _WORDS: Final = frozenset(
     ("$schema", "$id", "title", "description", "default", "format", "examples", _OPEN, _EITHER, "nullable", "required")
 )
-_TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
+# The types that both kinds of schemas name.
+TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
     "string": lambda value: isinstance(value, str),
@@ -53,7 +54,7 @@ def _check(schema: Schema, value: Any, path: str) -> Iterator[str]:
 
 def _type(schema: Schema, value: Any, path: str) -> Iterator[str]:
     allowed = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    if not any(_TYPES[name](value) for name in allowed):
+    if not any(TYPES[name](value) for name in allowed):
         yield f"{path}: {value!r} is not of the type {' or '.join(allowed)}"
 
 
@@ -90,7 +91,7 @@ def _enum(schema: Schema, value: Any, path: str) -> Iterator[str]:
 
 
 def _bound(schema: Schema, value: Any, path: str) -> Iterator[str]:
-    if _TYPES["number"](value) and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+    if TYPES["number"](value) and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
         yield f"{path}: {value} is not from {schema.get('minimum', '')} to {schema.get('maximum', '')}"
 
 

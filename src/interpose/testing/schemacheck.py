@@ -8,16 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from interpose.config.document import Node
+from interpose.testing.openapi import TYPES
 
-_TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "object": lambda value: isinstance(value, dict),
-    "array": lambda value: isinstance(value, list),
-    "string": lambda value: isinstance(value, str),
-    "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    "null": lambda value: value is None,
-}
 _ABOUT: Final = frozenset(("$schema", "title", "description", "default"))
 
 
@@ -47,12 +39,12 @@ def problems(value: Any, schema: Mapping[str, Any], where: str = "") -> list[str
 
 def _type(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:
     wanted = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-    if not any(_TYPES[one](value) for one in wanted):
+    if not any(TYPES[one](value) for one in wanted):
         yield f"{where}: {value!r} is not of type {' or '.join(wanted)}"
 
 
 def _bounds(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:
-    if _TYPES["number"](value) and not schema["minimum"] <= value <= schema.get("maximum", value):
+    if TYPES["number"](value) and not schema["minimum"] <= value <= schema.get("maximum", value):
         yield f"{where}: {value} is out of range"
 
 

@@ -12,7 +12,7 @@ import pytest
 from interpose.admin.connection import serve
 from interpose.admin.limits import HttpLimits
 from interpose.admin.pipes import SocketPipe
-from interpose.admin.routes import BadRequestError, Hijack, Request, Response, RouteTable, json_response, text_response
+from interpose.admin.routes import BadRequestError, Hijack, Request, Response, Router, json_response, text_response
 
 
 async def _echo(request: Request) -> Response:
@@ -49,16 +49,18 @@ async def _odd(request: Request) -> Response:
     return Response(status=299, body=b"")
 
 
-ROUTES: RouteTable = {
-    ("GET", "/odd"): _odd,
-    ("GET", "/echo"): _echo,
-    ("PUT", "/echo"): _echo,
-    ("GET", "/a b"): _echo,
-    ("GET", "/fail"): _fail,
-    ("GET", "/bad"): _bad,
-    ("GET", "/big"): _big,
-    ("POST", "/hand-over"): _hand_over,
-}
+ROUTER = Router(
+    {
+        ("GET", "/odd"): _odd,
+        ("GET", "/echo"): _echo,
+        ("PUT", "/echo"): _echo,
+        ("GET", "/a b"): _echo,
+        ("GET", "/fail"): _fail,
+        ("GET", "/bad"): _bad,
+        ("GET", "/big"): _big,
+        ("POST", "/hand-over"): _hand_over,
+    }
+)
 
 Connect = Callable[[HttpLimits], "Client"]
 
@@ -70,7 +72,7 @@ class Client:
         self.sock, server = socket.socketpair()
         self.sock.setblocking(False)
         server.setblocking(False)
-        self.task = asyncio.create_task(serve(SocketPipe(server), ROUTES, limits))
+        self.task = asyncio.create_task(serve(SocketPipe(server), ROUTER, limits))
 
     async def send(self, data: bytes) -> None:
         """Write all of it."""
@@ -215,9 +217,49 @@ async def test_bad_requests_are_answered_and_end_the_connection(connect: Connect
 @pytest.mark.parametrize("data", [b"", b"GET /ec", b"PUT /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhe"])
 async def test_slow_clients_are_dropped(connect: Connect, data: bytes) -> None:
     """Whoever says nothing, or half of something, loses the connection when its time is over."""
-    client = connect(HttpLimits(idle_timeout=0.02, request_timeout=0.02))
+    client = connect(HttpLimits(first_timeout=0.02, request_timeout=0.02))
     await client.send(data)
     assert await client.read_all() == b""
+
+
+async def test_a_client_that_asks_nothing_more_is_dropped(connect: Connect) -> None:
+    """Between requests there is another time."""
+    client = connect(HttpLimits(idle_timeout=0.02))
+    await client.send(b"GET /echo HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert (await client.read_all()).count(b"HTTP/1.1 200") == 1
+
+
+async def test_a_body_in_countless_pieces_is_turned_away(connect: Connect) -> None:
+    """Each takes its time, however small it is."""
+    head = b"PUT /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    status, _, body = await connect(HttpLimits(pieces=100)).talk(head + b"1\r\nx\r\n" * 101)
+    assert (status, json.loads(body)) == (413, {"error": "the body comes in more than 100 pieces"})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"PUT /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 4000 + b"0\r\n\r\n",
+        b"GET /echo HTTP/1.1\r\nhost: x\r\n\r\n" * 500,
+    ],
+    ids=["pieces", "requests"],
+)
+async def test_others_have_their_turn_while_one_client_sends_much(connect: Connect, data: bytes) -> None:
+    """Tiny pieces and tiny requests are all there at once, and yet do not keep the loop to themselves."""
+    turns = 0
+    client = connect(HttpLimits())
+
+    async def others() -> None:
+        nonlocal turns
+        while not client.task.done():
+            turns += 1
+            await asyncio.sleep(0)
+
+    watching = asyncio.create_task(others())
+    status, _, _ = await client.talk(data)
+    await watching
+    assert status == 200
+    assert turns > 50
 
 
 async def test_a_client_that_does_not_read_is_dropped(connect: Connect) -> None:
@@ -259,7 +301,7 @@ async def _over_tcp(host: bytes) -> int:
     listener.close()
     client.setblocking(False)
     server.setblocking(False)
-    task = asyncio.create_task(serve(SocketPipe(server), ROUTES, HttpLimits()))
+    task = asyncio.create_task(serve(SocketPipe(server), ROUTER, HttpLimits()))
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(client, b"GET /echo HTTP/1.1\r\nconnection: close\r\nhost: " + host + b"\r\n\r\n")
     answer = await loop.sock_recv(client, 65536)

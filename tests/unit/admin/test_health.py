@@ -3,7 +3,7 @@
 import pytest
 
 from interpose.admin.health import Check, health_routes
-from interpose.admin.routes import Match, Request, Response, find
+from interpose.admin.routes import Match, Request, Response, Router
 
 BACKEND_DOWN = "dial /run/x.sock: refused"
 
@@ -21,7 +21,7 @@ READY = [Check("listening", lambda: None), Check("backend", lambda: BACKEND_DOWN
 
 
 async def _get(path: str, *query: tuple[str, str], ready: list[Check] | None = None) -> Response:
-    match = find(health_routes(LIVE, READY if ready is None else ready), "GET", path)
+    match = Router(health_routes(LIVE, READY if ready is None else ready)).find("GET", path)
     if isinstance(match, Response):
         return match
     assert isinstance(match, Match)

@@ -1,6 +1,8 @@
 """What connections share."""
 
-from interpose.admin.limits import BodyBudget, Visit
+import pytest
+
+from interpose.admin.limits import BodyBudget, Stage, Visit, first_to_go
 
 
 def test_the_budget_is_never_exceeded_and_comes_back() -> None:
@@ -13,11 +15,44 @@ def test_the_budget_is_never_exceeded_and_comes_back() -> None:
     assert (budget.used, budget.take(6)) == (4, True)
 
 
-def test_a_visit_is_idle_only_while_it_waits() -> None:
-    """One that has not been greeted yet is not idle either: nobody may be sent away in the middle of that."""
-    visit = Visit()
-    assert visit.busy
-    visit.rest(7.0)
-    assert (visit.busy, visit.idle_since, visit.requests) == (False, 7.0, 0)
-    visit.begin()
-    assert (visit.busy, visit.requests) == (True, 1)
+def test_a_visit_is_busy_from_the_first_byte_to_the_last() -> None:
+    """Until it has had an answer it is new, whatever it has sent."""
+    visit = Visit(since=1.0)
+    assert (visit.busy, visit.stage) == (False, Stage.NEW)
+    visit.begin(2.0)
+    assert (visit.busy, visit.stage, visit.requests, visit.since) == (True, Stage.NEW, 1, 1.0)
+    visit.work(3.0)
+    assert (visit.busy, visit.stage, visit.since) == (True, Stage.WORKING, 3.0)
+    visit.write(4.0)
+    assert (visit.busy, visit.stage, visit.since) == (True, Stage.UNDER_WAY, 4.0)
+    visit.rest(5.0)
+    assert (visit.busy, visit.stage, visit.since) == (False, Stage.IDLE, 5.0)
+    visit.begin(6.0)
+    assert (visit.busy, visit.stage, visit.requests, visit.since) == (True, Stage.UNDER_WAY, 2, 6.0)
+
+
+NEW, IDLE, UNDER_WAY, WORKING = Stage
+
+
+@pytest.mark.parametrize(
+    ("clients", "expected"),
+    [
+        ([], None),
+        ([("a", 1.0, WORKING)], None),
+        # Who never had an answer goes before who had one, however long that was ago.
+        ([("a", 1.0, IDLE), ("b", 9.0, NEW), ("c", 2.0, UNDER_WAY)], 1),
+        # The oldest of them.
+        ([("a", 3.0, NEW), ("a", 2.0, NEW), ("a", 4.0, NEW)], 1),
+        # An address that has many gives one of its own.
+        ([("a", 1.0, NEW), ("b", 2.0, NEW), ("b", 3.0, NEW)], 1),
+        ([("a", 1.0, IDLE), ("b", 3.0, UNDER_WAY), ("b", 2.0, UNDER_WAY)], 2),
+        # Of those who had an answer one that wants nothing goes first.
+        ([("a", 1.0, UNDER_WAY), ("a", 2.0, IDLE), ("a", 3.0, WORKING)], 1),
+        # Shares are counted for each kind: an API server with many idle connections may open a new one.
+        ([("a", 1.0, IDLE), ("a", 2.0, IDLE), ("a", 5.0, NEW), ("b", 3.0, NEW), ("b", 4.0, NEW)], 3),
+    ],
+)
+def test_who_goes_first(clients: list[tuple[str, float, Stage]], expected: int | None) -> None:
+    """One after the other."""
+    visits = [Visit(address=address, since=since, stage=stage) for address, since, stage in clients]
+    assert first_to_go(visits) is (None if expected is None else visits[expected])

@@ -9,8 +9,8 @@ from interpose.admin.routes import (
     Match,
     Request,
     Response,
+    Router,
     error_response,
-    find,
     json_response,
     text_response,
 )
@@ -42,13 +42,13 @@ ROUTES = {("GET", "/a"): _get, ("PUT", "/a"): _put, ("GET", "/a/*"): _any, ("PUT
 )
 def test_the_handler_is_chosen_by_method_and_path(method: str, path: str, expected: Match) -> None:
     """Exact paths and patterns find their handler; HEAD is served by GET."""
-    assert find(ROUTES, method, path) == expected
+    assert Router(ROUTES).find(method, path) == expected
 
 
 @pytest.mark.parametrize("path", ["/", "/ab", "/a/", "", "/A"])
 def test_unknown_paths_are_404(path: str) -> None:
     """There is no guessing: trailing slashes and other cases do not match."""
-    answer = find(ROUTES, "GET", path)
+    answer = Router(ROUTES).find("GET", path)
     assert isinstance(answer, Response)
     assert answer.status == 404
     assert "error" in json.loads(answer.body)
@@ -57,7 +57,7 @@ def test_unknown_paths_are_404(path: str) -> None:
 @pytest.mark.parametrize(("method", "path", "allow"), [("DELETE", "/a", "GET, HEAD, PUT"), ("HEAD", "/b", "PUT")])
 def test_wrong_methods_are_405_and_say_what_is_allowed(method: str, path: str, allow: str) -> None:
     """The Allow header lists what the path takes."""
-    answer = find(ROUTES, method, path)
+    answer = Router(ROUTES).find(method, path)
     assert isinstance(answer, Response)
     assert answer.status == 405
     assert answer.headers["allow"] == allow
@@ -66,7 +66,7 @@ def test_wrong_methods_are_405_and_say_what_is_allowed(method: str, path: str, a
 def test_the_longest_pattern_wins_whatever_the_order() -> None:
     """A special pattern is not hidden by a general one."""
     routes = {("GET", "/*"): _get, ("GET", "/v1/*"): _any}
-    assert find(routes, "GET", "/v1/x") == Match(_any, "x")
+    assert Router(routes).find("GET", "/v1/x") == Match(_any, "x")
 
 
 def test_json_answers_write_unknown_values_as_text() -> None:

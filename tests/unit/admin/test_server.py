@@ -7,11 +7,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import uvloop
 
+from interpose.admin.limits import Stage
 from interpose.admin.routes import Request, Response, text_response
 from interpose.admin.server import AdminServer
 from interpose.testing.eventually import eventually
@@ -19,11 +21,19 @@ from interpose.testing.eventually import eventually
 REQUEST = b"GET /hello HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
+WAIT = REQUEST.replace(b"/hello", b"/wait")
+
+
 async def _hello(request: Request) -> Response:
     return text_response("hello")
 
 
-ROUTES = {("GET", "/hello"): _hello}
+async def _wait(request: Request) -> Response:
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError
+
+
+ROUTES = {("GET", "/hello"): _hello, ("GET", "/wait"): _wait}
 
 
 class OnMessage(logging.Handler):
@@ -44,6 +54,10 @@ def _descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+def _stages(server: AdminServer) -> list[Stage]:
+    return [visit.stage for visit in server._visits]
+
+
 def _listen(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(path))
@@ -53,7 +67,7 @@ def _listen(path: Path) -> socket.socket:
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[AdminServer]:
-    """A running server for at most two clients."""
+    """A running server for at most two clients at a time."""
     server = AdminServer(_listen(tmp_path / "admin.sock"), ROUTES, max_connections=2)
     server.start()
     yield server
@@ -81,28 +95,18 @@ async def test_clients_are_served_until_close(server: AdminServer, tmp_path: Pat
         await asyncio.open_unix_connection(tmp_path / "admin.sock")
 
 
-async def test_connections_above_the_limit_are_turned_away(server: AdminServer, tmp_path: Path) -> None:
+async def test_nobody_makes_room_while_we_work_for_them(server: AdminServer, tmp_path: Path) -> None:
     """The third client gets a 503; when one leaves there is room again."""
     pairs = [await asyncio.open_unix_connection(tmp_path / "admin.sock") for _ in range(2)]
-    for reader, writer in pairs:
-        assert await _ask(reader, writer) == b"200"
+    for _, writer in pairs:
+        writer.write(WAIT)
+    await eventually(lambda: _stages(server) == [Stage.WORKING] * 2, "both to be worked for")
     reader, writer = await asyncio.open_unix_connection(tmp_path / "admin.sock")
     assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
-    writer.close()
-    await writer.wait_closed()
-    first_reader, first_writer = pairs.pop()
-    assert await first_reader.readexactly(5) == b"hello"
-    first_writer.close()
-    await first_writer.wait_closed()
-    # The server learns of the departure in its own time; until then it turns us away.
-    answer = b"503"
-    while answer == b"503":
-        pairs.append(await asyncio.open_unix_connection(tmp_path / "admin.sock"))
-        answer = await _ask(*pairs[-1])
-    assert answer == b"200"
-    for _, writer in pairs:
-        writer.close()
-        await writer.wait_closed()
+    assert (server.refused, server.cut) == (1, 0)
+    for _, each in (*pairs, (reader, writer)):
+        each.close()
+        await each.wait_closed()
 
 
 async def test_running_out_of_descriptors_does_not_end_the_server(server: AdminServer, tmp_path: Path) -> None:
@@ -152,15 +156,6 @@ def test_the_http_library_comes_with_the_first_connection() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.fixture
-async def roomy(tmp_path: Path) -> AsyncIterator[AdminServer]:
-    """A running server that parts with idle clients when there are more than two."""
-    server = AdminServer(_listen(tmp_path / "admin.sock"), ROUTES, max_connections=2, make_room=True)
-    server.start()
-    yield server
-    await server.close()
-
-
 async def _open(tmp_path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     reader, writer = await asyncio.open_unix_connection(tmp_path / "admin.sock")
     assert await _ask(reader, writer) == b"200"
@@ -168,34 +163,69 @@ async def _open(tmp_path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWri
     return reader, writer
 
 
-async def test_the_longest_idle_client_makes_room(roomy: AdminServer, tmp_path: Path) -> None:
+async def test_the_longest_idle_client_makes_room(server: AdminServer, tmp_path: Path) -> None:
     """The one that was heard of last stays."""
     first, second = await _open(tmp_path), await _open(tmp_path)
-    await eventually(lambda: roomy.busy == 0, "both to be idle")
+    await eventually(lambda: server.busy == 0, "both to be idle")
     assert await _ask(*first) == b"200"
     assert await first[0].readexactly(5) == b"hello"
-    await eventually(lambda: roomy.busy == 0, "both to be idle again")
+    await eventually(lambda: server.busy == 0, "both to be idle again")
     third = await _open(tmp_path)
     assert await second[0].read() == b""
     assert await _ask(*first) == b"200"
-    assert roomy.refused == 0
+    assert (server.refused, server.cut) == (0, 1)
     for _, writer in (first, second, third):
         writer.close()
         await writer.wait_closed()
 
 
-async def test_clients_with_requests_under_way_make_no_room(roomy: AdminServer, tmp_path: Path) -> None:
-    """One more is turned away then."""
-    pairs = [await asyncio.open_unix_connection(tmp_path / "admin.sock") for _ in range(2)]
+@pytest.mark.parametrize("sent", [b"", REQUEST[:1], REQUEST[:-1]], ids=["nothing", "a byte", "almost all"])
+async def test_who_asks_nothing_makes_room_before_who_was_answered(
+    server: AdminServer, tmp_path: Path, sent: bytes
+) -> None:
+    """However many come for nothing: they replace each other, one that was served before stays, and others get in."""
+    known = await _open(tmp_path)
+    silent = []
+    for _ in range(4):
+        silent.append(await asyncio.open_unix_connection(tmp_path / "admin.sock"))
+        silent[-1][1].write(sent)
+    silent.append(await _open(tmp_path))
+    assert await _ask(*known) == b"200"
+    assert server.refused == 0
+    for _, writer in (known, *silent):
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def test_there_are_never_more_than_the_limit(server: AdminServer, tmp_path: Path) -> None:
+    """Who has to go is gone before the next one is let in."""
+    seen = []
+    pairs = []
+    for _ in range(8):
+        pairs.append(await asyncio.open_unix_connection(tmp_path / "admin.sock"))
+        seen.append(server.connections)
+    await eventually(lambda: server.cut == 6, "all to be seen")
+    assert max(*seen, server.connections) == 2
     for _, writer in pairs:
-        writer.write(REQUEST[:10])
-    await eventually(lambda: roomy.busy == 2, "both to be busy")
-    reader, writer = await asyncio.open_unix_connection(tmp_path / "admin.sock")
-    assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
-    assert roomy.refused == 1
-    for _, each in (*pairs, (reader, writer)):
-        each.close()
-        await each.wait_closed()
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def test_close_while_somebody_waits_for_room(server: AdminServer, tmp_path: Path) -> None:
+    """The one at the door is sent away too."""
+    before = _descriptors()
+    pairs = [await asyncio.open_unix_connection(tmp_path / "admin.sock") for _ in range(3)]
+    await eventually(lambda: server.connections == 2, "two to be in")
+    await server.close()
+    for reader, writer in pairs:
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+    assert _descriptors() < before  # the listening socket is gone too
 
 
 async def test_finish_lets_requests_end_and_sends_the_rest_away(server: AdminServer, tmp_path: Path) -> None:

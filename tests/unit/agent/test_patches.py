@@ -9,7 +9,6 @@ from interpose.agent.nodenames import Writable
 from interpose.agent.patches import (
     MAX_OPERATIONS,
     JsonPatch,
-    Operation,
     RefusedError,
     capacity_patch,
     needs_node,
@@ -18,6 +17,7 @@ from interpose.agent.patches import (
     writes,
 )
 from interpose.agent.taints import UnmetError
+from interpose.model.jsonpatch import Operation
 from interpose.testing.nodeapi import plain_node
 
 LABEL = "/metadata/labels/cmk.intel.com~1cmk-node"

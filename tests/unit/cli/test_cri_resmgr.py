@@ -9,7 +9,7 @@ import pytest
 
 from interpose import __version__
 from interpose.cli import cri_resmgr
-from interpose.cli.cri_resmgr import debugs, load_line, run_command
+from interpose.cli.cri_resmgr import load_line, run_command
 from interpose.cli.cri_resmgr_flags import FLAGS, read_line
 from interpose.cli.option_file import read_option_file
 from interpose.config.document import read_document
@@ -201,29 +201,6 @@ def test_nothing_is_said_about_what_is_off() -> None:
     """A switch that is false, a flag that asks for what is so anyway."""
     line = "--skip_headers=false --allow-untested-runtimes --disable-ui --image-socket default"
     assert loaded(line).warnings == ()
-
-
-@pytest.mark.parametrize(
-    ("values", "on"),
-    [
-        ([], False),
-        ([""], False),
-        (["policy,static"], True),
-        (["policy:false"], False),
-        (["policy:true"], True),
-        (["off:policy,static"], False),
-        (["off:policy,on:static"], True),
-        (["on:policy,cache"], True),
-        (["all"], True),
-        (["*", "none"], False),
-        (["*,off:*"], False),
-        (["none", "policy"], True),
-        (["on:"], False),
-    ],
-)
-def test_debugging_of_any_source_is_debugging(values: list[str], on: bool) -> None:
-    """In all forms of all releases."""
-    assert debugs(values) is on
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,24 @@ def test_directory(tmp_path: Path) -> None:
     assert (tmp_path / "tls/tls.crt").read_bytes() != made
 
 
+@pytest.mark.parametrize("name", ["0:0:0:0:0:0:0:1", "FE80::1", "Hook.example.org."])
+def test_names_may_be_spelled_in_any_way(tmp_path: Path, name: str) -> None:
+    """The second run knows the certificate of the first."""
+    line = ("--name", name, "--dir", str(tmp_path))
+    assert "a new certificate" in certs(*line).output
+    assert "the certificate stays" in certs(*line).output
+
+
+def test_secret_of_somebody_else(running: Running, kubeconfig: Path) -> None:
+    """Nothing is changed, neither there nor in the configuration."""
+    body = {"metadata": {"name": "tls", "namespace": NS}, "data": {"tls.crt": "", "tls.key": ""}}
+    running.do(lambda api: api.put(SECRETS, body))
+    result = certs(*IN_CLUSTER, kubeconfig=kubeconfig)
+    assert result.exit_code == 1
+    assert "Secret kube-system/tls: needs a certificate (there is none yet), and is not ours" in result.output
+    assert not running.do(lambda api: [one for one in api.requests if one.method != "GET"])
+
+
 def test_cluster(running: Running, kubeconfig: Path) -> None:
     """The Secret is for the names of the Service, and the configuration trusts what is in it."""
     result = certs(*IN_CLUSTER, kubeconfig=kubeconfig)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from interpose.host.replacing import replace_file
 from interpose.resmgr.checkpoint import FILE, Checkpoint, Loaded, State, load, reset_config, reset_policy
-from interpose.resmgr.durable import replace_file
 from interpose.resmgr.statefile import decode, encode
 from interpose.testing.clock import ManualClock
 from interpose.testing.eventually import eventually

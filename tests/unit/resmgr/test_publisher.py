@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from interpose.agent.patches import Operation, capacity_patch, node_patch, read_steps
+from interpose.agent.patches import capacity_patch, node_patch, read_steps
 from interpose.agent.taints import UnmetError
 from interpose.kube.api import NODES, ApiError, PatchKind
+from interpose.model.jsonpatch import Operation
 from interpose.resmgr.nodemarks import ANNOTATION, CORES, TAINT, NodeMarks
 from interpose.resmgr.publisher import Publisher, Result
 from interpose.rpc.status import Code, RpcError

@@ -3,6 +3,7 @@
 import base64
 import copy
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +15,8 @@ from interpose.webhook.issuing import Issued, examine, issue
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 WANTED = Wanted(names=("hook.ns.svc",), lifetime=timedelta(days=365), renew_before=timedelta(days=30))
+FORCED = replace(WANTED, force=True)
+LATER = NOW + timedelta(days=340)  # time to renew
 CONFIG = "interpose"
 
 
@@ -24,6 +27,7 @@ class MemoryApi:
         self.objects: dict[tuple[str, str], Object] = {}
         self.writes: list[str] = []
         self.conflicts = 0
+        self.refused: set[str] = set()  # kinds that may not be written
         self._version = 0
         self.put(MUTATING_WEBHOOKS, CONFIG, {"webhooks": [{"name": "a", "clientConfig": {"caBundle": "Cg=="}}]})
 
@@ -54,6 +58,8 @@ class MemoryApi:
         if self.conflicts:
             self.conflicts -= 1
             raise ApiError(409, "Conflict", "somebody was faster")
+        if resource.plural in self.refused:
+            raise ApiError(403, "Forbidden", f"{resource.plural} is forbidden")
         self.writes.append(resource.plural)
 
     async def list(self, resource: Resource, *, namespace: str = "", name: str = "") -> Listed:
@@ -72,8 +78,13 @@ class MemoryApi:
     @property
     def secret(self) -> Issued:
         """What is in the Secret."""
-        data = {name: base64.b64decode(text) for name, text in self.objects["secrets", "tls"]["data"].items()}
+        data = self.data
         return Issued(authority=data["ca.crt"], certificate=data["tls.crt"], key=data["tls.key"])
+
+    @property
+    def data(self) -> dict[str, bytes]:
+        """All of it."""
+        return {name: base64.b64decode(text) for name, text in self.objects["secrets", "tls"]["data"].items()}
 
     @property
     def trusted(self) -> bytes:
@@ -91,13 +102,13 @@ async def run(api: MemoryApi, wanted: Wanted = WANTED, *, now: datetime = NOW, d
 
 
 async def test_first_run_makes_everything() -> None:
-    """A Secret of the right type, and a webhook configuration that trusts what is in it; trusted first."""
+    """A Secret of the right type, and a webhook configuration that trusts what is in it. Nobody serves it before."""
     api = MemoryApi()
     said = await run(api)
     assert examine(api.secret).names == {"hook.ns.svc"}
     assert api.objects["secrets", "tls"]["type"] == "kubernetes.io/tls"
     assert api.trusted == api.secret.authority
-    assert api.writes == [MUTATING_WEBHOOKS.plural, "secrets"]
+    assert api.writes == ["secrets", MUTATING_WEBHOOKS.plural]
     assert said == [
         "Secret ns/tls: a new certificate for hook.ns.svc: there is none yet",
         "MutatingWebhookConfiguration interpose: shall trust it",
@@ -130,10 +141,81 @@ async def test_renewal_trusts_both_for_a_while() -> None:
     api = MemoryApi()
     await run(api)
     old = api.secret
-    said = await run(api, now=NOW + timedelta(days=340))
+    api.writes.clear()
+    said = await run(api, now=LATER)
     assert said[0].endswith("it is good until 2027-11-16 only")
     assert api.secret.certificate != old.certificate
     assert api.trusted == api.secret.authority + old.authority
+    assert api.writes == ["secrets", MUTATING_WEBHOOKS.plural, "secrets"]
+    assert sorted(api.data) == ["ca.crt", "tls.crt", "tls.key"]
+
+
+@pytest.mark.parametrize(("first", "now"), [(True, NOW), (False, LATER)], ids=["first", "renewal"])
+async def test_nothing_is_trusted_that_could_not_be_kept(first: bool, now: datetime) -> None:
+    """However often it is tried."""
+    api = MemoryApi()
+    if not first:
+        await run(api)
+    before = api.trusted
+    api.refused = {"secrets"}
+    for _ in range(3):
+        with pytest.raises(ApiError, match="secrets is forbidden"):
+            await run(api, now=now)
+    assert api.trusted == before
+
+
+@pytest.mark.parametrize("wanted", [WANTED, FORCED], ids=["due", "forced"])
+async def test_a_renewal_that_was_cut_short_goes_on_with_the_same_certificate(wanted: Wanted) -> None:
+    """The one in use stays until the new one is trusted, and of many tries one authority is left."""
+    api = MemoryApi()
+    await run(api)
+    old = api.secret
+    api.refused = {MUTATING_WEBHOOKS.plural}
+    for _ in range(3):
+        with pytest.raises(ApiError, match="is forbidden"):
+            await run(api, wanted, now=LATER)
+    assert api.secret == old
+    begun = api.data["next-tls.crt"]
+    api.refused.clear()
+    said = await run(api, wanted, now=LATER)
+    assert "the new certificate for hook.ns.svc that an earlier run has made" in said[0]
+    assert api.secret.certificate == begun
+    assert api.trusted == api.secret.authority + old.authority
+
+
+async def test_first_issue_that_was_cut_short_is_trusted_later() -> None:
+    """The Secret was made, the configuration could not be changed."""
+    api = MemoryApi()
+    api.refused = {MUTATING_WEBHOOKS.plural}
+    with pytest.raises(ApiError, match="is forbidden"):
+        await run(api)
+    made = api.secret
+    api.refused.clear()
+    await run(api)
+    assert (api.secret, api.trusted) == (made, made.authority)
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_force_makes_one_and_not_one_for_each_conflict(first: bool) -> None:
+    """What this run has made is what was asked for."""
+    api = MemoryApi()
+    if not first:
+        await run(api)
+    trusted = api.trusted.count(b"BEGIN")
+    original = api.replace
+    left = 2
+
+    async def replace_late(resource: Resource, name: str, body: Object, *, namespace: str = "") -> Object:
+        nonlocal left
+        if resource is MUTATING_WEBHOOKS and left:
+            left -= 1
+            raise ApiError(409, "Conflict", "somebody was faster")
+        return await original(resource, name, body, namespace=namespace)
+
+    api.replace = replace_late  # type: ignore[method-assign]
+    await run(api, FORCED)
+    assert api.trusted.count(b"BEGIN") == trusted + 1
+    assert api.secret.authority in api.trusted
 
 
 async def test_conflicts_are_tried_again() -> None:
@@ -144,7 +226,7 @@ async def test_conflicts_are_tried_again() -> None:
     assert api.trusted == api.secret.authority
     api.conflicts = 100
     with pytest.raises(ApiError, match="somebody was faster"):
-        await run(api, now=NOW + timedelta(days=340))
+        await run(api, now=LATER)
 
 
 async def test_secret_of_somebody_else_is_not_replaced() -> None:
@@ -153,8 +235,8 @@ async def test_secret_of_somebody_else_is_not_replaced() -> None:
     api.put(SECRETS, "tls", {"data": {"tls.crt": "AAAA", "other": "AAAA"}})
     with pytest.raises(BootstrapError, match="is not ours"):
         await run(api)
-    forced = Wanted(names=WANTED.names, lifetime=WANTED.lifetime, renew_before=WANTED.renew_before, force=True)
-    await run(api, forced)
+    assert api.writes == []  # above all nobody trusts anything yet
+    await run(api, FORCED)
     assert api.objects["secrets", "tls"]["data"]["other"] == "AAAA"
 
 
@@ -193,5 +275,4 @@ def test_why_a_certificate_will_not_do() -> None:
     broken = Issued(authority=b"", certificate=b"", key=b"")
     assert judge(broken, WANTED, NOW).reason.startswith("ca.crt")
     assert judge(good, WANTED, NOW).reason == "it is not for hook.ns.svc"
-    forced = Wanted(names=("other",), lifetime=WANTED.lifetime, renew_before=WANTED.renew_before, force=True)
-    assert judge(good, forced, NOW).reason == "a new one was asked for"
+    assert judge(good, replace(FORCED, names=("other",)), NOW).reason == "a new one was asked for"

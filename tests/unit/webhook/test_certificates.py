@@ -139,6 +139,59 @@ async def test_an_expired_certificate_is_a_problem_and_is_served_all_the_same(tm
     assert problem.startswith("the certificate expired at ")
 
 
+@pytest.mark.parametrize(
+    ("begins", "ends", "reason"),
+    [(-3, -1, "the certificate expired at"), (1, 3, "the certificate is not valid before")],
+)
+async def test_one_that_clients_would_refuse_does_not_replace_a_good_one(
+    tmp_path: Path, follow: Follow, begins: int, ends: int, reason: str
+) -> None:
+    """It is reported as one that cannot be used."""
+    write_pair(tmp_path, FIRST)
+    certificates = follow()
+    now = dt.datetime.now(dt.UTC)
+    first, last = now + dt.timedelta(days=begins), now + dt.timedelta(days=ends)
+    write_pair(tmp_path, AUTHORITY.issue(not_before=first, not_after=last))
+    await eventually(lambda: certificates.reloads["failed"] == 1, "a failed reload")
+    assert served(certificates) == der(FIRST)
+    assert certificates.problem() is None
+    assert reason in certificates.stale
+
+
+async def test_one_for_later_is_taken_into_use_then(tmp_path: Path) -> None:
+    """Without a change of the files: they are looked at from time to time."""
+    write_pair(tmp_path, FIRST)
+    now = dt.datetime.now(dt.UTC)
+    clock = now.timestamp()
+    certificates = Certificates(files(tmp_path), wall=lambda: clock)
+    later = AUTHORITY.issue(not_before=now + dt.timedelta(days=1), not_after=now + dt.timedelta(days=9))
+    write_pair(tmp_path, later)
+    assert "not valid before" in await certificates.look()
+    clock += 86400 + 10
+    assert await certificates.look() == ""
+    assert served(certificates) == der(later)
+
+
+async def test_an_expired_one_makes_way_for_any_other(tmp_path: Path) -> None:
+    """There is nothing to lose, and the clock may be wrong."""
+    past = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
+    one, other = (AUTHORITY.issue(not_after=past) for _ in range(2))
+    write_pair(tmp_path, one)
+    certificates = Certificates(files(tmp_path))
+    write_pair(tmp_path, other)
+    assert await certificates.look() == ""
+    assert served(certificates) == der(other)
+
+
+async def test_half_of_a_pair_is_no_trouble_yet(tmp_path: Path) -> None:
+    """The metric does not say so before there was time for the other half."""
+    write_pair(tmp_path, FIRST)
+    certificates = Certificates(files(tmp_path))
+    (tmp_path / CERTIFICATE).write_text(SECOND.certificate)
+    assert "the key is not the certificate's" in await certificates.look()
+    assert (certificates.stale, certificates.reloads["failed"]) == ("", 0)
+
+
 def test_old_protocols_are_not_spoken(tmp_path: Path) -> None:
     """TLS 1.2 at least."""
     write_pair(tmp_path, FIRST)

@@ -95,6 +95,25 @@ def test_bundle_keeps_the_authority_before_until_it_expires() -> None:
     assert bundle(both, new.authority, NOW + timedelta(days=11)) == new.authority
 
 
+def test_what_cannot_be_read_stays_in_a_bundle_as_it_is() -> None:
+    """It may be good to an API server, and what stands beside it is good in any case; one that is over goes."""
+    old, over, new = (issue(("a",), timedelta(days=days), NOW) for days in (100, 10, 365))
+    odd = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    kept = b"# a remark\n" + odd + over.authority + old.authority.replace(b"\n", b"\r\n")
+    later = NOW + timedelta(days=11)
+    both = bundle(kept, new.authority, later)
+    assert both.startswith(new.authority + odd)
+    assert len(both.split(b"-----END CERTIFICATE-----")) == 4
+    assert b"".join(old.authority.split()) in b"".join(both.split())
+    assert bundle(both, new.authority, later) == both
+    assert bundle(old.authority, both, later) == both
+
+
+def test_names_are_compared_in_one_form() -> None:
+    """As others may have spelled them."""
+    assert examine(issue(("Hook.ns.svc", "0::1"), YEAR, NOW)).missing(("hook.ns.svc", "::1")) == []
+
+
 def test_placeholder_in_a_bundle_is_dropped() -> None:
     """Manifests have something there before the first issue."""
     new = issue(("a",), YEAR, NOW)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interpose.webhook.review import BadReviewError, Result, Rules, review
+from interpose.webhook.review import MAX_VALUES, BadReviewError, Result, Rules, TooMuchError, review
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.json"))
 RULES = Rules()
@@ -66,6 +66,23 @@ def test_what_has_no_uid_cannot_be_answered(body: bytes, reason: str) -> None:
     """Who sent it learns what is wrong."""
     with pytest.raises(BadReviewError, match=reason):
         review(body, RULES)
+
+
+@pytest.mark.parametrize("value", [b"1,", b"{},", b'"":[],'])
+def test_more_values_than_any_pod_has_are_not_even_parsed(value: bytes) -> None:
+    """It is no JSON, and nobody finds out: what it would cost is known before."""
+    body = value * (MAX_VALUES + 1)
+    with pytest.raises(TooMuchError, match=f"more than the {MAX_VALUES} that are read"):
+        review(body, RULES)
+
+
+def test_as_many_values_as_there_may_be_are_read() -> None:
+    """The limit itself is none too many."""
+    many = b",".join([b"1"] * (MAX_VALUES - 2))
+    with pytest.raises(BadReviewError, match="has no uid"):
+        review(b'{"request": {"a": [' + many + b"]}}", RULES)
+    with pytest.raises(TooMuchError):
+        review(b'{"request": {"a": [1,' + many + b"]}}", RULES)
 
 
 def test_numbers_of_any_size_are_only_text() -> None:

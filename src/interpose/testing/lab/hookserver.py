@@ -6,11 +6,12 @@ import json
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from interpose.cli.admin_client import ask
-from interpose.testing.lab.processes import Child, LabError
+from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import hooks_dir, program
+from interpose.testing.lab.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,12 +33,14 @@ def node_state(spec: Mapping[str, Any] | None = None, *, ratio: float | None = N
     }
 
 
-class HookServer:
-    """`interpose hookserver` for pods below one cgroup; paths stay the same over restarts.
+class HookServer(Service):
+    """`interpose hookserver` for pods below one cgroup.
 
     `runtime` is the socket on which it sees and updates pods: a runtime's, or a relay's, whose `registrations` it then
-    needs. The `with` block starts and ends it; what it set stays, for the pods go anyway.
+    needs. What it set stays after the `with` block, for the pods go anyway.
     """
+
+    name = "hook server"
 
     def __init__(
         self,
@@ -48,40 +51,25 @@ class HookServer:
         registrations: Path | None = None,
         options: Sequence[str] = (),
     ) -> None:
+        super().__init__(folder / "hookserver.log")
         self.socket = folder / "hookserver.sock"
         self.admin = folder / "hookserver-admin.sock"
         self.nodeslo = folder / "nodeslo.json"
         self.state = folder / "state"
-        self.log = folder / "hookserver.log"
         self.registration = (registrations or hooks_dir(folder)) / f"{NAME}.json"
         self._folder = folder
         self._runtime = runtime
         self._kubepods = kubepods
         self._options = tuple(options)
-        self._child: Child | None = None
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, failure: type[BaseException] | None = None, *_: object) -> None:
-        if self._child is not None:
-            self._child.stop()
-        if failure is not None:  # the folder does not outlive the test, but pytest shows what is printed
-            for file in (self.log, self.journal):
-                print(f"--- {file} ---\n{file.read_text(errors='replace') if file.exists() else 'missing'}")
+    def __exit__(self, failure: type[BaseException] | None = None, *more: object) -> None:
+        super().__exit__(failure, *more)
         # One that was killed, or serves under Fail, leaves it; nobody else shall be refused for that.
         self.registration.unlink(missing_ok=True)
 
-    @property
-    def child(self) -> Child:
-        if self._child is None:
-            raise LabError("the hook server was not started")
-        return self._child
+    def shown(self) -> tuple[Path, ...]:
+        """The journal too."""
+        return (*super().shown(), self.journal)
 
     def argv(self, *options: str) -> list[str]:
         """The command line."""
@@ -110,16 +98,6 @@ class HookServer:
         if not self.nodeslo.exists():
             self.tell(node_state())
         self._child = Child(self.argv(*options), log=self.log)
-
-    def kill(self) -> None:
-        """Without a chance to tidy up."""
-        self.child.kill()
-
-    def stop(self) -> None:
-        """As a service manager does; it must end well."""
-        code = self.child.stop()
-        if code != 0:
-            raise self.child.error(f"ended with {code} when it was told to stop")
 
     def tell(self, document: Mapping[str, Any]) -> None:
         """Replace the node's document in one step."""

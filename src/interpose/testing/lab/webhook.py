@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 from interpose.testing.certificates import publish_secret
 from interpose.testing.lab.processes import Child, LabError
 from interpose.testing.lab.relay import program
+from interpose.testing.lab.service import Service
 
 if TYPE_CHECKING:
     from interpose.testing.lab.cluster import LabCluster
@@ -29,34 +30,22 @@ _READY: Final = re.compile(r'"Webhook is ready".* listen="127\.0\.0\.1:(\d+)" me
 _PATIENCE: Final = 30.0  # seconds, on a busy machine
 
 
-class Webhook:
-    """The `with` block registers it with the cluster, starts it and ends it."""
+class Webhook(Service):
+    """`interpose webhook`. The `with` block registers it with the cluster, starts it and ends it."""
+
+    name = "webhook"
 
     def __init__(self, folder: Path, cluster: LabCluster) -> None:
-        self.log = folder / "webhook.log"
+        super().__init__(folder / "webhook.log")
         self._mounted = folder / "webhook-tls"
         self._cluster = cluster
-        self._child: Child | None = None
         self._metrics = ""
 
     def __enter__(self) -> Self:
         for manifest in ("namespace.yaml", "webhook-registration.yaml"):
             self._cluster.kubectl("apply", "-f", str(_MANIFESTS / manifest))
         self.make_certificate()
-        self.start()
-        return self
-
-    def __exit__(self, failure: type[BaseException] | None = None, *_: object) -> None:
-        if self._child is not None:
-            self._child.stop()
-        if failure is not None:  # the folder does not outlive the test, but pytest shows what is printed
-            print(f"--- {self.log} ---\n{self.log.read_text(errors='replace') if self.log.exists() else 'missing'}")
-
-    @property
-    def child(self) -> Child:
-        if self._child is None:
-            raise LabError("the webhook was not started")
-        return self._child
+        return super().__enter__()
 
     def make_certificate(self, *options: str) -> str:
         """Make one if need be, let the cluster trust it, and mount it; what the command said."""

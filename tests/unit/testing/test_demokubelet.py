@@ -4,7 +4,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from interpose.testing.demo import Kubelet
+from interpose.testing.demokubelet import Kubelet
 from interpose.testing.demoparts import PODS
 from interpose.testing.fakenode import FakeNode
 

@@ -1,0 +1,11 @@
+"""One operation of a JSON patch (RFC 6902), as it goes from the relay to the agent."""
+
+from typing import NamedTuple
+
+
+class Operation(NamedTuple):
+    """What is done where; `value` is JSON text."""
+
+    op: str
+    path: str
+    value: str = ""
