@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.document import Node, read_document
+from interpose.config.document import Node, parse_document, read_document
 from interpose.errors import ConfigError
 from interpose.model.qos import QosClass
-from interpose.runtimehooks.nodedocument import NodeDocument, parse_node_document
+from interpose.runtimehooks.nodedocument import NodeDocument, is_node_document, node_form, parse_node_document
 from interpose.runtimehooks.nodeslo import NEUTRAL_CPU, CpuPolicy, CpuQos, HostApplication, NodeSLO, SuppressPolicy
 
 SAMPLES = Path(__file__).resolve().parents[3] / "samples/nodeslo"
@@ -62,6 +62,29 @@ def test_a_nodeslo_object_and_its_bare_spec_say_the_same(folder: Path) -> None:
     )
     assert parse(folder, wrapped) == parse(folder, spec)
     assert slo(folder, spec).ls.enable
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        (HEADER, True),
+        (STATE, True),
+        ("resourceQOSStrategy: {}", True),
+        ("kind: ConfigMap", False),
+        ("policy: {}", False),
+    ],
+)
+def test_what_wants_to_be_one(text: str, is_one: bool) -> None:
+    """By its kind, or by the keys of a bare spec."""
+    assert is_node_document(parse_document(text, "a text")) is is_one
+
+
+def test_schema_has_the_three_forms() -> None:
+    """Each with a key that only it has."""
+    forms = [set(one["properties"]) for one in node_form()["anyOf"]]
+    assert ["spec" in one for one in forms] == [True, False, False]
+    assert ["nodeSLO" in one for one in forms] == [False, True, False]
+    assert ["resourceQOSStrategy" in one for one in forms] == [False, False, True]
 
 
 def test_a_node_state_has_everything(folder: Path) -> None:
