@@ -17,7 +17,7 @@ ARGS ?=
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-demo: $(STAMP) ## pods of three classes, relay and hook server on a fake runtime: who gets what, why, and back
+demo: $(STAMP) ## pods of three classes, relay, hook server and agent on a fake runtime: who gets what, why, and back
 	@$(BIN)/python -m interpose.testing.demo --keep build/demo
 
 test: $(STAMP) ## all tests; as root also those with a real containerd, whose programs are installed if apt-get can
@@ -34,12 +34,14 @@ bench: $(STAMP) ## the relay against no proxy, socat, HAProxy and grpc.aio, what
 	@$(BIN)/python bench/hookserver_reconcile.py
 	@$(BIN)/python bench/policy_decisions.py
 
-fuzz: $(STAMP) ## broken bytes for the HTTP/2 parser, broken registration files, node documents, machines and policy texts
+fuzz: $(STAMP) ## broken bytes for the HTTP/2 parser, broken registrations, node documents, machines, policies, reviews, kubeconfigs
 	@$(BIN)/python tests/fuzz/fuzz_h2.py --seconds $(FUZZ_SECONDS) $(ARGS)
 	@$(BIN)/python tests/fuzz/fuzz_registration.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_nodeslo.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_topology.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_policy_texts.py --seconds $(FUZZ_SECONDS)
+	@$(BIN)/python tests/fuzz/fuzz_reviews.py --seconds $(FUZZ_SECONDS)
+	@$(BIN)/python tests/fuzz/fuzz_kubeconfig.py --seconds $(FUZZ_SECONDS)
 
 soak: $(STAMP) ## calls, then 100 000 pods with a hook server, for SOAK_MINUTES each; our hook server killed at every moment
 	@$(BIN)/python tools/soak.py --minutes $(SOAK_MINUTES) $(ARGS)

@@ -9,7 +9,8 @@ from pathlib import Path
 from interpose.cli.hookserver_admin import HookServerViews
 from interpose.cli.hookserver_process import Daemon
 from interpose.config.hookserver import HOOKSERVER
-from interpose.config.hookserver_settings import AdminSettings, CgroupSettings, HookServerSettings, PluginSettings
+from interpose.config.hookserver_settings import CgroupSettings, HookServerSettings, PluginSettings
+from interpose.config.settings import AdminSettings
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.instrumentation.logging import LineHandler, LogControl
 from interpose.instrumentation.metrics import Family, gather

@@ -140,7 +140,7 @@ def _parse_yaml(text: str, where: str) -> Node:
         line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigError(f"{where}{line}: is not valid YAML: {error.problem}") from None
     except yaml.YAMLError as error:
-        raise ConfigError(f"{where}: is not valid YAML: {error}") from None
+        raise ConfigError(f"{where}: is not valid YAML: {' '.join(str(error).split())}") from None
     if root is None:
         raise ConfigError(f"{where}: holds only comments")
     return _from_yaml(root, where, set(), 0)

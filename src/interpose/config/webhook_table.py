@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from interpose.config.common_rows import logging_rows, row
 from interpose.config.schema import Schema, Setting
 from interpose.config.values import Kind, address, choice, directory, duration, integer, refuse, size
 from interpose.config.webhook_settings import WebhookSettings
@@ -15,8 +17,7 @@ PREFIX: Final = "INTERPOSE_WEBHOOK_"
 _KEY: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
-def _row(key: str, flag: str, kind: Kind, *, about: str, why: str) -> Setting:
-    return Setting(key=key, flag=flag, kind=kind, help=about, why=why, prefix=PREFIX)
+_row: Final = partial(row, PREFIX)
 
 
 def _annotations() -> Kind:
@@ -152,19 +153,11 @@ WEBHOOK_SETTINGS: Final[tuple[Setting, ...]] = (
         about="Time that requests under way have after that.",
         why="Longer than any request takes; with the delay it is well within the 30 seconds that pods have.",
     ),
-    _row(
-        "logging.level",
-        "--log-level",
-        choice("debug", "info", "warning", "error"),
-        about="Lowest level that is logged; debug has a line for each request, without its contents.",
-        why="Info reports certificates and what could not be annotated.",
-    ),
-    _row(
-        "logging.format",
-        "--log-format",
-        choice("text", "json"),
-        about="Form of the log: text as klog writes it, or one JSON object per line.",
-        why="The same form as the kubelet's log.",
+    *logging_rows(
+        PREFIX,
+        about_level="Lowest level that is logged; debug has a line for each request, without its contents.",
+        why_level="Info reports certificates and what could not be annotated.",
+        why_format="The same form as the kubelet's log.",
     ),
 )
 

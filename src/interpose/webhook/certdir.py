@@ -2,11 +2,11 @@
 
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from interpose.host.replacing import replace_at
 from interpose.webhook.bootstrap import AUTHORITY, CERTIFICATE, KEY, Found
 from interpose.webhook.issuing import Issued
 
@@ -76,25 +76,14 @@ def _read(directory: Path) -> Issued | None:
 
 def _write(directory: Path, issued: Issued) -> None:
     """The key is nobody else's to read."""
-    for name, pem, mode in (
-        (KEY, issued.key, 0o600),
-        (CERTIFICATE, issued.certificate, 0o644),
-        (AUTHORITY, issued.authority, 0o644),
-    ):
-        for left in directory.glob(f".{name}.*"):
-            left.unlink()  # of a run that was killed
-        _replace(directory / name, pem, mode)
-
-
-def _replace(path: Path, data: bytes, mode: int) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        for name, pem, mode in (
+            (KEY, issued.key, 0o600),
+            (CERTIFICATE, issued.certificate, 0o644),
+            (AUTHORITY, issued.authority, 0o644),
+        ):
+            # Always under the same name: what is there is of a run that was killed.
+            replace_at(handle, name, pem, temporary=f".{name}.tmp", mode=mode)
+    finally:
+        os.close(handle)

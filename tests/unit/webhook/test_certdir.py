@@ -1,6 +1,5 @@
 """Key and certificate in a directory."""
 
-import os
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -55,7 +54,7 @@ async def test_the_next_one_is_kept_beside_the_one_in_use(tmp_path: Path) -> Non
 
 async def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
     """Whatever its process was called; in a container all are called 1."""
-    for name in (f".tls.key.{os.getpid()}", ".tls.crt.abc"):
+    for name in (".tls.key.tmp", ".tls.crt.tmp"):
         (tmp_path / name).write_text("half of it")
     await DirectoryPlace(str(tmp_path)).write(issue(("a",), timedelta(days=1), NOW))
     assert names(tmp_path) == ["ca.crt", "tls.crt", "tls.key"]

@@ -10,21 +10,20 @@ import subprocess
 from pathlib import Path
 from typing import ClassVar, Self
 
-from interpose.testing.lab.processes import Child, LabError, wait_for
+from interpose.testing.lab.processes import wait_for
+from interpose.testing.lab.service import Service
 
 
-class LabDaemon:
+class LabDaemon(Service):
     """A container daemon with all its state in one folder; the socket path stays the same over restarts."""
 
-    name: ClassVar[str]
     state: ClassVar[tuple[str, ...]]
     """Folders below `folder` that are removed at the end."""
 
     def __init__(self, folder: Path, socket: str) -> None:
+        super().__init__(folder / f"{self.name}.log")
         self.folder = folder
         self.socket = folder / socket
-        self.log = folder / f"{self.name}.log"
-        self._child: Child | None = None
 
     @property
     def containerd_socket(self) -> Path:
@@ -33,32 +32,21 @@ class LabDaemon:
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
-        try:
-            self.start()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+        return super().__enter__()
 
-    def __exit__(self, *_: object) -> None:
-        if self._child is not None:
-            self._child.stop()
+    def __exit__(self, failure: type[BaseException] | None = None, *more: object) -> None:
+        super().__exit__(failure, *more)
         end_shims(str(self.containerd_socket))
         unmount_below(self.folder)
         for name in self.state:
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    @property
-    def child(self) -> Child:
-        if self._child is None:
-            raise LabError(f"{self.name} was not started")
-        return self._child
-
-    def start(self) -> None:
-        """Start it and wait until it serves."""
-        raise NotImplementedError
+    def shown(self) -> tuple[Path, ...]:
+        """Nothing: `Child.error` has the end of its log, all of it is long."""
+        return ()
 
     def stop(self) -> None:
+        """However it ends."""
         self.child.stop()
 
 

@@ -1,4 +1,4 @@
-"""What programs of ours share when they run as processes of tests: a child, and its log when a test fails.
+"""What programs share that run as processes of tests: a child, and its log when a test fails.
 
 Invariant: no process outlives the `with` block, also if it does not start.
 """
@@ -49,7 +49,7 @@ class Service:
     @property
     def child(self) -> Child:
         if self._child is None:
-            raise LabError(f"the {self.name} was not started")
+            raise LabError(f"{self.name} was not started")
         return self._child
 
     def kill(self) -> None:

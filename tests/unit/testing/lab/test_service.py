@@ -1,4 +1,4 @@
-"""What programs of ours share as processes of tests."""
+"""What programs share that run as processes of tests."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_one_that_does_not_come_up_is_ended(tmp_path: Path) -> None:
 
 def test_one_that_was_not_started_has_no_process(tmp_path: Path) -> None:
     """That is said, by name."""
-    with pytest.raises(LabError, match="the shell was not started"):
+    with pytest.raises(LabError, match="shell was not started"):
         Shell(tmp_path / "log").kill()
 
 
