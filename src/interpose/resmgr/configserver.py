@@ -49,8 +49,8 @@ _CONNECTIONS: Final = 16
 _MAX_LOGGED: Final = 5  # problems in one line of the log; the agent gets all of them
 _NO_ADJUSTMENTS: Final = "adjustments are not supported"
 
-# Puts a configuration in force; ConfigError with all reasons if it cannot be, NotReadyError if it cannot be just now. In
-# either case nothing has changed.
+# Puts a configuration in force; ConfigError with all reasons if it cannot be, NotReadyError if it cannot be just now.
+# Nothing has changed then.
 Apply = Callable[[Mapping[str, str], str], Awaitable[None]]
 
 
