@@ -20,6 +20,10 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 CERTIFICATE = "tls.crt"
 KEY = "tls.key"
 
+# Python insists on it from 3.13 on.
+_SIGNS = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+_CRITICAL = (x509.BasicConstraints, x509.KeyUsage)
+
 _Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
@@ -37,7 +41,8 @@ class Authority:
     def __init__(self, name: str = "test CA") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _named(name)
-        self.pem = _text(self._sign(self._name, self._key, *_period(None, None), x509.BasicConstraints(True, 0)))
+        extensions = (x509.BasicConstraints(True, 0), _SIGNS)
+        self.pem = _text(self._sign(self._name, self._key, *_period(None, None), *extensions))
 
     def issue(
         self,
@@ -78,7 +83,7 @@ class Authority:
         builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         builder = builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(own), critical=False)
         for extension in extensions:
-            builder = builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+            builder = builder.add_extension(extension, critical=isinstance(extension, _CRITICAL))
         return builder.sign(self._key, hashes.SHA256())
 
 
