@@ -48,7 +48,7 @@ from interpose.model.jsonpatch import Operation
 from interpose.model.text import quoted
 from interpose.rpc.handlers import Handlers, ServerContext, Unary
 from interpose.rpc.listener import Admission
-from interpose.rpc.server import LocalServer
+from interpose.rpc.servedsocket import ServedSocket
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.transport import Hub
 
@@ -246,7 +246,7 @@ def _status(method: str, error: Exception) -> RpcError:
     return RpcError(Code.INTERNAL, f"{method}: internal error, see the log of the agent")
 
 
-class AgentSocket:
+class AgentSocket(ServedSocket):
     """The service on its socket, for root and ourselves unless others are named."""
 
     def __init__(
@@ -258,26 +258,6 @@ class AgentSocket:
         uids: Collection[int] | None = None,
     ) -> None:
         self.service = service
-        self._bound = bound
-        admission = Admission(
-            identify=peer_credentials, uids={0, os.getuid()} if uids is None else uids, connections=_CONNECTIONS
-        )
-        self._local = LocalServer(service.handlers(), limit=MAX_MESSAGE, hub=hub, admission=admission)
-
-    @property
-    def refused(self) -> int:
-        """Connections that were not let in."""
-        return self._local.listener.refused
-
-    async def start(self) -> None:
-        """Answer calls."""
-        await self._local.start(self._bound.sock)
-
-    def tick(self) -> None:
-        """A second has passed."""
-        self._local.listener.tick()
-
-    async def close(self) -> None:
-        """Stop at once; calls in flight are cancelled."""
-        await self._local.close()
-        self._bound.close()
+        allowed = {0, os.getuid()} if uids is None else uids
+        admission = Admission(identify=peer_credentials, uids=allowed, connections=_CONNECTIONS)
+        super().__init__(bound, service.handlers(), admission=admission, limit=MAX_MESSAGE, hub=hub)

@@ -33,7 +33,7 @@ from interpose.resmgr.messages import (
 from interpose.resmgr.sent import Sent
 from interpose.rpc.handlers import Handlers, ServerContext, Unary
 from interpose.rpc.listener import Admission
-from interpose.rpc.server import LocalServer
+from interpose.rpc.servedsocket import ServedSocket
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
@@ -189,7 +189,7 @@ def bind_config_socket(path: str) -> BoundSocket:
     return bind_unix(path, mode=0o600)
 
 
-class ConfigSocket:
+class ConfigSocket(ServedSocket):
     """A config server on its socket, for root and ourselves."""
 
     def __init__(
@@ -201,29 +201,12 @@ class ConfigSocket:
         uids: Collection[int] | None = None,
     ) -> None:
         self.server = server
-        self._bound = bound
-        admission = Admission(
-            identify=peer_credentials,
-            uids={0, os.getuid()} if uids is None else uids,
-            connections=_CONNECTIONS,
-        )
-        self._local = LocalServer(server.handlers(), limit=MAX_MESSAGE, hub=hub, admission=admission)
-
-    @property
-    def refused(self) -> int:
-        """Connections that were not let in."""
-        return self._local.listener.refused
-
-    async def start(self) -> None:
-        """Answer calls."""
-        await self._local.start(self._bound.sock)
-
-    def tick(self) -> None:
-        """A second has passed."""
-        self._local.listener.tick()
+        allowed = {0, os.getuid()} if uids is None else uids
+        admission = Admission(identify=peer_credentials, uids=allowed, connections=_CONNECTIONS)
+        super().__init__(bound, server.handlers(), admission=admission, limit=MAX_MESSAGE, hub=hub)
 
     async def close(self) -> None:
         """Stop at once. What is being applied is cancelled as well: there is nobody left to tell."""
         await self._local.close()
         await self.server.close()
-        self._bound.close()
+        self._bound.close()  # last: whoever binds it next must not meet what we still apply
