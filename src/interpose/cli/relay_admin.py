@@ -13,6 +13,7 @@ from interpose.admin.log_level import log_level_routes
 from interpose.admin.metrics import metrics_route
 from interpose.admin.routes import Handler, Hijack, Request, Response, RouteTable, error_response
 from interpose.admin.routes import json_response as json
+from interpose.cli.relay_fronts import Front
 from interpose.cli.relay_interception import Interception
 from interpose.config.effective import config_answer
 from interpose.config.settings import RelaySettings
@@ -20,12 +21,9 @@ from interpose.config.table import RELAY
 from interpose.host.sockets import BoundSocket
 from interpose.instrumentation.logging import LogControl
 from interpose.instrumentation.metrics import Collector
-from interpose.relay.relay import Relay
-from interpose.relay.stats import MethodStats
+from interpose.relay.backend import Backend
 from interpose.relay.succession import PATH as TAKE_OVER
 from interpose.relay.succession import READY, bequeath
-from interpose.rpc.listener import Listener
-from interpose.rpc.upstream import Upstream
 
 if TYPE_CHECKING:
     from interpose.cli.relay_dump import DumpPart
@@ -42,9 +40,7 @@ class AdminViews:
         *,
         settings: RelaySettings,
         origins: Mapping[str, str],
-        relay: Relay,
-        listener: Listener,
-        upstreams: Mapping[str, Upstream],
+        front: Front,
         log: LogControl,
         listen_path: str,
         interception: Interception | None,
@@ -53,9 +49,7 @@ class AdminViews:
     ) -> None:
         self._settings = settings
         self._origins = origins
-        self._relay = relay
-        self._listener = listener
-        self._upstreams = upstreams
+        self._front = front
         self._log = log
         self._listen_path = listen_path
         self._interception = interception
@@ -73,7 +67,7 @@ class AdminViews:
 
     def routes(self, collectors: list[Collector], take_over: Handler) -> RouteTable:
         """Everything the admin socket answers."""
-        ready = [Check(f"backend-{role}", _backend_check(upstream)) for role, upstream in self._upstreams.items()]
+        ready = [Check(f"backend-{role}", _backend_check(upstream)) for role, upstream in self._front.backends.items()]
         return {
             **health_routes([Check("loop", lambda: None)], ready),
             **metrics_route(collectors),
@@ -89,7 +83,7 @@ class AdminViews:
         }
 
     async def _status(self, _request: Request) -> Response:
-        stats = self._relay.routes.stats()
+        calls, failed = self._front.relay.totals()
         return json(
             {
                 "version": __version__,
@@ -104,14 +98,11 @@ class AdminViews:
                         "since_seconds": round(upstream.state_age, 1),
                         **({} if upstream.up else {"error": upstream.last_error}),
                     }
-                    for role, upstream in self._upstreams.items()
+                    for role, upstream in self._front.backends.items()
                 },
-                "clients": len(self._listener.links),
-                "calls": {
-                    "in_flight": self._relay.in_flight,
-                    "total": sum(one.started for one in stats),
-                    "failed": sum(sum(one.codes[1:]) for one in stats),
-                },
+                "backend": self._settings.backend,
+                "clients": len(self._front.connections()),
+                "calls": {"in_flight": self._front.relay.in_flight, "total": calls, "failed": failed},
                 **({} if self._hooks is None else {"hooks": self._hooks.summary()}),
                 **({} if self._policy is None else {"policy": self._policy.summary()}),
                 **({} if (part := self._dump()) is None else {"dump": part.summary()}),
@@ -120,20 +111,10 @@ class AdminViews:
         )
 
     async def _methods(self, _request: Request) -> Response:
-        return json([_method(stats) for stats in self._relay.routes.stats() if stats.started])
+        return json(list(self._front.methods()))
 
     async def _connections(self, _request: Request) -> Response:
-        links = [
-            {
-                "pid": link.pid,
-                "uid": link.peer.uid if link.peer is not None else None,
-                "streams": len(link.conn.streams),
-                "bytes_read": link.bytes_read,
-                "backlog_bytes": link.backlog,
-            }
-            for link in self._listener.links
-        ]
-        return json(links)
+        return json(list(self._front.connections()))
 
     async def _show_hooks(self, _request: Request) -> Response:
         if self._hooks is None:
@@ -144,22 +125,8 @@ class AdminViews:
         return json(config_answer(RELAY, self._settings, self._origins))
 
 
-def _backend_check(upstream: Upstream) -> Callable[[], str | None]:
+def _backend_check(upstream: Backend) -> Callable[[], str | None]:
     return lambda: None if upstream.up else upstream.last_error or "not connected"
-
-
-def _method(stats: MethodStats) -> dict[str, object]:
-    ended = sum(stats.codes)
-    return {
-        "service": stats.service,
-        "method": stats.method,
-        "calls": stats.started,
-        "in_flight": stats.in_flight,
-        "failed": ended - stats.codes[0],
-        "mean_ms": round(stats.backend_sum / ended * 1000, 3) if ended else None,
-        "received_bytes": stats.bytes_received,
-        "sent_bytes": stats.bytes_sent,
-    }
 
 
 def take_over_handler(

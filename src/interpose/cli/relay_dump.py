@@ -32,7 +32,7 @@ from interpose.instrumentation.metrics import Family
 from interpose.model.text import quoted
 from interpose.relay.interceptor import Interest
 from interpose.relay.methods import METHODS
-from interpose.relay.relay import Relay
+from interpose.relay.switchboard import Switchboard
 
 _log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ def asked_for(query: Iterable[tuple[str, str]]) -> dict[str, Interest]:
 class DumpPart:
     """The tap, the scribe, and whoever is attached."""
 
-    def __init__(self, settings: RelaySettings, relay: Relay, endpoints: Mapping[str, str]) -> None:
+    def __init__(self, settings: RelaySettings, relay: Switchboard, endpoints: Mapping[str, str]) -> None:
         self._settings = settings.dump
         self._succeeds = settings.process.take_over
         self._log_format = settings.logging.format

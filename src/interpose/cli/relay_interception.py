@@ -16,12 +16,10 @@ from interpose.config.settings import RelaySettings
 from interpose.dispatcher.registration_metrics import registration_collector
 from interpose.dispatcher.registrations import Registrations
 from interpose.instrumentation.metrics import Collector, Family
-from interpose.relay.drain import end_event_streams
-from interpose.relay.relay import Relay
-from interpose.rpc.listener import Listener
+from interpose.relay.backend import Backend
+from interpose.relay.switchboard import Switchboard
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
 
 if TYPE_CHECKING:
     from interpose.cli.relay_interceptors import Interceptors
@@ -36,15 +34,15 @@ class Interception:
     def __init__(
         self,
         settings: RelaySettings,
-        relay: Relay,
-        listener: Listener,
+        relay: Switchboard,
+        end_event_streams: Callable[[], int],
         hub: Hub,
-        runtime: Upstream,
+        runtime: Backend,
         policy: "PolicyPart | None" = None,
     ) -> None:
         self._settings = settings
         self._relay = relay
-        self._listener = listener
+        self._end_event_streams = end_event_streams
         self._hub = hub
         self._runtime = runtime
         self._tasks = TaskBag()
@@ -156,7 +154,7 @@ class Interception:
         if self.built is not None:
             self.built.start()
             # Event streams that began before cannot be corrected: their clients shall subscribe again.
-            if ended := end_event_streams(self._listener, self._hub):
+            if ended := self._end_event_streams():
                 _log.info("Event streams were ended for their clients to begin anew", extra={"kv": {"streams": ended}})
 
     def _build(self, make: "Callable[..., Interceptors]") -> None:

@@ -19,15 +19,15 @@ from interpose.hookapi.registration import HookServer
 from interpose.host.cpusets import allowed_sets
 from interpose.instrumentation.metrics import Family
 from interpose.model.pod import Container
+from interpose.relay.backend import Backend
 from interpose.relay.bookkeeping import Bookkeeper
 from interpose.relay.exits import Exits
 from interpose.relay.interceptor import Tap
 from interpose.relay.owncalls import OwnCalls
-from interpose.relay.relay import Relay
 from interpose.relay.reporting import Reporting, ReportingEvents
+from interpose.relay.switchboard import Switchboard
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
 from interpose.store.metrics import store_collector
 from interpose.store.requested import ANNOTATION, resources_note
 from interpose.store.store import Store
@@ -42,9 +42,9 @@ class Interceptors:
     def __init__(
         self,
         settings: RelaySettings,
-        relay: Relay,
+        relay: Switchboard,
         hub: Hub,
-        runtime: Upstream,
+        runtime: Backend,
         policy: PolicyPart | None = None,
         *,
         taps: Sequence[Tap] = (),

@@ -29,7 +29,7 @@ from interpose.policy.policy import Policy, Setup
 from interpose.policy.registry import make
 from interpose.policy.request import Request
 from interpose.relay.owncalls import OwnCalls
-from interpose.relay.relay import Relay
+from interpose.relay.switchboard import Switchboard
 from interpose.resmgr.books import Books
 from interpose.resmgr.checkpoint import Checkpoint, load
 from interpose.resmgr.configfiles import ConfigFiles
@@ -155,7 +155,7 @@ class PolicyPart:
 
     # -- parts
 
-    def manage(self, relay: Relay, store: Store, sync: Synchronizer) -> Manager:
+    def manage(self, relay: Switchboard, store: Store, sync: Synchronizer) -> Manager:
         """The interceptor, in its place above the store."""
         clock = asyncio.get_running_loop().time
         calls = OwnCalls(relay, "policy")

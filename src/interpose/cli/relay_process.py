@@ -10,31 +10,21 @@ import gc
 import importlib
 import logging
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import uvloop
 
 from interpose import __version__
-from interpose.cli.relay_sockets import Endpoints, Sockets, acquire, copy_owner, find_endpoints
+from interpose.cli.relay_fronts import Front, open_front
+from interpose.cli.relay_sockets import Sockets, acquire, copy_owner, find_endpoints
 from interpose.cli.signals import handle_signals
-from interpose.config.settings import LimitSettings, RelaySettings
-from interpose.h2.limits import Limits
-from interpose.host.peers import peer_credentials
+from interpose.config.settings import RelaySettings
 from interpose.host.sockets import BoundSocket
 from interpose.host.systemd import Notifier
 from interpose.instrumentation.logging import LogControl, setup
-from interpose.relay.drain import Drain
 from interpose.relay.heartbeat import Heartbeat
-from interpose.relay.passthrough import Ledger
-from interpose.relay.relay import Relay
-from interpose.relay.routes import Routes
-from interpose.rpc.client import Client
-from interpose.rpc.listener import Admission, Listener
-from interpose.rpc.status import RpcError
 from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
 
 if TYPE_CHECKING:
     from interpose.admin.routes import Hijack, Request, Response
@@ -82,63 +72,21 @@ def _fork() -> int | Callable[[], None]:
     return ready
 
 
-def client_limits(limits: LimitSettings) -> Limits:
-    """What a client may do."""
-    return Limits(
-        header_list=limits.header_list,
-        header_block=limits.header_list * 4,
-        streams=limits.max_streams,
-        stream_window=limits.stream_window,
-        idle_frames=limits.idle_frames,
-        resets=limits.resets,
-    )
-
-
-def backend_limits(limits: LimitSettings) -> Limits:
-    """What a backend may do. It is trusted more: losing its connection costs every call."""
-    return Limits(
-        header_list=limits.backend_header_list,
-        header_block=limits.backend_header_list * 4,
-        streams=limits.max_total_streams,
-        stream_window=limits.stream_window,
-        idle_frames=limits.idle_frames * 10,
-        resets=limits.resets * 10,
-    )
-
-
-def _upstreams(endpoints: Endpoints, hub: Hub, limits: LimitSettings) -> dict[str, Upstream]:
-    def make(path: str, find: Callable[[], str] | None = None) -> Upstream:
-        return Upstream(path, hub=hub, limits=backend_limits(limits), wait=limits.backend_wait, find=find)
-
-    runtime = make(endpoints.runtime, endpoints.find)
-    return {"runtime": runtime} | ({"image": make(endpoints.image)} if endpoints.image != endpoints.runtime else {})
-
-
 async def _main(settings: RelaySettings, origins: Mapping[str, str], log: LogControl, ready: Callable[[], None]) -> int:
     stop = handle_signals(log, "use --take-over to reload")
     endpoints = find_endpoints(settings)
     hub = Hub()
-    upstreams = _upstreams(endpoints, hub, settings.limits)
+    front = open_front(settings, endpoints, hub)
     if settings.process.take_over:
-        await _start_fully(upstreams, hub)
+        await front.meet_backends()
     policy = _policy(settings, origins, hub)
     _check_dump(settings)
     sockets = acquire(settings, endpoints, os.environ)
-    daemon = Daemon(settings, origins, log, hub, upstreams, sockets, stop, policy)
+    daemon = Daemon(settings, origins, log, hub, front, sockets, stop, policy)
     try:
         return await daemon.run(ready)
     finally:
         await daemon.close()
-
-
-async def _start_fully(upstreams: dict[str, Upstream], hub: Hub) -> None:
-    """A successor connects to the backends before it takes anything from its predecessor."""
-    for upstream in upstreams.values():
-        upstream.start()
-        try:
-            await Client(upstream, hub).connection()
-        except RpcError as error:
-            _log.warning("Backend is away while we take over", extra={"kv": {"err": error.message}})
 
 
 class Daemon:
@@ -150,7 +98,7 @@ class Daemon:
         origins: Mapping[str, str],
         log: LogControl,
         hub: Hub,
-        upstreams: dict[str, Upstream],
+        front: Front,
         sockets: Sockets,
         stop: "asyncio.Future[str]",
         policy: "PolicyPart | None",
@@ -158,42 +106,17 @@ class Daemon:
         self._settings = settings
         self._origins = origins
         self._log_control = log
-        self._hub = hub
-        self._upstreams = upstreams
+        self._front = front
         self._sockets = sockets
         self._notifier = Notifier(os.environ)
         self._watchdog = self._notifier.watchdog_interval
         self._stop = stop
-        self._ledger = Ledger(time.monotonic)
-        runtime = upstreams["runtime"]
-        routes = Routes(runtime, upstreams.get("image", runtime))
-        limits = settings.limits
-        self._relay = Relay(routes, self._ledger, header_list=limits.header_list)
-        allowed = settings.socket.allow_uids or (0, os.getuid())
-        self._listener = Listener(
-            hub=hub,
-            limits=client_limits(limits),
-            admission=Admission(
-                identify=peer_credentials,
-                uids=frozenset(allowed),
-                connections=settings.socket.max_connections,
-                handshake_timeout=limits.handshake_timeout,
-            ),
-            accept=self._relay.accept,
-        )
+        self._relay = front.relay
         self._matched = not settings.socket.like_backend or sockets.matched
-        self._heartbeat = Heartbeat(
-            [
-                self._listener.tick,
-                *(one.tick for one in upstreams.values()),
-                self._match_backend,
-                self._pat,
-                self._tick_interception,
-            ]
-        )
+        self._heartbeat = Heartbeat([front.tick, self._match_backend, self._pat, self._tick_interception])
         self._admin: AdminServer | None = None
         self._metrics: AdminServer | None = None
-        self._interception = _interception(settings, self._relay, self._listener, hub, runtime, policy)
+        self._interception = _interception(settings, front, hub, policy)
         self._leftovers = _leftovers(settings, hub) if policy is None else None
         self._dump: DumpPart | None = None
 
@@ -204,9 +127,7 @@ class Daemon:
             self._interception.load(None if predecessor is None else predecessor.estate.memory)
         if _dump_wanted(self._settings):
             self._dump_part().start()
-        await self._listener.start(self._sockets.listen.sock)
-        for upstream in self._upstreams.values():
-            upstream.start()
+        await self._front.listen(self._sockets.listen.sock)
         if self._interception is not None:
             self._interception.start()
         if predecessor is not None:
@@ -219,13 +140,18 @@ class Daemon:
             self._leftovers.start()
         self._heartbeat.start()
         kv = {"version": __version__, "listen": self._sockets.listen.path, "pid": os.getpid()}
-        _log.info("Relay is listening", extra={"kv": kv | {role: one.path for role, one in self._upstreams.items()}})
+        _log.info(
+            "Relay is listening", extra={"kv": kv | {role: one.path for role, one in self._front.backends.items()}}
+        )
         self._notifier.ready(f"listening on {self._sockets.listen.path}", mainpid=os.getpid())
         ready()
         gc.collect()
         gc.freeze()
         why = await self._stop
         return await self._leave(why)
+
+    def _backend_paths(self) -> dict[str, str]:
+        return {role: one.path for role, one in self._front.backends.items()}
 
     def _stop_because(self, why: str) -> None:
         if not self._stop.done():
@@ -248,15 +174,15 @@ class Daemon:
             self._sockets.release()
         else:
             self._notifier.stopping("draining")
-            self._listener.stop_accepting()
+            self._front.stop_accepting()
             self._sockets.close()
-        done = await Drain(self._listener, self._hub).run(grace)
+        done = await self._front.drain(grace)
         _log.info("Relay ended", extra={"kv": {"complete": done}})
         return 0 if done else 1
 
     def _match_backend(self) -> None:
         """With `like_backend` and a backend that came after us: its mode and owner are copied once it is there."""
-        runtime = self._upstreams["runtime"]
+        runtime = self._front.backends["runtime"]
         if not self._matched and runtime.up:
             self._matched = copy_owner(self._sockets.listen, runtime.path)
 
@@ -279,14 +205,12 @@ class Daemon:
         from interpose.cli.relay_admin import AdminViews, take_over_handler
         from interpose.instrumentation.metrics import build_info, log_collector
         from interpose.instrumentation.process_metrics import process_collector
-        from interpose.relay.metrics import backend_collector, call_collector, connection_collector
+        from interpose.relay.metrics import backend_collector
 
         views = AdminViews(
             settings=self._settings,
             origins=self._origins,
-            relay=self._relay,
-            listener=self._listener,
-            upstreams=self._upstreams,
+            front=self._front,
             log=self._log_control,
             listen_path=self._sockets.listen.path,
             interception=self._interception,
@@ -303,9 +227,8 @@ class Daemon:
         )
         collectors = [
             build_info,
-            call_collector(self._relay),
-            connection_collector(self._listener),
-            backend_collector(self._upstreams),
+            *self._front.collectors(),
+            backend_collector(self._front.backends),
             self._heartbeat.collect,
             log_collector(self._log_control),
             process_collector(),
@@ -327,9 +250,7 @@ class Daemon:
         if self._dump is None:
             from interpose.cli.relay_dump import DumpPart
 
-            endpoints = {"listen": self._sockets.listen.path} | {
-                role: one.path for role, one in self._upstreams.items()
-            }
+            endpoints = {"listen": self._sockets.listen.path} | self._backend_paths()
             self._dump = DumpPart(self._settings, self._relay, endpoints)
         return self._dump
 
@@ -350,7 +271,7 @@ class Daemon:
     async def close(self) -> None:
         """Leave nothing behind."""
         self._heartbeat.stop()
-        self._listener.stop_accepting()
+        self._front.stop_accepting()
         self._sockets.close()
         await self._stop_admin()
         if self._interception is not None:
@@ -359,8 +280,7 @@ class Daemon:
             await self._leftovers.close()
         if self._dump is not None:
             await self._dump.close()  # after everybody whose calls it shows
-        for upstream in self._upstreams.values():
-            await upstream.close()
+        await self._front.close()
 
 
 def _check_dump(settings: RelaySettings) -> None:
@@ -400,18 +320,13 @@ def _leftovers(settings: RelaySettings, hub: Hub) -> "Leftovers | None":
 
 
 def _interception(
-    settings: RelaySettings,
-    relay: Relay,
-    listener: Listener,
-    hub: Hub,
-    runtime: Upstream,
-    policy: "PolicyPart | None",
+    settings: RelaySettings, front: Front, hub: Hub, policy: "PolicyPart | None"
 ) -> "Interception | None":
     if not settings.hooks.enabled and policy is None:
         return None
     from interpose.cli.relay_interception import Interception
 
-    return Interception(settings, relay, listener, hub, runtime, policy)
+    return Interception(settings, front.relay, front.end_event_streams, hub, front.backends["runtime"], policy)
 
 
 _REPLACED = "a successor took over"

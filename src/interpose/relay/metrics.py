@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from interpose.instrumentation.metrics import Buckets, Family, Sample
-from interpose.relay.relay import Relay
+from interpose.relay.backend import Backend
 from interpose.relay.stats import BOUNDS, MethodStats
+from interpose.relay.switchboard import Switchboard
 from interpose.rpc.listener import Listener
 from interpose.rpc.status import Code
-from interpose.rpc.upstream import Upstream
 
 
-def call_collector(relay: Relay) -> Callable[[], Iterable[Family]]:
+def call_collector(relay: Switchboard) -> Callable[[], Iterable[Family]]:
     """Calls by method: counts, durations, bytes."""
 
     def collect() -> Iterable[Family]:
@@ -67,7 +67,7 @@ def _durations(stats: MethodStats) -> list[Buckets]:
     ]
 
 
-def _seams(relay: Relay) -> Iterable[Family]:
+def _seams(relay: Switchboard) -> Iterable[Family]:
     if relay.watchers is not None:
         yield Family(
             "interpose_tap_errors_total",
@@ -121,11 +121,11 @@ def connection_collector(listener: Listener) -> Callable[[], Iterable[Family]]:
     return collect
 
 
-def backend_collector(upstreams: Mapping[str, Upstream]) -> Callable[[], Iterable[Family]]:
+def backend_collector(upstreams: Mapping[str, Backend]) -> Callable[[], Iterable[Family]]:
     """Backends by role: runtime, image."""
 
     def collect() -> Iterable[Family]:
-        def each(value: Callable[[Upstream], float]) -> list[Sample]:
+        def each(value: Callable[[Backend], float]) -> list[Sample]:
             return [Sample(value(upstream), {"backend": role}) for role, upstream in upstreams.items()]
 
         yield Family("interpose_backend_up", "gauge", "1 while a backend is connected.", each(lambda one: one.up))

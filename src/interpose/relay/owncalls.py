@@ -6,7 +6,7 @@ the runtime has is found out by the first call and remembered until somebody say
 
 from interpose.relay.interceptor import Interceptor
 from interpose.relay.methods import METHODS
-from interpose.relay.relay import Relay
+from interpose.relay.switchboard import Switchboard
 from interpose.rpc.status import Code, RpcError
 from interpose.store.calls import TIMEOUT, EitherVersion
 
@@ -14,7 +14,7 @@ from interpose.store.calls import TIMEOUT, EitherVersion
 class OwnCalls:
     """Calls named `origin` that enter the chain of `relay` below an interceptor, or at its top."""
 
-    def __init__(self, relay: Relay, origin: str, below: Interceptor | None = None) -> None:
+    def __init__(self, relay: Switchboard, origin: str, below: Interceptor | None = None) -> None:
         self._relay = relay
         self._origin = origin
         self.below = below

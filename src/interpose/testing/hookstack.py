@@ -96,7 +96,7 @@ async def hook_stack(
         relay_stack(folder / "relay.sock", folder / "runtime.sock", limits=settings.limits) as stack,
         grpc_channel(stack.socket) as channel,
     ):
-        hooks = Interception(settings, stack.relay, stack.listener, stack.hub, stack.runtime)
+        hooks = Interception(settings, stack.relay, stack.end_event_streams, stack.hub, stack.runtime)
         hooks.load(memory)
         hooks.start()
         try:

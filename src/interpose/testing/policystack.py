@@ -157,7 +157,7 @@ async def policy_stack(
         grpc_channel(stack.socket) as channel,
     ):
         part = PolicyPart(settings, _Said(said), stack.hub)
-        parts = Interception(settings, stack.relay, stack.listener, stack.hub, stack.runtime, part)
+        parts = Interception(settings, stack.relay, stack.end_event_streams, stack.hub, stack.runtime, part)
         parts.load(memory)
         parts.start()
         try:

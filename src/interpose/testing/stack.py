@@ -11,10 +11,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from interpose.cli.relay_process import backend_limits, client_limits
+from interpose.cli.relay_fronts import backend_limits, client_limits
 from interpose.config.settings import LimitSettings
 from interpose.host.peers import peer_credentials
 from interpose.host.sockets import bind_unix
+from interpose.relay.drain import end_event_streams
 from interpose.relay.interceptor import Interceptor, StreamEditor, Tap
 from interpose.relay.passthrough import Ledger
 from interpose.relay.relay import Relay
@@ -40,6 +41,10 @@ class Stack:
     def stats(self, path: str) -> MethodStats:
         """The counters of a path."""
         return (self.relay.routes.known.get(path.encode()) or self.relay.routes.find(path.encode())).stats
+
+    def end_event_streams(self) -> int:
+        """What a relay does when hooks come to be."""
+        return end_event_streams(self.listener, self.hub)
 
     @property
     def queued(self) -> int:
