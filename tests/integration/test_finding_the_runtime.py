@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from interpose.cli.relay_sockets import find_endpoints
+from interpose.config.endpoint import WELL_KNOWN_DOCKER
 from interpose.config.settings import RelaySettings
 from interpose.h2.limits import Limits
 from interpose.rpc.client import Client
@@ -30,6 +31,13 @@ async def test_runtime_that_comes_later_is_found_wherever_it_is(scratch: Path) -
             assert upstream.path == places[1]
     finally:
         await upstream.close()
+
+
+def test_dockerd_is_looked_for_where_dockerd_is() -> None:
+    """The socket of a CRI runtime is nothing that speaks Docker's API."""
+    endpoints = find_endpoints(RelaySettings(backend="docker"))
+    assert endpoints.runtime in WELL_KNOWN_DOCKER
+    assert endpoints.find is not None
 
 
 def test_named_runtime_is_final(scratch: Path) -> None:

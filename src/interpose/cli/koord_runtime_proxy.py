@@ -1,24 +1,33 @@
 """`koord-runtime-proxy`: the relay under the name, flags and defaults of Koordinator's runtime proxy.
 
 Only translates the command line into relay settings. Flags are those of all releases: the image endpoint was removed
-after 1.3, but documentation and unit files still have it.
+after 1.3, but documentation and unit files still have it. In Docker mode it never had a meaning and has none here; the
+runtime endpoint is then dockerd's socket, by default where dockerd has it.
 """
 
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from interpose import __version__
 from interpose.cli.go_flags import parse_go_flags
+from interpose.config.endpoint import WELL_KNOWN_DOCKER
 from interpose.config.load import Given, Loaded, load
+from interpose.config.schema import Instead
 from interpose.config.table import RELAY
 from interpose.errors import ConfigError, SocketInUseError
 
 PROGRAM = "koord-runtime-proxy"
 EXIT_USAGE = 2
 
-_MODES = {"Containerd": "cri", "Docker": "docker"}
+_DOCKER: Final = "docker"
+_MODES = {"Containerd": "cri", "Docker": _DOCKER}
+_DEFAULT: Final = f"default of {PROGRAM}"
+_INSTEAD: Final = {
+    "runtime_endpoint": Instead("backend", _DOCKER, WELL_KNOWN_DOCKER[0], f"{_DEFAULT} in Docker mode"),
+}
 
 
 class Flag(NamedTuple):
@@ -34,12 +43,16 @@ FLAGS = {
         "listen", "/var/run/koord-runtimeproxy/runtimeproxy.sock", "socket the kubelet connects to"
     ),
     "remote-runtime-service-endpoint": Flag(
-        "runtime_endpoint", "/var/run/containerd/containerd.sock", "socket of the container runtime"
+        "runtime_endpoint",
+        "/var/run/containerd/containerd.sock",
+        f"socket of the container runtime, in Docker mode of dockerd and then by default {WELL_KNOWN_DOCKER[0]}",
     ),
     "remote-image-service-endpoint": Flag(
-        "image_endpoint", "", "socket of the image service; empty: the same as the runtime"
+        "image_endpoint", "", "socket of the image service; empty: the same as the runtime; ignored in Docker mode"
     ),
-    "backend-runtime-mode": Flag("backend", "Containerd", "Containerd, or Docker (not yet available)"),
+    "backend-runtime-mode": Flag(
+        "backend", "Containerd", "what the runtime endpoint is: Containerd (any CRI runtime), or Docker (dockerd)"
+    ),
     "runtime-hook-server-key": Flag(
         "hooks.skip_key",
         "runtimeproxy.koordinator.sh/skip-hookserver",
@@ -54,7 +67,7 @@ def help_text() -> str:
     lines = [
         f"Usage: {PROGRAM} [flags]",
         "",
-        "Stands between the kubelet and the container runtime. This is `interpose relay` with other flags.",
+        "Stands between the kubelet and the container runtime or dockerd. This is `interpose relay` with other flags.",
         "Flags are written -flag value, -flag=value, --flag value or --flag=value. Everything else can be set by",
         "INTERPOSE_* environment variables, which `interpose relay --help` lists.",
         "",
@@ -73,16 +86,20 @@ def load_flags(values: Mapping[str, str], env: Mapping[str, str]) -> Loaded:
     """Relay settings for the given flags: flag over environment over file over the old program's defaults."""
     flags: dict[str, Given] = {}
     presets: dict[str, Given] = {}
+    ignored: list[str] = []
     for name, flag in FLAGS.items():
         if flag.default:
-            presets[flag.key] = Given(_MODES.get(flag.default, flag.default), f"default of {PROGRAM}")
+            presets[flag.key] = Given(_MODES.get(flag.default, flag.default), _DEFAULT)
         if name in values:
             flags[flag.key] = Given(values[name], f"flag --{name}")
     if mode := flags.get("backend"):
         if mode.text not in _MODES:
             raise ConfigError(f"{mode.origin}: {mode.text!r} is not one of {', '.join(_MODES)}")
         flags["backend"] = Given(_MODES[mode.text], mode.origin)
-    return load(RELAY, flags=flags, env=env, presets=presets)
+        if _MODES[mode.text] == _DOCKER and (image := flags.pop("image_endpoint", None)):
+            ignored.append(f"{image.origin}: has no effect in Docker mode, where dockerd serves images too")
+    loaded = load(RELAY, flags=flags, env=env, presets=presets, instead=_INSTEAD)
+    return replace(loaded, warnings=(*ignored, *loaded.warnings))
 
 
 def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:

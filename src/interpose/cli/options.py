@@ -19,7 +19,7 @@ class SettingOption(click.Option):
         self.setting = setting
         name = setting.flag.removeprefix("--")
         flags = f"--{name}/--no-{name}" if setting.is_switch else setting.flag
-        text = f"{setting.help} [default: {schema.default(setting) or 'empty'}; env: {setting.env}]"
+        text = f"{setting.help} [default: {schema.defaults(setting)}; env: {setting.env}]"
         metavar = None if setting.is_switch else "TEXT"
         super().__init__(
             [flags, parameter_name(setting)],

@@ -106,6 +106,7 @@ class Interceptors:
             client.start()
         if self._policy is not None:
             self._policy.start()
+        self._relay.inform(self.sync)
         self._runtime.on_up = self._runtime_up
         if self._runtime.up:
             self._runtime_up()
@@ -150,6 +151,7 @@ class Interceptors:
     async def close(self) -> None:
         """Leave nothing behind."""
         self._runtime.on_up = None
+        self._relay.forget()
         if self._policy is not None:
             await self._policy.close()
         await self._relay.collector.tasks.cancel()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interpose.cli.admin_socket import bind_address, bind_admin
-from interpose.config.endpoint import WELL_KNOWN_RUNTIMES, TcpListen, parse_endpoint, parse_listen
+from interpose.config.endpoint import WELL_KNOWN, TcpListen, parse_endpoint, parse_listen
 from interpose.config.settings import RelaySettings
 from interpose.errors import ConfigError
 from interpose.host.sockets import BoundSocket, adopt, bind_unix, owner_like
@@ -28,14 +28,15 @@ class Endpoints:
     find: Callable[[], str] | None = None
 
 
-def find_endpoints(settings: RelaySettings, known: Sequence[str] = WELL_KNOWN_RUNTIMES) -> Endpoints:
-    """The configured backends, or the first well-known runtime that exists.
+def find_endpoints(settings: RelaySettings, known: Sequence[str] = ()) -> Endpoints:
+    """The configured backends, or the first of the well-known ones that exists.
 
     The relay may start before any runtime does, so a choice that found nothing is not final.
     """
+    places = known or WELL_KNOWN[settings.backend]
 
     def first() -> str:
-        return next((path for path in known if Path(path).exists()), known[0])
+        return next((path for path in places if Path(path).exists()), places[0])
 
     find = None
     if settings.runtime_endpoint:

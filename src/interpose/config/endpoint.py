@@ -6,7 +6,9 @@ names the flag or key, because clients fail later in confusing ways: the kubelet
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from interpose.errors import ConfigError
 
@@ -24,6 +26,11 @@ WELL_KNOWN_RUNTIMES = (
     "/run/k0s/containerd.sock",
     "/var/snap/microk8s/common/run/containerd.sock",
 )
+
+# The same for dockerd.
+WELL_KNOWN_DOCKER = ("/var/run/docker.sock", "/run/docker.sock")
+# By the setting `backend`.
+WELL_KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType({"cri": WELL_KNOWN_RUNTIMES, "docker": WELL_KNOWN_DOCKER})
 
 _FORMS = "/path, unix:///path or unix:/path"
 # What a name or a literal of either family is made of; whether there is such a host is asked when it is bound.

@@ -67,5 +67,6 @@ def _value(setting: Setting, schema: Schema) -> dict[str, Any]:
     default = value_of(schema.settings(), setting.key)
     if not isinstance(default, bool | int) or setting.kind.accepts - {"bool", "int"}:
         default = setting.kind.show(default)  # as a person would write it
-    about = f"{setting.help} Flag {setting.flag}, variable {setting.env}. Why this default: {setting.why}"
+    others = f" Default: {schema.defaults(setting)}." if setting.instead else ""
+    about = f"{setting.help} Flag {setting.flag}, variable {setting.env}.{others} Why this default: {setting.why}"
     return {**form_of_kind(setting.kind), "default": default, "description": about}

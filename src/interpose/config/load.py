@@ -1,15 +1,17 @@
 """Put settings together: flag over INTERPOSE_* environment over file over preset over default, origins kept.
 
+A default or preset may depend on another setting; it is looked for when all the others are known.
+
 The caller hands over the environment and the flags; nothing is read from the process here but the file, and the
 working directory where a flag has a path that begins there. All problems of all sources are reported together.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interpose.config.schema import Schema
+from interpose.config.schema import Instead, Schema, value_of
 from interpose.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,9 +42,11 @@ def load(
     env: Mapping[str, str],
     path: str | None = None,
     presets: Mapping[str, Given] | None = None,
+    instead: Mapping[str, Instead] | None = None,
     read: "Callable[[str], Node] | None" = None,
 ) -> Loaded:
-    """Merge all sources. `flags` and `presets` are by key; presets are another program's defaults.
+    """Merge all sources. `flags` and `presets` are by key; presets are another program's defaults, and `instead` what
+    it has instead of them where another setting says so.
 
     `read` is for who has the file's document already, or nowhere a file.
 
@@ -52,30 +56,35 @@ def load(
     table = schema.table
     problems: list[str] = []
     values: dict[str, Any] = {}
+    fallbacks: dict[str, Any] = {}  # what counts where nobody says anything
     origins = {setting.key: "default" for setting in table}
 
-    def take(given: Mapping[str, Given], *, typed: bool = False) -> None:
+    def take(given: Mapping[str, Given], into: dict[str, Any], *, typed: bool = False) -> None:
         for setting in table:
             if setting.key in given:
                 text, origin = given[setting.key]
                 if typed and setting.kind.is_relative(text):
                     text = _from_here(text)
                 try:
-                    values[setting.key] = setting.kind.parse(text, origin)
+                    into[setting.key] = setting.kind.parse(text, origin)
                     origins[setting.key] = origin
                 except ConfigError as error:
                     problems.extend(error.problems)
 
-    take(presets or {})
+    presets = presets or {}
+    take(presets, fallbacks)
     if chosen := path or env.get(schema.config_env):
         try:
             _take_file(chosen, read, schema, values, origins, problems)
         except ConfigError as error:
             problems += error.problems
-    take({s.key: Given(env[s.env], f"environment {s.env}") for s in table if env.get(s.env)})
-    take(flags, typed=True)
+    take({s.key: Given(env[s.env], f"environment {s.env}") for s in table if env.get(s.env)}, values)
+    take(flags, values, typed=True)
+    own = [(one.key, rule) for one in table for rule in one.instead if one.key not in presets]
+    rules = [(key, rule) for key, rule in (*own, *(instead or {}).items()) if key not in values]
+    take(_fitting(rules, schema, {**fallbacks, **values}), fallbacks)
 
-    settings = _build(schema.settings(), "", values)
+    settings = _build(schema.settings(), "", {**fallbacks, **values})
     if not problems:  # a wrong value would only cause a second message
         problems += schema.contradictions(settings, origins)
     if problems:
@@ -88,6 +97,17 @@ def _from_here(path: str) -> str:
         return str(Path(path).absolute())
     except OSError:
         return path  # where we are is gone; what it is a path of then is told as for any other source
+
+
+def _fitting(rules: Iterable[tuple[str, Instead]], schema: Schema, values: Mapping[str, Any]) -> Mapping[str, Given]:
+    """The defaults of those rules whose condition holds."""
+    kinds = {setting.key: setting.kind for setting in schema.table}
+    known: Any = schema.settings()
+    return {
+        key: Given(rule.text, rule.origin)
+        for key, rule in rules
+        if kinds[rule.when].show(values.get(rule.when, value_of(known, rule.when))) == rule.equals
+    }
 
 
 def _take_file(

@@ -40,12 +40,11 @@ def values_table(loaded: Loaded) -> str:
 
 
 def _entry(setting: Setting, schema: Schema) -> str:
-    default = schema.default(setting)
     return (
         f"### `{setting.key}`\n\n{setting.help}\n\n"
         f"- flag `{setting.flag}`, environment `{setting.env}`\n"
         f"- value: {setting.kind.name}\n"
-        f"- default: {f'`{default}`' if default else 'empty'}. {setting.why}\n"
+        f"- default: {schema.defaults(setting, '`')}. {setting.why}\n"
     )
 
 

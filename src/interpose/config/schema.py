@@ -5,7 +5,7 @@ Flags, environment, file keys, --print-config and the reference pages all follow
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from interpose.config.values import Kind
 
@@ -15,12 +15,22 @@ ENV_PREFIX = "INTERPOSE_"
 Contradictions = Callable[[Any, Mapping[str, str]], list[str]]
 
 
+class Instead(NamedTuple):
+    """Another default of a setting while the setting `when` has the value `equals`. Values as people write them."""
+
+    when: str
+    equals: str
+    text: str
+    origin: str = "default"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One row: a value and all its names.
 
     `key` is the path inside the settings object and inside a settings file. `help` says what it does, its unit and
     what empty means; `why` gives the reason for the default. The name in the environment follows from the flag.
+    `instead` are defaults that depend on another setting; the settings object has the one that does not.
     """
 
     key: str
@@ -29,6 +39,7 @@ class Setting:
     help: str
     why: str
     prefix: str = ENV_PREFIX
+    instead: tuple[Instead, ...] = ()
 
     @property
     def env(self) -> str:
@@ -67,6 +78,12 @@ class Schema:
     def default(self, setting: Setting) -> str:
         """The default as a person would write it; empty when empty is the default."""
         return setting.kind.show(value_of(self.settings(), setting.key))
+
+    def defaults(self, setting: Setting, quote: str = "") -> str:
+        """The default for people, with those that depend on other settings; `quote` is put around each value."""
+        default = self.default(setting)
+        others = (f", with {one.when} {one.equals} {quote}{one.text}{quote}" for one in setting.instead)
+        return (f"{quote}{default}{quote}" if default else "empty") + "".join(others)
 
 
 def value_of(settings: Any, key: str) -> Any:

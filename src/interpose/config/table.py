@@ -5,8 +5,9 @@ from types import MappingProxyType
 
 from interpose.config.common_rows import admin_rows, logging_rows
 from interpose.config.dump_table import DUMP_SETTINGS, dump_contradictions
+from interpose.config.endpoint import WELL_KNOWN
 from interpose.config.policy_table import POLICY_SETTINGS, policy_contradictions
-from interpose.config.schema import Schema, Setting, value_of
+from interpose.config.schema import Instead, Schema, Setting, value_of
 from interpose.config.settings import RelaySettings
 from interpose.config.values import (
     choice,
@@ -27,29 +28,30 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         key="listen",
         flag="--listen",
         kind=endpoint(optional=False),
-        help="Socket the kubelet connects to.",
+        help="Socket the kubelet connects to; with the backend docker the dockershim in it, or cri-dockerd.",
         why="A directory of our own: nobody else creates or cleans files in it.",
+        instead=(Instead("backend", "docker", "/var/run/interpose/docker.sock"),),
     ),
     Setting(
         key="runtime_endpoint",
         flag="--runtime-endpoint",
         kind=endpoint(optional=True),
-        help="Socket of the container runtime. Empty: the first existing well-known runtime socket.",
+        help="Socket of the container runtime, or of dockerd. Empty: the first existing well-known one.",
         why="A node has one runtime, and its socket is where its packages put it.",
     ),
     Setting(
         key="image_endpoint",
         flag="--image-endpoint",
         kind=endpoint(optional=True),
-        help="Socket of the image service. Empty: the same as the runtime.",
+        help="Socket of the image service. Empty: the same as the runtime. Not with the backend docker.",
         why="All common runtimes serve images on their runtime socket.",
     ),
     Setting(
         key="backend",
         flag="--backend",
         kind=choice("cri", "docker"),
-        help="What is behind the relay: a CRI runtime, or dockerd (not yet available).",
-        why="Dockershim left Kubernetes in 1.24.",
+        help="What is behind the relay, and spoken on both sides: a CRI runtime (cri), or dockerd (docker).",
+        why="Dockershim left Kubernetes in 1.24; docker is for kubelets before that, and for cri-dockerd.",
     ),
     Setting(
         key="embedded",
@@ -69,35 +71,35 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         key="socket.mode",
         flag="--socket-mode",
         kind=mode(),
-        help="Mode of the CRI socket, octal.",
-        why="Whoever can write to a CRI socket is root on the node; containerd uses 0660, we start narrower.",
+        help="Mode of the socket we listen on, octal.",
+        why="Whoever can write to a runtime's socket is root on the node; containerd uses 0660, we start narrower.",
     ),
     Setting(
         key="socket.owner",
         flag="--socket-owner",
         kind=owner(),
-        help='Owner of the CRI socket, "user[:group]". Empty: whoever runs the relay.',
+        help='Owner of the socket we listen on, "user[:group]". Empty: whoever runs the relay.',
         why="The kubelet runs as root, as the relay does.",
     ),
     Setting(
         key="socket.like_backend",
         flag="--socket-like-backend",
         kind=switch(),
-        help="Copy mode, owner and group of the CRI socket from the backend's socket.",
+        help="Copy mode, owner and group of the socket we listen on from the backend's.",
         why="Off: it could open the socket wider than its mode says.",
     ),
     Setting(
         key="socket.allow_uids",
         flag="--allow-uids",
         kind=uids(),
-        help="User ids that may connect to the CRI socket. Empty: root and the relay's own.",
+        help="User ids that may connect to the socket we listen on. Empty: root and the relay's own.",
         why="The kernel tells us who connects; file modes alone can be changed by anyone who owns the directory.",
     ),
     Setting(
         key="socket.max_connections",
         flag="--max-connections",
         kind=integer(1, 65536),
-        help="Clients connected to the CRI socket at the same time.",
+        help="Clients connected to the socket we listen on at the same time.",
         why="A node has a kubelet, a few agents and people with crictl; 512 is far above and fits 1024 descriptors.",
     ),
     *admin_rows(9095),
@@ -212,7 +214,7 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         key="limits.backend_wait",
         flag="--backend-wait",
         kind=duration(0.0, 60.0),
-        help="Time a new call waits for an unreachable backend before it fails as UNAVAILABLE.",
+        help="Time a new call waits for an unreachable backend before it fails as UNAVAILABLE (docker: 503).",
         why="Covers a restart of containerd, and is well below the kubelet's two-minute deadline.",
     ),
     Setting(
@@ -250,10 +252,18 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
 def contradictions(settings: RelaySettings, origins: Mapping[str, str]) -> list[str]:
     """What no single value shows: settings that exclude each other or are not available yet."""
     problems = []
-    if settings.backend == "docker":
-        problems.append(f"{origins['backend']}: the backend docker is not yet available, only cri is")
+    if settings.backend == "docker" and settings.image_endpoint:
+        problems.append(
+            f"{origins['image_endpoint']}: image_endpoint {settings.image_endpoint!r} cannot be used with the backend "
+            f"docker ({origins['backend']}), where one socket serves everything; drop it"
+        )
     if settings.embedded:
         problems.append(f"{origins['embedded']}: the embedded runtime is not yet available")
+    if not settings.runtime_endpoint and settings.listen in WELL_KNOWN[settings.backend]:
+        problems.append(
+            f"{origins['listen']}: listen is where a backend is looked for: {settings.listen!r}; say with "
+            "runtime_endpoint (--runtime-endpoint) where it really is"
+        )
     problems += [
         f"{origins[key]}: {key} is the socket we listen on ourselves: {settings.listen!r}"
         for key in ("runtime_endpoint", "image_endpoint", "admin.listen")
@@ -282,7 +292,7 @@ RELAY = Schema(
     titles=MappingProxyType(
         {
             "": "General",
-            "socket": "CRI socket",
+            "socket": "Listening socket",
             "admin": "Admin socket",
             "hooks": "Hooks",
             "policy": "Resource policies",

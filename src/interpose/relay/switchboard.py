@@ -5,12 +5,15 @@ intercepted calls are collected is the business of whoever inherits this: `_coll
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interpose.relay.interceptor import Interceptor, Interest, Reply, StreamEditor, Tap
 from interpose.relay.methods import METHODS
 from interpose.relay.routes import Routes
 from interpose.rpc.transport import Hub
+
+if TYPE_CHECKING:
+    from interpose.store.sync import Synchronizer
 
 
 class Switchboard:
@@ -48,6 +51,12 @@ class Switchboard:
     def _collect(self, chain: Any, *, hub: Hub, limit: int, now: Callable[[], float]) -> Any:
         """What collects intercepted calls and runs them through the chain."""
         raise NotImplementedError
+
+    def inform(self, sync: "Synchronizer") -> None:
+        """Whoever keeps the records wants to know what the runtime tells by itself. Over CRI that is seen by taps."""
+
+    def forget(self) -> None:
+        """The records are kept no longer."""
 
     def watch(self, tap: Tap) -> None:
         """From now on this one looks on, too. Calls in flight are not shown to it."""

@@ -56,7 +56,6 @@ def test_the_environment_beats_the_old_defaults_but_not_the_flags() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--backend-runtime-mode=Docker"], 78, "flag --backend-runtime-mode: the backend docker is not yet available"),
         (["--backend-runtime-mode", "docker"], 78, "'docker' is not one of Containerd, Docker"),
         (["--koord-runtimeproxy-endpoint=x.sock"], 78, "flag --koord-runtimeproxy-endpoint"),
         (["--v=4"], 2, "unknown flag --v"),
@@ -72,6 +71,44 @@ def test_mistakes_name_the_old_flag_and_start_nothing(
     assert message in output.err
     assert output.out == ""
     assert process.runs == []
+
+
+def test_docker_mode_finds_dockerd_where_it_is(process: Any) -> None:
+    """The default of the runtime endpoint follows the mode, the socket for the kubelet does not."""
+    assert run_command(["--backend-runtime-mode=Docker"], {}) == 0
+    (settings,) = process.runs
+    assert (settings.backend, settings.listen) == ("docker", DEFAULTS.listen)
+    assert settings.runtime_endpoint == "/var/run/docker.sock"
+    loaded = load_flags({"backend-runtime-mode": "Docker"}, {})
+    assert loaded.origins["runtime_endpoint"] == "default of koord-runtime-proxy in Docker mode"
+
+
+def test_docker_mode_asked_for_by_the_environment_finds_dockerd_too() -> None:
+    """What the mode is counts, not who said so."""
+    assert load_flags({}, {"INTERPOSE_BACKEND": "docker"}).settings.runtime_endpoint == "/var/run/docker.sock"
+
+
+@pytest.mark.parametrize(
+    ("flags", "env"),
+    [
+        ({"remote-runtime-service-endpoint": "/run/d.sock"}, {}),
+        ({}, {"INTERPOSE_RUNTIME_ENDPOINT": "/run/d.sock"}),
+    ],
+)
+def test_docker_mode_takes_the_named_dockerd(flags: dict[str, str], env: dict[str, str]) -> None:
+    """Flag and environment beat the default of the mode."""
+    loaded = load_flags({"backend-runtime-mode": "Docker", **flags}, env)
+    assert loaded.settings.runtime_endpoint == "/run/d.sock"
+
+
+def test_docker_mode_ignores_the_image_endpoint_with_a_warning(
+    process: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Unit files that have it keep working: there never was an image service of its own in that mode."""
+    assert run_command(["--backend-runtime-mode=Docker", "--remote-image-service-endpoint=/run/i.sock"], {}) == 0
+    assert process.runs[0].image_endpoint == ""
+    warning = "warning: flag --remote-image-service-endpoint: has no effect in Docker mode"
+    assert capsys.readouterr().err.startswith(warning)
 
 
 def test_help_lists_all_flags_with_their_defaults(capsys: pytest.CaptureFixture[str]) -> None:

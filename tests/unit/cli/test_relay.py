@@ -71,8 +71,24 @@ def test_unknown_variables_are_pointed_out_on_stderr(process: Any) -> None:
     assert len(process.runs) == 1
 
 
+def test_docker_mode_has_a_socket_of_its_own(process: Any) -> None:
+    """Who asks for dockerd and names no socket listens where no CRI client looks."""
+    result = _relay("--backend", "docker", "--print-config")
+    assert re.search(r"^listen +/var/run/interpose/docker\.sock +default$", result.stdout, re.MULTILINE)
+    assert _relay("--backend", "docker").exit_code == 0
+    (settings,) = process.runs
+    assert (settings.backend, settings.listen) == ("docker", "/var/run/interpose/docker.sock")
+
+
+def test_docker_mode_has_no_image_endpoint(process: Any) -> None:
+    """dockerd has one socket for everything."""
+    result = _relay("--backend", "docker", env={"INTERPOSE_IMAGE_ENDPOINT": "/run/i.sock"})
+    assert result.exit_code == 78
+    assert "environment INTERPOSE_IMAGE_ENDPOINT: image_endpoint '/run/i.sock' cannot be used" in result.stderr
+    assert process.runs == []
+
+
 def test_what_does_not_exist_yet_says_so(process: Any) -> None:
-    """Docker mode and the embedded runtime are refused by name."""
-    assert "flag --backend: the backend docker is not yet available" in _relay("--backend", "docker").stderr
+    """The embedded runtime is refused by name."""
     assert "flag --embedded: the embedded runtime is not yet available" in _relay("--embedded").stderr
     assert process.runs == []

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from interpose.config.endpoint import (
     MAX_PATH_BYTES,
+    WELL_KNOWN,
     WELL_KNOWN_RUNTIMES,
     TcpListen,
     UnixListen,
@@ -81,10 +82,16 @@ def test_any_text_is_a_usable_path_or_a_config_error(text: str) -> None:
     assert len(path.encode()) <= MAX_PATH_BYTES
 
 
-def test_well_known_runtimes_are_valid_and_start_with_containerd() -> None:
-    """Each default is an endpoint we would accept from a flag, and none is listed twice."""
-    assert [parse_endpoint(path, "default") for path in WELL_KNOWN_RUNTIMES] == list(WELL_KNOWN_RUNTIMES)
-    assert len(set(WELL_KNOWN_RUNTIMES)) == len(WELL_KNOWN_RUNTIMES)
+@pytest.mark.parametrize("places", WELL_KNOWN.values(), ids=WELL_KNOWN)
+def test_well_known_places_are_valid(places: tuple[str, ...]) -> None:
+    """Each is an endpoint we would accept from a flag, and none is listed twice."""
+    assert [parse_endpoint(path, "default") for path in places] == list(places)
+    assert len(set(places)) == len(places)
+
+
+def test_well_known_places_start_with_the_likeliest() -> None:
+    """containerd of a CRI backend; of dockerd where its packages put it."""
+    assert WELL_KNOWN["docker"] == ("/var/run/docker.sock", "/run/docker.sock")
     assert WELL_KNOWN_RUNTIMES[:2] == ("/run/containerd/containerd.sock", "/run/crio/crio.sock")
 
 

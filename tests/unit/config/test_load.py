@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from interpose.config.load import Given, load
+from interpose.config.schema import Instead
 from interpose.config.settings import RelaySettings
 from interpose.config.table import RELAY
 from interpose.errors import ConfigError
@@ -86,7 +87,15 @@ def test_an_unreadable_file_does_not_hide_other_mistakes() -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"backend": "docker"}, "flag backend: the backend docker is not yet available"),
+        (
+            {"backend": "docker", "image_endpoint": "/run/i.sock"},
+            "flag image_endpoint: image_endpoint '/run/i.sock' cannot be used with the backend docker (flag backend)",
+        ),
+        (
+            {"backend": "docker", "listen": "/var/run/docker.sock"},
+            "flag listen: listen is where a backend is looked for",
+        ),
+        ({"listen": "/run/crio/crio.sock"}, "flag listen: listen is where a backend is looked for"),
         ({"embedded": "true"}, "flag embedded: the embedded runtime is not yet available"),
         ({"listen": "/run/a.sock", "runtime_endpoint": "unix:///run/a.sock"}, "runtime_endpoint is the socket we"),
         ({"listen": "/run/a.sock", "image_endpoint": "/run/a.sock"}, "image_endpoint is the socket we"),
@@ -102,6 +111,51 @@ def test_settings_that_exclude_each_other_are_refused(flags: dict[str, str], mes
         load(RELAY, flags=given, env={})
     assert len(caught.value.problems) == 1
     assert message in caught.value.problems[0]
+
+
+def test_a_default_may_depend_on_another_setting(tmp_path: Path) -> None:
+    """Whoever says that dockerd is behind the relay gets a socket with another name, wherever it is said."""
+    docker = "/var/run/interpose/docker.sock"
+    path = _file(tmp_path, "backend: docker\n")
+    for loaded in (
+        load(RELAY, flags={"backend": Given("docker", "flag --backend")}, env={}),
+        load(RELAY, flags={}, env={"INTERPOSE_BACKEND": "docker"}),
+        load(RELAY, flags={}, env={}, path=path),
+        load(RELAY, flags={}, env={}, presets={"backend": Given("docker", "default of old")}),
+    ):
+        assert (loaded.settings.listen, loaded.origins["listen"]) == (docker, "default")
+    assert load(RELAY, flags={"backend": Given("cri", "flag --backend")}, env={}, path=path).settings == RelaySettings()
+
+
+@pytest.mark.parametrize("named", ["flag", "environment", "file", "preset"])
+def test_whoever_names_a_value_gets_no_dependent_default(tmp_path: Path, named: str) -> None:
+    """A default of ours is below everything that somebody says, and below the defaults of another program."""
+    given = {"listen": Given("/run/x.sock", "somebody")}
+    loaded = load(
+        RELAY,
+        flags=given if named == "flag" else {},
+        env={"INTERPOSE_BACKEND": "docker"} | ({"INTERPOSE_LISTEN": "/run/x.sock"} if named == "environment" else {}),
+        path=_file(tmp_path, "listen: /run/x.sock\n") if named == "file" else None,
+        presets=given if named == "preset" else {},
+    )
+    assert loaded.settings.listen == "/run/x.sock"
+    assert loaded.origins["listen"] != "default"
+
+
+def test_another_program_may_have_a_dependent_default_instead_of_its_usual_one() -> None:
+    """It is above its usual default and below what anybody says."""
+    presets = {"runtime_endpoint": Given("/run/usual.sock", "default of old")}
+    instead = {"runtime_endpoint": Instead("backend", "docker", "/run/other.sock", "default of old with docker")}
+    env = {"INTERPOSE_BACKEND": "docker"}
+    loaded = load(RELAY, flags={}, env=env, presets=presets, instead=instead)
+    assert loaded.settings.runtime_endpoint == "/run/other.sock"
+    assert loaded.origins["runtime_endpoint"] == "default of old with docker"
+    assert (
+        load(RELAY, flags={}, env={}, presets=presets, instead=instead).settings.runtime_endpoint == "/run/usual.sock"
+    )
+    flags = {"runtime_endpoint": Given("/run/said.sock", "flag")}
+    said = load(RELAY, flags=flags, env=env, presets=presets, instead=instead)
+    assert (said.settings.runtime_endpoint, said.origins["runtime_endpoint"]) == ("/run/said.sock", "flag")
 
 
 def test_a_path_may_be_relative_in_a_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

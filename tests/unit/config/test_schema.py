@@ -50,6 +50,27 @@ def test_every_default_is_a_legal_value(schema: Schema) -> None:
 
 
 @every_schema
+def test_every_dependent_default_is_a_legal_value_and_depends_on_one(schema: Schema) -> None:
+    """The other setting exists and can have that value."""
+    rows = {setting.key: setting for setting in schema.table}
+    for setting in schema.table:
+        for one in setting.instead:
+            assert setting.kind.show(setting.kind.parse(one.text, setting.flag)) == one.text
+            assert rows[one.when].kind.show(rows[one.when].kind.parse(one.equals, one.when)) == one.equals
+
+
+def test_help_and_reference_tell_every_default() -> None:
+    """The usual one first, then those that depend on another setting."""
+    listen = next(setting for setting in RELAY.table if setting.key == "listen")
+    both = "/var/run/interpose/cri.sock, with backend docker /var/run/interpose/docker.sock"
+    assert RELAY.defaults(listen) == both
+    quoted = RELAY.defaults(listen, "`")
+    assert quoted == "`/var/run/interpose/cri.sock`, with backend docker `/var/run/interpose/docker.sock`"
+    runtime = next(setting for setting in RELAY.table if setting.key == "runtime_endpoint")
+    assert RELAY.defaults(runtime, "`") == "empty"
+
+
+@every_schema
 def test_every_row_explains_itself_and_has_a_section(schema: Schema) -> None:
     """Meaning and reason are whole sentences; help and reference have a title for each group."""
     for setting in schema.table:

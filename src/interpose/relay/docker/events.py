@@ -1,0 +1,114 @@
+"""What dockerd tells by itself, and when that means that the store should look again.
+
+A line of its event stream says that something happened to a container. dockerd tells of a call before it answers it, so
+a line waits for a moment; if the store knows by then, because the call went through here, nothing is due. Everything
+else (a container that ended by itself, whatever others do at dockerd's own socket) brings the store in step, once for
+all that waited: a node that starts a hundred containers is not listed a hundred times. Pure: time is somebody else's.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+from interpose.model.pod import ContainerState
+from interpose.store.store import Store
+
+# After them something is there, runs or is gone that was not, did not or was there before.
+_STATES: Final[Mapping[str, ContainerState | None]] = {
+    "create": ContainerState.CREATED,
+    "start": ContainerState.RUNNING,
+    "die": ContainerState.EXITED,
+    "destroy": None,
+}
+ACTIONS: Final = tuple(_STATES)
+"""The actions that matter, for whoever asks dockerd for nothing else."""
+
+# Seconds a line waits: longer than dockerd takes from the event to the answer, and a container that ended by itself
+# keeps its CPUs for as long.
+_PAUSE: Final = 0.1
+# Containers told about within that time; all further ones share a place.
+_MOST: Final = 1024
+
+
+class Event(NamedTuple):
+    """Something that happened to a container."""
+
+    action: str
+    id: str
+
+
+class Timer(Protocol):
+    """What can still be called off."""
+
+    def cancel(self) -> None: ...
+
+
+def read_event(line: bytes) -> Event | None:
+    """What a line says, if it is about a container and matters; a line that cannot be read does not."""
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict):
+        return None
+    # Daemons from before there were other things than containers to tell about have only the names in lower case.
+    action = _text(document, "Action") or _text(document, "status")
+    kind = _text(document, "Type") or "container"
+    actor = document.get("Actor")
+    object_id = _text(actor, "ID") if isinstance(actor, dict) else _text(document, "id")
+    return Event(action, object_id) if kind == "container" and action in _STATES else None
+
+
+def is_news(event: Event, store: Store) -> bool:
+    """Whether the store does not know it yet."""
+    state = _STATES[event.action]
+    if not event.id:
+        return True  # about nobody knows whom
+    pod, container = store.pods.get(event.id), store.containers.get(event.id)
+    if state is None or (pod is None and container is None):
+        # Gone, and we still have it; or there, and we do not have it.
+        return (state is None) == (pod is not None or container is not None)
+    if container is not None:
+        # One that runs or ended was created before.
+        return state is not ContainerState.CREATED and container.state is not state
+    return pod is not None and state is ContainerState.EXITED and pod.ready
+
+
+class Nudge:
+    """Brings the store in step when dockerd tells something new. `later` is the loop's `call_later`."""
+
+    def __init__(
+        self, *, store: Store, resync: Callable[[], None], later: Callable[[float, Callable[[], None]], Timer]
+    ) -> None:
+        self.news = 0  # times that something was new
+        self._store = store
+        self._resync = resync
+        self._later = later
+        self._waiting: dict[str, Event] = {}  # by container, the newest one
+        self._timer: Timer | None = None
+
+    def __call__(self, line: bytes) -> None:
+        """A line has come."""
+        event = read_event(line)
+        if event is None or not is_news(event, self._store):
+            return
+        self._waiting[event.id if len(self._waiting) < _MOST else ""] = event
+        if self._timer is None:
+            self._timer = self._later(_PAUSE, self._look)
+
+    def close(self) -> None:
+        """Nothing is due any more."""
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        waiting, self._waiting, self._timer = self._waiting, {}, None
+        if any(is_news(event, self._store) for event in waiting.values()):
+            self.news += 1
+            self._resync()
+
+
+def _text(document: Mapping[str, Any], key: str) -> str:
+    value = document.get(key)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,137 @@
+"""The relay in front of dockerd: which HTTP calls are intercepted, and who looks on.
+
+Calls about containers of Kubernetes become CRI calls and go through the same chain as those of a CRI runtime; all others
+pass. Holds no connection and no socket: those are the listener's and the upstream's.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from interpose.h1.heads import RequestHead
+from interpose.relay.docker.endpointstats import EndpointStats
+from interpose.relay.docker.events import Nudge
+from interpose.relay.docker.httpcall import HttpCall
+from interpose.relay.docker.routes import METHODS_OF, Act, Endpoint
+from interpose.relay.docker.statuses import code_of_status
+from interpose.relay.docker.upstream import DockerUpstream
+from interpose.relay.interceptor import Sighting
+from interpose.relay.routes import Routes
+from interpose.relay.switchboard import Switchboard
+from interpose.rpc.transport import Hub
+from interpose.store.sync import Synchronizer
+
+_FAILED: Final = 400
+
+
+class Sighted:
+    """An HTTP call that taps look at."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self, view: Any) -> None:
+        self._view = view
+
+    def end(self, status: int, why: str = "") -> None:
+        """It is over; 0 stands for no answer."""
+        self._view.end(code_of_status(status), why or (f"HTTP {status}" if status >= _FAILED else ""))
+
+
+class DockerRelay(Switchboard):
+    """Says what is to be done with each HTTP call."""
+
+    def __init__(self, upstream: DockerUpstream, *, limit: int, now: Callable[[], float]) -> None:
+        super().__init__(Routes(upstream, upstream))
+        self.endpoints: dict[str, EndpointStats] = {}
+        self._upstream = upstream
+        self._limit = limit
+        self._now = now
+        self._wanted: frozenset[Act] = frozenset()
+        self._sync: Synchronizer | None = None
+        self._nudge: Nudge | None = None
+        self._onlooker: Any = None  # runs calls that nobody intercepts and somebody wants to see
+
+    def _collect(self, chain: Any, *, hub: Hub, limit: int, now: Callable[[], float]) -> Any:
+        from interpose.relay.docker.collector import DockerCollector
+        from interpose.relay.docker.runtime import DockerRuntime
+
+        collector = DockerCollector(
+            chain=chain,
+            watchers=self._watched(),
+            runtime=DockerRuntime(self._upstream),
+            routes=self.routes,
+            limit=limit,
+            now=now,
+        )
+        collector.sight = self.begin
+        collector.on_sandbox_stopped = self._look_again
+        return collector
+
+    def inform(self, sync: Synchronizer) -> None:
+        """dockerd tells of what happens; see `events`."""
+        later = asyncio.get_running_loop().call_later
+        self._sync = sync
+        self._nudge = Nudge(store=sync.store, resync=sync.resync_soon, later=later)
+        self._upstream.on_event = self._nudge
+
+    def forget(self) -> None:
+        """Listen no longer."""
+        self._upstream.on_event = self._sync = None
+        if self._nudge is not None:
+            self._nudge.close()
+
+    def _look_again(self) -> None:
+        """The container of a sandbox was stopped: its neighbours live on, unlike after a StopPodSandbox of CRI."""
+        if self._sync is not None:
+            self._sync.resync_soon()
+
+    def refresh(self) -> None:
+        super().refresh()
+        special = {name for name in _CONCERNED if any(route.special for route in self.routes.of_method(name))}
+        self._wanted = frozenset(act for act, methods in METHODS_OF.items() if special.intersection(methods))
+
+    def wants(self, head: RequestHead) -> bool:
+        """Whether the call has to be collected; it may still turn out to be nobody's business."""
+        return head.route.endpoint.act in self._wanted
+
+    async def handle(self, call: HttpCall) -> bytes:
+        """Run a call that is wanted; the whole answer."""
+        collector = self.collector
+        if collector is None:
+            if self._onlooker is None:
+                from interpose.relay.chain import Chain
+
+                self._onlooker = self._collect(Chain(()), hub=Hub(), limit=self._limit, now=self._now)
+            collector = self._onlooker
+        answer: bytes = await collector.handle(call)
+        return answer
+
+    def begin(self, head: RequestHead, peer: Any) -> Sighted | None:
+        """A call that passes, for taps that care about such; None if none does."""
+        others = self.routes.others[0]
+        if not others.taps:
+            return None
+        from interpose.relay.taps import Viewing
+
+        watchers = self._watched()
+        path = f"/docker/{head.method} {head.path}".encode("utf-8", "backslashreplace")
+        return Sighted(Viewing(watchers, others.taps, (), Sighting(watchers.number(), path, None, peer=peer)))
+
+    def stats(self, endpoint: Endpoint) -> EndpointStats:
+        """The counters of an endpoint."""
+        found = self.endpoints.get(endpoint.name)
+        if found is None:
+            found = self.endpoints[endpoint.name] = EndpointStats(endpoint.name)
+        return found
+
+    @property
+    def in_flight(self) -> int:
+        """HTTP calls begun and not ended."""
+        return sum(one.in_flight for one in self.endpoints.values())
+
+    def totals(self) -> tuple[int, int]:
+        """HTTP calls begun, and those that failed."""
+        return sum(one.started for one in self.endpoints.values()), sum(one.failed for one in self.endpoints.values())
+
+
+_CONCERNED: Final[frozenset[str]] = frozenset(name for methods in METHODS_OF.values() for name in methods)
