@@ -27,9 +27,10 @@ test: $(STAMP) ## all tests; as root also those with a real containerd, whose pr
 lint: $(STAMP) ## format, style, types, layers, generated files, mirror of the tests, paths and hosts
 	@tools/lint.sh $(BIN)
 
-bench: $(STAMP) ## the relay against no proxy, socat, HAProxy and grpc.aio, what hook servers and dumps add, a round over 500 pods, decisions
+bench: $(STAMP) ## the relay against no proxy, socat, nginx, HAProxy and grpc.aio, what hook servers and dumps add, a round over 500 pods, decisions
 	@tools/e2e_programs.sh
 	@$(BIN)/python bench/run.py $(ARGS)
+	@$(BIN)/python bench/docker.py
 	@$(BIN)/python bench/dump.py
 	@$(BIN)/python bench/hookserver_reconcile.py
 	@$(BIN)/python bench/policy_decisions.py

@@ -38,14 +38,12 @@ class DockerBench:
             FRESH: lambda path, load, calls: docker_load.fresh(path, target_of(load), calls=calls),
         }
         self._bulk: Mapping[str, Callable[[Path, int], Moved]] = {
-            UPLOAD: lambda path, size: docker_load.upload(path, archive),
+            UPLOAD: lambda path, _size: docker_load.upload(path, archive),
             DOWNLOAD: lambda path, size: docker_load.download(path, image, least=size),
             STREAM: lambda path, size: docker_load.stream(path, container, size),
         }
 
-    def requests(
-        self, contestant: Contestant, child: Child | None, path: Path, load: Workload, round_: int
-    ) -> Sample:
+    def requests(self, contestant: Contestant, child: Child | None, path: Path, load: Workload, round_: int) -> Sample:
         """Warm up, run, and divide the CPU time of the process by the calls."""
         run = self._short[load.client]
         run(path, load, load.warm_up)

@@ -6,13 +6,14 @@ is made, started and removed; its sandbox is made before and removed after, and 
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import itertools
 import json
 import socket
 import statistics
 import time
-from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.docker_workloads import LIFE
@@ -21,13 +22,13 @@ from interpose.testing.lab.processes import LabError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from bench.workloads import Workload
     from interpose.testing.lab.processes import Child
 
 TIMEOUT = 60.0
 NAMESPACE = "production"
+CGROUPS = "/interpose-bench/burstable"
 # As many as service links give a container in a namespace of some ten services.
 VARIABLES = [f"SERVICE_{number:02}_PORT_8080_TCP=tcp://10.96.12.{number}:8080" for number in range(60)]
 
@@ -115,7 +116,7 @@ def create_body(image: str, kind: str, pod: str, uid: str, sandbox: str = "") ->
         "io.kubernetes.pod.namespace": NAMESPACE,
         "io.kubernetes.pod.uid": uid,
     }
-    host: dict[str, Any] = {"NetworkMode": "host", "CgroupParent": f"/kubepods/burstable/pod{uid}"}
+    host: dict[str, Any] = {"NetworkMode": "host", "CgroupParent": f"{CGROUPS}/pod{uid}"}
     if sandbox:
         labels |= {
             "io.kubernetes.sandbox.id": sandbox,
@@ -156,12 +157,21 @@ def create_body(image: str, kind: str, pod: str, uid: str, sandbox: str = "") ->
     return json.dumps(document, separators=(",", ":")).encode()
 
 
+def remove_cgroups(root: Path = Path("/sys/fs/cgroup")) -> None:
+    """Remove the groups of the pods in every tree: dockerd makes them and leaves them there."""
+    for tree in root.iterdir():
+        top = tree / CGROUPS.split("/")[1]
+        for path in sorted((*top.rglob("*"), top), reverse=True) if top.is_dir() else ():
+            with contextlib.suppress(OSError):
+                path.rmdir()
+
+
 def life_samples(
     loads: Sequence[Workload], sockets: Mapping[str, tuple[Path, Child | None]], image: str, round_: int
 ) -> list[Sample]:
     """One run at all these sockets, by contestant: a sample for each of them and each call."""
     prefix, numbers = f"bench-{time.time_ns():x}", itertools.count()
-    with ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         targets = {name: Target(path, child) for name, (path, child) in sockets.items()}
         for target in targets.values():
             stack.callback(target.close)
@@ -172,11 +182,7 @@ def life_samples(
             first = turn % len(order)
             for target in (*order[first:], *order[:first]):
                 live(target, image, f"{prefix}-{next(numbers)}")
-    return [
-        _sample(name, load, round_, target, sockets[name][1])
-        for load in loads
-        for name, target in targets.items()
-    ]
+    return [_sample(name, load, round_, target, sockets[name][1]) for load in loads for name, target in targets.items()]
 
 
 def _sample(name: str, load: Workload, round_: int, target: Target, child: Child | None) -> Sample:

@@ -38,10 +38,11 @@ def request_workloads(scale: float = 1.0) -> tuple[Workload, ...]:
 
 def bulk_workloads(scale: float = 1.0) -> tuple[Workload, ...]:
     """Much data in one exchange; `calls` are megabytes."""
+    size = int(MEGABYTES * scale)
     rows = (
-        ("load", f"Upload of {MEGABYTES} MB (`docker load`, chunked)", UPLOAD, 1, MEGABYTES),
-        ("save", f"Download of {MEGABYTES} MB (`docker save`, chunked)", DOWNLOAD, 1, MEGABYTES),
-        ("exec", f"Hijacked stream, {MEGABYTES} MB there and back (`docker exec -i cat`)", STREAM, 1, MEGABYTES),
+        ("load", f"Upload of {size} MB (`docker load`, chunked)", UPLOAD, 1, MEGABYTES),
+        ("save", f"Download of {size} MB (`docker save`, chunked)", DOWNLOAD, 1, MEGABYTES),
+        ("attach", f"Hijacked stream, {size} MB there and back (`docker attach` to `cat`)", STREAM, 1, MEGABYTES),
     )
     return tuple(_workload(*row, scale) for row in rows)
 

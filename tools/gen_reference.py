@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 from cluster_pages import AGENT_METRICS_INTRO, WEBHOOK_METRICS_INTRO, agent_families, webhook_families
+from docker_pages import docker_families
 from hookserver_pages import hook_plugins, hookserver_families
 from outputs import settle, wants_check
 from policy_pages import policy_families
@@ -78,7 +79,8 @@ Prometheus client uses. A label value appears when there is something to count f
 
 RELAY_METRICS_INTRO = """\
 Those about interceptors, taps, hook servers and the store appear when the first hook server has registered, those about
-[dumps](../dump.md) when one is wanted or the first reader has attached; `reader` is `scribe` or `attached`."""
+[dumps](../dump.md) when one is wanted or the first reader has attached; `reader` is `scribe` or `attached`.
+`interpose_docker_*` are there with the backend docker only."""
 
 HOOKSERVER_METRICS_INTRO = """\
 On the admin socket of `interpose hookserver`. Those about the last round appear after the first one.
@@ -223,6 +225,7 @@ async def families() -> list[Family]:
         [
             build_info,
             call_collector(relay),
+            docker_families,
             connection_collector(listener),
             backend_collector({"runtime": upstream}),
             Heartbeat([]).collect,

@@ -1,6 +1,7 @@
 """The sockets of the process: stale and live ones, mode and owner, allowed peers, systemd, settings and exit codes."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -267,8 +268,24 @@ async def test_koord_runtime_proxy_is_a_drop_in(
     assert await asyncio.to_thread(child.stop) == 0
 
 
-def test_koord_runtime_proxy_docker_mode_says_not_yet(spawn: Spawn) -> None:
-    """The flag is known; what it asks for does not exist yet, and that is said."""
-    child = spawn(program("koord-runtime-proxy"), "--backend-runtime-mode=Docker")
-    assert child.wait(10) == 78
-    assert "not yet" in child.log_tail()
+def test_koord_runtime_proxy_docker_mode_speaks_docker(spawn: Spawn, scratch: Path) -> None:
+    """Also while there is no dockerd: clients get an error of Docker's kind that names its socket."""
+    listen, dockerd = scratch / "proxy.sock", scratch / "docker.sock"
+    child = spawn(
+        program("koord-runtime-proxy"),
+        "--backend-runtime-mode=Docker",
+        f"--remote-runtime-service-endpoint={dockerd}",
+        f"--remote-image-service-endpoint={dockerd}",
+        f"--koord-runtimeproxy-endpoint=unix://{listen}",
+        env={"INTERPOSE_ADMIN_LISTEN": "none", "INTERPOSE_BACKEND_WAIT": "0s"},
+    )
+    child.wait_listening(listen)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(10)
+        client.connect(str(listen))
+        client.sendall(b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n")
+        head, _, body = client.makefile("rb").read().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert f"docker daemon {dockerd} is not reachable" in json.loads(body)["message"]
+    assert child.stop() == 0
+    assert "--remote-image-service-endpoint: has no effect in Docker mode" in child.log_tail()

@@ -23,6 +23,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 PROGRAM = "/opt/interpose/bin/interpose"
 SERVICES = ("interpose-relay.service", "interpose-hookserver.service", "interpose-agent.service")
 UNITS = (*SERVICES, "interpose-relay.socket")
+DOCKER = ("interpose-relay.service.d/docker.conf", "interpose-relay.socket.d/docker.conf")
 # Each program with its sample, and what is asked for on the command line of one start, never in a file.
 SAMPLES = (
     pytest.param(RELAY, "interpose.yaml", {"process.take_over", "process.detach"}, id="relay"),
@@ -33,8 +34,8 @@ SAMPLES = (
 
 
 def unit(name: str) -> ConfigParser:
-    """A unit file, keys as written. Each key of ours appears once."""
-    parser = ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#",))
+    """A unit file, keys as written. Each key of ours appears once, or is emptied first."""
+    parser = ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#",), strict=False)
     parser.optionxform = str  # type: ignore[assignment]
     parser.read_string((DEPLOY / "systemd" / name).read_text())
     return parser
@@ -63,21 +64,23 @@ def test_the_sample_settings_are_complete(schema: Schema, name: str, absent: set
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+@pytest.mark.parametrize("drop_ins", [(), DOCKER], ids=["cri", "docker"])
+def test_systemd_accepts_the_units(tmp_path: Path, drop_ins: tuple[str, ...]) -> None:
     """systemd-analyze finds no unknown key and no wrong value; the program stands where it is installed here."""
     installed = Path(sys.executable).parent / "interpose"
-    for name in UNITS:
+    for name in (*UNITS, *drop_ins):
         text = (DEPLOY / "systemd" / name).read_text()
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text.replace(PROGRAM, str(installed)))
 
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--recursive-errors=no", "--man=no", *sorted(map(str, tmp_path.iterdir()))],
+        ["systemd-analyze", "verify", "--recursive-errors=no", "--man=no", *(str(tmp_path / name) for name in UNITS)],
         capture_output=True,
         text=True,
         check=False,
     )
 
-    complaints = [line for line in done.stderr.splitlines() if "interpose-" in line]
+    complaints = [line for line in done.stderr.splitlines() if "interpose-" in line or "docker.conf" in line]
     assert (done.returncode, complaints) == (0, []), done.stderr
 
 
@@ -87,6 +90,18 @@ def test_the_service_leaves_room_for_the_grace_time() -> None:
 
     assert seconds(service["TimeoutStopSec"]) > ProcessSettings().grace
     assert seconds(service["WatchdogSec"]) >= 10
+
+
+def test_the_drop_ins_for_docker_make_a_relay_in_front_of_dockerd() -> None:
+    """The setting is right, systemd's socket is the one the relay would have, and cri-dockerd comes after it."""
+    service, held = (unit(name) for name in DOCKER)
+    name, _, value = service["Service"]["Environment"].partition("=")
+    settings = load(RELAY, flags={}, env={name: value}).settings
+
+    assert settings.backend == "docker"
+    assert parse_endpoint(f"/var{held['Socket']['ListenStream']}", "drop-in") == settings.listen
+    assert "ListenStream=\nListenStream=" in (DEPLOY / "systemd" / DOCKER[1]).read_text()
+    assert service["Unit"]["Before"] == held["Unit"]["Before"] == "cri-docker.service"
 
 
 def test_the_service_can_be_taken_over() -> None:

@@ -45,8 +45,9 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "count": Target.COUNT,
     }
 )
-# In force before the first SPEC: everything that changes something.
-DEFAULTS: Final = "full:.*,off:Version,.*List.*,.*Status.*,.*Info.*,.*Log.*,.*Reopen.*"
+# In force before the first SPEC: everything that changes something. Calls of Docker's API have names such as
+# `GET /containers/json`.
+DEFAULTS: Final = "full:.*,off:Version,.*List.*,.*Status.*,.*Info.*,.*Log.*,.*Reopen.*,^(GET|HEAD) /.*"
 RESET: Final = "reset"
 SWITCHES: Final[Mapping[str, bool]] = MappingProxyType({"enable": True, "on": True, "disable": False, "off": False})
 ALL: Final = "*"

@@ -207,7 +207,7 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         key="limits.handshake_timeout",
         flag="--handshake-timeout",
         kind=duration(0.1, 600.0),
-        help="Time a new client has to send its HTTP/2 preface and settings.",
+        help="Time a new client has for its HTTP/2 preface and settings; with dockerd, any for the head of a request.",
         why="A live client needs microseconds; ten seconds survive a machine that swaps.",
     ),
     Setting(

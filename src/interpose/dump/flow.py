@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from interpose.dump.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, Packing, Side
+from interpose.dump.httpcalls import SERVICE, HttpCall, http_call, short_name, sort_of
 from interpose.relay.methods import METHODS, Method
 
 # Messages of one call that are kept in memory: an endless stream is looked at through its end.
@@ -105,13 +106,25 @@ class Flow:
 
     @property
     def name(self) -> str:
-        """The method, without its service."""
-        return self.path.rpartition("/")[2]
+        """The method, without its service; of an HTTP call its method and path."""
+        call = self.http
+        return self.path.rpartition("/")[2] if call is None else short_name(call)
+
+    @property
+    def sort(self) -> str:
+        """The name that calls of the same kind share: without the names of things that HTTP has in its paths."""
+        call = self.http
+        return self.name if call is None else sort_of(call)
 
     @property
     def service(self) -> str:
         """`runtime.v1.RuntimeService`."""
-        return self.path.strip("/").rpartition("/")[0]
+        return self.path.strip("/").rpartition("/")[0] if self.http is None else SERVICE
+
+    @property
+    def http(self) -> HttpCall | None:
+        """The call of Docker's API that this is; None if it is one of gRPC."""
+        return http_call(self.path)
 
     @property
     def method(self) -> Method | None:

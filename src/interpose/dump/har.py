@@ -2,7 +2,8 @@
 
 Pure: documents of `document.flow_document` in, text out in pieces. What HAR has no place for is in fields that begin
 with an underscore, as it asks. gRPC answers everything with the HTTP status 200; readers colour by that number, so a
-failure gets the number that HTTP has for it, and the real status is in `grpc-status`.
+failure gets the number that HTTP has for it, and the real status is in `grpc-status`. Calls of Docker's API are HTTP
+anyway: of them there is what they really were, without headers and bodies.
 """
 
 import json
@@ -11,9 +12,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from interpose import __version__
+from interpose.dump.httpcalls import http_call, status_in
 
 VERSION: Final = "1.2"
 _PROTOCOL: Final = "HTTP/2"
+_DOCKER_PROTOCOL: Final = "HTTP/1.1"
 _MIME: Final = "application/json"
 _REASONS: Final = "as JSON; on the wire it is protobuf"
 _UNFINISHED: Final = 0  # what browsers write for a request without an answer
@@ -77,17 +80,27 @@ def entry(document: Mapping[str, Any], host: str = "localhost") -> dict[str, Any
 
 def _request(document: Mapping[str, Any], host: str) -> dict[str, Any]:
     messages = _of(document, "request")
+    call = http_call(document["path"])
     return {
-        "method": "POST",
-        "url": f"http://{host}/{_url_path(document['path'])}",
-        "httpVersion": _PROTOCOL,
+        "method": "POST" if call is None else _token(call.method),
+        "url": f"http://{host}/{_url_path(document['path'] if call is None else call.path)}",
+        "httpVersion": _PROTOCOL if call is None else _DOCKER_PROTOCOL,
         "cookies": [],
         "headers": [{"name": str(name), "value": str(value)} for name, value in document["metadata"]],
         "queryString": [],
-        "postData": {"mimeType": _MIME, "text": _body(messages), "comment": _comment(messages)},
+        **({"postData": _content(messages)} if call is None else {}),
         "headersSize": -1,
-        "bodySize": sum(one["size"] for one in messages),
+        "bodySize": sum(one["size"] for one in messages) if call is None else -1,
     }
+
+
+def _content(messages: list[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"mimeType": _MIME, "text": _body(messages), "comment": _comment(messages)}
+
+
+def _token(method: str) -> str:
+    """The method of an HTTP call; what cannot be one is marked."""
+    return "".join(char if char.isascii() and (char.isalnum() or char in "-_") else "_" for char in method)
 
 
 def _url_path(path: str) -> str:
@@ -98,19 +111,26 @@ def _url_path(path: str) -> str:
 def _response(document: Mapping[str, Any]) -> dict[str, Any]:
     messages = _of(document, "reply")
     code = document["code"]
-    trailers = [] if code is None else [("grpc-status", str(code)), ("grpc-message", document["message"])]
+    http = http_call(document["path"]) is not None
+    trailers = [] if code is None or http else [("grpc-status", str(code)), ("grpc-message", document["message"])]
     size = sum(one["size"] for one in messages)
     return {
-        "status": _UNFINISHED if code is None else _HTTP.get(code, _OTHER_FAILURES),
+        "status": _status(code, document["message"] if http else ""),
         "statusText": document["status"],
-        "httpVersion": _PROTOCOL,
+        "httpVersion": _DOCKER_PROTOCOL if http else _PROTOCOL,
         "cookies": [],
         "headers": [{"name": name, "value": value} for name, value in trailers if value],
-        "content": {"size": size, "mimeType": _MIME, "text": _body(messages), "comment": _comment(messages)},
+        "content": {"size": size, **({"mimeType": ""} if http else _content(messages))},
         "redirectURL": "",
         "headersSize": -1,
-        "bodySize": size,
+        "bodySize": -1 if http else size,
     }
+
+
+def _status(code: int | None, message: str) -> int:
+    if code is None:
+        return _UNFINISHED
+    return status_in(message) or _HTTP.get(code, _OTHER_FAILURES)
 
 
 def _of(document: Mapping[str, Any], side: str) -> list[Mapping[str, Any]]:

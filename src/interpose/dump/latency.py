@@ -52,7 +52,7 @@ class Latency:
 
     def add(self, flow: Flow) -> None:
         """One more."""
-        name = flow.name
+        name = flow.sort
         self._calls[name] = self._calls.get(name, 0) + 1
         self._errors[name] = self._errors.get(name, 0) + flow.failed
         self._unfinished[name] = self._unfinished.get(name, 0) + (flow.end is None)

@@ -102,12 +102,12 @@ class TextDump:
             lines = self._message(flow, frame)
         elif isinstance(frame, End):
             replies = self._replies.pop(flow.number, 0)
+            if target is Target.FULL and flow.http is not None and not flow.messages:
+                target = Target.SHORT  # nothing but its name and its end is known
             if target is Target.FULL:
                 lines = self._end(flow, frame, replies)
             elif target is Target.SHORT:
-                level: Level = "warning" if flow.failed else "info"
-                word = "FAILED" if flow.failed else "REQUEST"
-                lines = [Line(level=level, stamp=_latency(frame.elapsed), text=f"({_kind(flow)}) {word} {_name(flow)}")]
+                lines = [_short(flow, frame)]
         return self._qualified(flow, lines)
 
     # -- calls that are dumped in full
@@ -198,11 +198,11 @@ class TextDump:
     # -- calls that are counted
 
     def _counted(self, flow: Flow) -> list[Line]:
-        counter = self._counters.get(flow.name)
+        counter = self._counters.get(flow.sort)
         if counter is None:
             if len(self._counters) >= _KEPT_COUNTERS:
                 self._counters.pop(next(iter(self._counters)))
-            self._counters[flow.name] = _Counter(began=flow.time)
+            self._counters[flow.sort] = _Counter(began=flow.time)
             return []
         counter.calls += 1
         age = flow.time - counter.began
@@ -211,7 +211,7 @@ class TextDump:
         count = counter.calls - counter.before
         rate = f"{count / (age / _SECOND):.2f}/s"
         counter.began, counter.before = flow.time, counter.calls
-        text = f"({_kind(flow)}) REQUEST: {_name(flow)} #{counter.calls}, {count} total, {rate} calls"
+        text = f"({_kind(flow)}) REQUEST: {_shown(flow.sort)} #{counter.calls}, {count} total, {rate} calls"
         return [Line(stamp=self._wall(flow.time), text=text)]
 
     # -- forms
@@ -227,6 +227,14 @@ class TextDump:
         when = datetime.fromtimestamp(seconds, self._zone)
         month = _MONTHS[when.month - 1]
         return f"{when.year:04}-{month}-{when.day:02} {when:%H:%M:%S}.{rest // 1_000_000:03}"
+
+
+def _short(flow: Flow, end: End) -> Line:
+    """A call by its name; an HTTP call that failed with its status, which is all that is known."""
+    level: Level = "warning" if flow.failed else "info"
+    word = "FAILED" if flow.failed else "REQUEST"
+    said = f" <= {_shown(end.message)}" if flow.failed and flow.http is not None and end.message else ""
+    return Line(level=level, stamp=_latency(end.elapsed), text=f"({_kind(flow)}) {word} {_name(flow)}{said}")
 
 
 def _block(stamp: str, head: str, lead: str, body: Sequence[str], *, more: str = "") -> list[Line]:

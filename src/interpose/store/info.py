@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from interpose.model.cgroupparent import slice_path
 from interpose.model.resources import LinuxResources, nothing
 
 _INT64: Final = range(-(1 << 63), 1 << 63)
@@ -129,17 +130,8 @@ def without_defaults(current: LinuxResources, created: LinuxResources | None) ->
 def parent_of(cgroups_path: str) -> str:
     """The parent in a cgroup path of the OCI view: `/parent/name`, or `slice:prefix:name` with systemd."""
     if cgroups_path.count(":") == 2:
-        return _slice_path(cgroups_path.partition(":")[0])
+        return slice_path(cgroups_path.partition(":")[0])
     return cgroups_path.rpartition("/")[0]
-
-
-def _slice_path(name: str) -> str:
-    """Where systemd puts a slice: each dash is a level (`a-b.slice` is `/a.slice/a-b.slice`)."""
-    stem = name.removesuffix(".slice")
-    if stem == name or not stem.strip("-"):
-        return name
-    words = stem.split("-")
-    return "".join(f"/{'-'.join(words[: count + 1])}.slice" for count in range(len(words)))
 
 
 def _part(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:

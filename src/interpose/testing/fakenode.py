@@ -131,10 +131,13 @@ class PlainCgroups(KernelFiles):
 class FakeNode:
     """A runtime with cgroups. Belongs to one event loop, as the runtime does."""
 
-    def __init__(self, cgroups: Cgroups | None = None, *, systemd: bool = False, **runtime: Any) -> None:
-        """`runtime` are options of FakeRuntime."""
+    def __init__(
+        self, cgroups: Cgroups | None = None, *, systemd: bool = False, scope: str = "cri-containerd", **runtime: Any
+    ) -> None:
+        """`scope` is what the runtime puts before ids with systemd; `runtime` are options of FakeRuntime."""
         self.cgroups: Cgroups = FakeKernel() if cgroups is None else cgroups
         self.systemd = systemd
+        self._scope = scope
         self.tree = CgroupTree(self.cgroups, self.cgroups.root, version=self.cgroups.version)
         self.layout = Layout(driver=Driver.SYSTEMD if systemd else Driver.CGROUPFS)
         self.runtime = FakeRuntime(observer=self, identity=Identity(systemd_cgroups=systemd), **runtime)
@@ -218,7 +221,7 @@ class FakeNode:
             ) from None
 
     def _occupy(self, object_id: str, sandbox: Sandbox, pid: int, resources: LinuxResources) -> None:
-        name = f"cri-containerd-{object_id}.scope" if self.systemd else object_id
+        name = f"{self._scope}-{object_id}.scope" if self.systemd else object_id
         directory = self.cgroups.make(f"{self._pods[sandbox.id]}/{name}")
         self._running[object_id] = directory, pid
         self._write(directory, resources)

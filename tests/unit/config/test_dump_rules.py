@@ -30,6 +30,14 @@ def test_the_defaults_show_what_changes_something(spec: str) -> None:
     assert set(targets(spec, names=QUIET).split()) == {"off"}
 
 
+def test_the_defaults_leave_out_calls_of_docker_that_change_nothing() -> None:
+    """They are named by method and path."""
+    rules = parse_rules(("on",))
+    assert rules.target("GET /containers/json") is Target.OFF
+    assert rules.target("HEAD /_ping") is Target.OFF
+    assert rules.target("POST /containers/prune") is Target.FULL
+
+
 @pytest.mark.parametrize(("word", "target"), TARGETS.items())
 def test_every_word_for_a_target_works(word: str, target: Target) -> None:
     """Those of all releases."""

@@ -6,7 +6,7 @@ import pytest
 
 from interpose.dump.calllist import CallList, marks, status_of
 from interpose.dump.flow import Assembler, Flow, What
-from interpose.dump.frames import Begin, Flags, Side
+from interpose.dump.frames import Begin, End, Flags, Side
 from interpose.dump.subjects import Subjects
 from interpose.testing.recordings import START, Script, story_frames
 
@@ -164,3 +164,14 @@ def test_marks_of_calls_in_flight_and_of_other_services() -> None:
     stream = Script()
     stream.call("GetContainerEvents", b"", b"")
     assert marks(one(stream)) == "1 reply"
+
+
+def test_a_call_of_docker_has_its_line() -> None:
+    """Named by method and path, marked as Docker's, with its status if it failed."""
+    assembler = Assembler()
+    assembler.feed(Begin(number=1, time=START, path="/docker/GET /v1.41/containers/json"))
+    (event,) = assembler.feed_all([End(number=1, elapsed=1_200_000, code=5, message="HTTP 404")])
+    assert event.flow is not None
+    (line,) = CallList().lines(event.flow)
+    assert line.split()[2:5] == ["GET", "/containers/json", "NOT_FOUND"]
+    assert line.endswith("docker; HTTP 404")

@@ -10,9 +10,9 @@ import pytest
 from interpose.dump.decode import Decoder
 from interpose.dump.document import flow_document
 from interpose.dump.flow import Assembler, What
-from interpose.dump.frames import Frame
+from interpose.dump.frames import Begin, End, Frame
 from interpose.dump.har import entry, har_pieces
-from interpose.testing.recordings import HEADER, every_method_frames, story_frames
+from interpose.testing.recordings import HEADER, START, every_method_frames, story_frames
 
 NUMBER = (int, float)
 # Path in the document: its type, and whether it must be there. A list's items are at `path[]`.
@@ -189,3 +189,29 @@ def test_a_host_that_makes_no_url_is_not_used(host: object) -> None:
     document = documents(story_frames())[0] | {"path": "/a?b=c#d\n/ü"}
     har = json.loads("".join(har_pieces([document], {"host": host})))
     assert har["log"]["entries"][0]["request"]["url"] == "http://localhost/a_b_c_d_/_"
+
+
+def test_calls_of_docker_are_what_they_were() -> None:
+    """Method, URL and status of HTTP; bodies and headers are not known."""
+    frames: list[Frame] = [
+        Begin(number=1, time=START, path="/docker/GET /v1.41/containers/json"),
+        End(number=1, elapsed=1_200_000, code=0),
+        Begin(number=2, time=START, path="/docker/DEL\x1bETE /v1.41/images/x y"),
+        End(number=2, elapsed=1_200_000, code=5, message="HTTP 404"),
+        Begin(number=3, time=START, path="/docker/POST /build"),
+        End(number=3, elapsed=1_200_000, code=14, message="dockerd is gone"),
+        Begin(number=4, time=START, path="/docker/GET /events"),
+    ]
+    har = json.loads("".join(har_pieces(documents(frames), HEADER.facts)))
+    assert problems(har) == []
+    entries = har["log"]["entries"]
+    assert [(one["request"]["method"], one["request"]["url"], one["response"]["status"]) for one in entries] == [
+        ("GET", "http://node-1/v1.41/containers/json", 200),
+        ("DEL_ETE", "http://node-1/v1.41/images/x_y", 404),
+        ("POST", "http://node-1/build", 503),
+        ("GET", "http://node-1/events", 0),
+    ]
+    for one in entries:
+        assert "postData" not in one["request"]
+        assert one["response"]["headers"] == []
+        assert {one["request"]["httpVersion"], one["response"]["httpVersion"]} == {"HTTP/1.1"}

@@ -3,6 +3,7 @@
 import pytest
 
 from interpose.dump.flow import Assembler, What
+from interpose.dump.frames import Begin, End
 from interpose.dump.latency import ASCII_BARS, BARS, Latency, Row, Scale, latency_lines, scale_of, summary
 from interpose.testing.recordings import Script, story_frames
 
@@ -126,3 +127,15 @@ def test_the_story_fits_any_width(width: int) -> None:
     lines = latency_lines(counted(script).rows(), width=width)
     assert len(lines) == 15
     assert max(map(len, lines)) < 170
+
+
+def test_calls_of_docker_are_counted_by_sort() -> None:
+    """Not one row for each container."""
+    assembler, found = Assembler(), Latency()
+    for number, name in enumerate(("a", "b"), 1):
+        assembler.feed(Begin(number=number, time=0, path=f"/docker/GET /v1.41/containers/{name}/json"))
+        (event,) = assembler.feed_all([End(number=number, elapsed=1000, code=0)])
+        assert event.flow is not None
+        found.add(event.flow)
+    (row,) = found.rows()
+    assert (row.method, row.calls) == ("GET /containers/{id}/json", 2)

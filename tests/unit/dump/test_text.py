@@ -342,3 +342,41 @@ def test_numbers_of_another_process_are_other_calls() -> None:
     script.frames += [*first, End(number=number, elapsed=1, code=0)]
     lines = dumped(script.frames)
     assert lines[-1].text == "(passthrough) CLOSED GetContainerEvents after 1 message"
+
+
+def docker(path: str, code: int = 0, message: str = "", *, number: int = 1) -> list[Frame]:
+    """A call of Docker's API that passed: only that it came and how it ended is known."""
+    return [
+        Begin(number=number, time=START, path=f"/docker/{path}"),
+        End(number=number, elapsed=1_200_000, code=code, message=message),
+    ]
+
+
+def test_calls_of_docker_have_one_line() -> None:
+    """In full as well: no message of them is seen. Those that failed have their status."""
+    frames = [*docker("POST /v1.41/images/create"), *docker("DELETE /v1.41/images/x", 5, "HTTP 404")]
+    for rules in ("full:.*", "short:.*"):
+        lines = dumped(frames, rules)
+        assert [(line.level, line.text) for line in lines] == [
+            ("info", "(passthrough) REQUEST POST /images/create"),
+            ("warning", "(passthrough) FAILED DELETE /images/x <= HTTP 404"),
+        ]
+
+
+def test_calls_of_docker_that_read_are_not_dumped_by_default() -> None:
+    """Like the lists and statuses of CRI; who wants them says so."""
+    frames = [*docker("GET /v1.41/containers/json"), *docker("HEAD /_ping"), *docker("POST /v1.41/exec/x/start")]
+    assert [line.text for line in dumped(frames, "on")] == ["(passthrough) REQUEST POST /exec/x/start"]
+    assert len(dumped(frames, "short:^GET /.*")) == 2
+
+
+def test_calls_of_docker_are_counted_by_sort() -> None:
+    """Not each container by itself."""
+    frames: list[Frame] = [
+        Begin(number=number, time=START + number * 10**9, path=f"/docker/GET /v1.41/containers/c{number}/json")
+        for number in (1, 2)
+    ]
+    text = TextDump(parse_rules(("count:.*",)), Decoder(), count_period=0.5, zone=UTC)
+    lines = [line.text for one in Assembler().feed_all(frames) for line in text.lines(one)]
+    assert len(lines) == 1
+    assert lines[0].startswith("(passthrough) REQUEST: GET /containers/{id}/json #2, 2 total")

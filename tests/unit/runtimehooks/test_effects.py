@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from interpose.hookapi.hookpoint import HookPoint
+from interpose.hookapi.messages import request_class
 from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
 from interpose.model.pod import Container, Pod
 from interpose.model.resources import LinuxResources
@@ -16,12 +18,15 @@ from interpose.runtimehooks.effects import ProxyEffects
 from interpose.runtimehooks.hooks import Failure, Verdict
 from interpose.runtimehooks.inventory import pod_target
 from interpose.runtimehooks.journal_lines import Entry
+from interpose.runtimehooks.messages import container_of
 from interpose.runtimehooks.originals import ANNOTATION
 from interpose.runtimehooks.plugin import NodeInputs
 from interpose.runtimehooks.podspec import RESOURCE_STATUS
 from interpose.runtimehooks.rules import Rules, make_rules
 from interpose.runtimehooks.wants import Target
 from interpose.testing.eventually import eventually
+from interpose.testing.fakecgroup import FakeKernel
+from interpose.testing.fakenode import FakeNode
 from interpose.testing.hookparts import HookParts, ToyPlugin
 from interpose.testing.qospods import ls_pod
 
@@ -31,9 +36,9 @@ SHARES, QUOTA, BURST, CPUS = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Paramete
 class Hooked:
     """Effects around a node with one LS pod: 512 shares, a quota of 100000."""
 
-    def __init__(self) -> None:
+    def __init__(self, node: FakeNode | None = None) -> None:
         self.toy, self.other = ToyPlugin(), ToyPlugin("other")
-        self.parts = HookParts(plugins=[self.toy, self.other])
+        self.parts = HookParts(node, plugins=[self.toy, self.other])
         self.sandbox = ls_pod(self.parts.node, "web")
         self.key = self.sandbox.containers[0]
         self.directory = self.parts.node.pod_directory(self.sandbox)
@@ -300,6 +305,28 @@ async def test_a_container_that_started_gets_what_only_files_carry(hooked: Hooke
     assert hooked.parts.value(hooked.key, BURST) == 5000
     assert hooked.parts.value(hooked.key, SHARES) == 512
     assert hooked.of_pod(SHARES) == 99
+
+
+@pytest.mark.parametrize("systemd", [False, True], ids=["cgroupfs", "systemd"])
+async def test_a_container_of_docker_is_found_in_its_pod(systemd: bool) -> None:
+    """As a relay in front of dockerd tells it: the whole path of the pod's cgroup, and ids without a runtime's name."""
+    hooked = Hooked(FakeNode(FakeKernel(1), systemd=systemd, scope="docker"))
+    try:
+        await hooked.parts.sync.resync()
+        directory = hooked.parts.node.directory(hooked.key)
+        assert directory.endswith(f"/docker-{hooked.key}.scope" if systemd else f"/{hooked.key}")
+        request = request_class(HookPoint.POST_START_CONTAINER)(
+            pod_meta={"name": "web", "namespace": "default", "uid": hooked.pod.uid},
+            pod_annotations={"io.kubernetes.docker.type": "podsandbox"},
+            pod_cgroup_parent=f"/{hooked.directory}",
+            container_meta={"name": "main", "id": hooked.key},
+        )
+        hooked.toy.wanted = {Level.CONTAINER: {BURST: 5000}, Level.POD: {SHARES: 99}}
+        await hooked.effects.started(*container_of(request))
+        assert hooked.parts.value(hooked.key, BURST) == 5000
+        assert hooked.of_pod(SHARES) == 99
+    finally:
+        await hooked.parts.close()
 
 
 async def test_a_container_without_a_cgroup_gets_nothing(hooked: Hooked) -> None:

@@ -1,0 +1,222 @@
+"""Docker mode against dockerd direct, socat, nginx and HAProxy, and what hooks add, in one run.
+
+Each round visits every workload, and for each workload every contestant, in an order that rotates with the rounds: a
+noisy machine then hits all of them alike. Progress goes to stderr, tables to stdout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import io
+import json
+import random
+import shutil
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+# Started as a script: the modules beside it are found from the project's folder.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.contestants import CACHED_BYTECODE, DIRECT, OURS
+from bench.docker_contestants import HOOKED, PLUGIN_SOCKET, docker_contestants, hooked
+from bench.docker_measure import MEGABYTE, DockerBench
+from bench.docker_pods import life_samples, remove_cgroups
+from bench.docker_report import DockerResults, docker_page, docker_tables
+from bench.docker_workloads import (
+    CONTAINERS,
+    DOCKERD,
+    MEGABYTES,
+    bulk_workloads,
+    life_workloads,
+    request_workloads,
+)
+from bench.dump_report import with_section
+from bench.report import as_text
+from bench.run import machine, say
+from interpose.testing.lab import h2load
+from interpose.testing.lab.dockerd import Dockerd
+from interpose.testing.lab.images import TEST_IMAGE, ImageSpec, archive
+from interpose.testing.lab.processes import Child, LabError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import TypeAlias
+
+    from bench.contestants import Contestant
+    from bench.measure import Sample
+    from bench.workloads import Workload
+
+    # By contestant: where to call, and the process in the middle.
+    Sockets: TypeAlias = Mapping[str, tuple[Path, Child | None]]
+
+ROUNDS = 5
+QUICK = 0.1
+BIG_IMAGE = "localhost/big:latest"
+# Runs `cat` all the time; streams are attached to it.
+STREAMING = "streaming"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a run measures."""
+
+    people: Sequence[Contestant]
+    requests: Sequence[Workload]
+    bulk: Sequence[Workload]
+    lives: Sequence[Workload]
+
+
+def choose(only: str, scale: float) -> Plan:
+    """What --only leaves: contestants and workloads by name; naming none of a kind leaves all of it."""
+    names = {name.strip() for name in only.split(",") if name.strip()}
+    people = (*docker_contestants(), hooked())
+    requests, bulk, lives = request_workloads(scale), bulk_workloads(scale), life_workloads(DOCKERD, scale)
+    loads = {load.name for load in (*requests, *bulk)} | {"lives"}
+    known = {one.name for one in people} | loads
+    if unknown := names - known:
+        raise SystemExit(f"--only: unknown {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}")
+    everything = not names & loads
+    return Plan(
+        people=[one for one in people if one.name in names] or people,
+        requests=[one for one in requests if everything or one.name in names],
+        bulk=[one for one in bulk if everything or one.name in names],
+        lives=lives if everything or "lives" in names else (),
+    )
+
+
+def big_archive(megabytes: int) -> bytes:
+    """An image with one layer of this size that nothing can compress; the same in every run."""
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        entry = tarfile.TarInfo("big")
+        entry.size = megabytes * MEGABYTE
+        tar.addfile(entry, io.BytesIO(random.Random(megabytes).randbytes(entry.size)))
+    return archive(ImageSpec(reference=BIG_IMAGE, command=["/big"]), layer.getvalue())
+
+
+def prepare(dockerd: Dockerd, folder: Path, big: bytes) -> None:
+    """Images, containers to list, and one that runs."""
+    dockerd.add_images()
+    path = folder / "big.tar"
+    path.write_bytes(big)
+    dockerd.docker("load", "-i", str(path))
+    path.unlink()
+    options = ("--network", "host", "--label", "app=bench")
+    for number in range(CONTAINERS - 1):
+        dockerd.docker("create", *options, "--name", f"listed-{number}", TEST_IMAGE)
+    dockerd.docker("run", "-di", *options, "--log-driver", "none", "--name", STREAMING, TEST_IMAGE, "cat")
+
+
+@contextlib.contextmanager
+def hook_server(folder: Path) -> Iterator[None]:
+    """A hook server that repeats what it was asked, inside the block."""
+    argv = [sys.executable, "-m", "interpose.testing.hookserver", str(folder / PLUGIN_SOCKET), "--echo"]
+    with Child(argv, log=folder / "plugin.log", env=CACHED_BYTECODE) as child:
+        child.wait_listening(folder / PLUGIN_SOCKET)
+        yield
+
+
+def rounds(bench: DockerBench, plan: Plan, sockets: Sockets, count: int) -> Iterator[Sample]:
+    """All samples of all rounds: everybody has every load once per round."""
+    passing = [one for one in plan.people if one.name != HOOKED]
+    asked = {name: sockets[name] for name in (DIRECT, OURS, HOOKED) if name in sockets}
+    for round_ in range(count):
+        turn = round_ % max(len(passing), 1)
+        for load in (*plan.requests, *plan.bulk):
+            measure = bench.bulk if load in plan.bulk else bench.requests
+            for contestant in (*passing[turn:], *passing[:turn]):
+                path, child = sockets[contestant.name]
+                yield measure(contestant, child, path, load, round_)
+        if plan.lives:
+            yield from life_samples(plan.lives, asked, TEST_IMAGE, round_)
+
+
+def run(args: argparse.Namespace, folder: Path) -> DockerResults:
+    scale = QUICK if args.quick else 1.0
+    plan = choose(args.only, scale)
+    for contestant in plan.people:
+        if reason := contestant.missing():
+            raise LabError(f"{contestant.name}: {reason}")
+    say("starting everyone")
+    big = big_archive(max(int(MEGABYTES * scale), 1))
+    bench = DockerBench(folder, archive=big, image=BIG_IMAGE, container=STREAMING)
+    samples = []
+    with contextlib.ExitStack() as stack:
+        stack.callback(remove_cgroups)
+        dockerd = stack.enter_context(Dockerd(folder / "d"))
+        prepare(dockerd, folder, big)
+        stack.enter_context(hook_server(folder))
+        sockets: dict[str, tuple[Path, Child | None]] = {}
+        for contestant in plan.people:
+            if contestant.start is None:
+                sockets[contestant.name] = (dockerd.socket, None)
+                continue
+            listen = folder / f"{contestant.name}.sock"
+            child = stack.enter_context(contestant.start(folder, listen, dockerd.socket))
+            sockets[contestant.name] = (listen, child)
+        for sample in rounds(bench, plan, sockets, args.rounds):
+            samples.append(sample)
+            tell(sample, args.rounds)
+    return DockerResults(
+        machine=machine(),
+        rounds=args.rounds,
+        scale=scale,
+        contestants=plan.people,
+        requests=plan.requests,
+        bulk=plan.bulk,
+        lives=plan.lives,
+        samples=samples,
+    )
+
+
+def tell(sample: Sample, count: int) -> None:
+    cpu = "" if sample.cpu is None else f", {sample.cpu:.1f} us CPU"
+    size = "" if sample.rss is None else f", {sample.rss / 1e6:.1f} MB"
+    say(
+        f"round {sample.round + 1}/{count}  {sample.workload:<16} {sample.contestant:<10} "
+        f"{sample.rate:>8.0f} a second, p50 {sample.p50:.0f} us{cpu}{size}"
+    )
+
+
+def options(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench/docker.py", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"interleaved rounds (default {ROUNDS})")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the calls and bytes, for a quick look")
+    parser.add_argument("--only", default="", help="comma separated: workloads, 'lives', contestants")
+    parser.add_argument("--json", type=Path, help="write all samples to this file")
+    parser.add_argument("--output", type=Path, help="write the section to this page (markdown)")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str]) -> int:
+    args = options(argv)
+    if reason := Dockerd.missing() or h2load.missing():
+        say(f"the benchmark can not run here: {reason}")
+        return 1
+    folder = Path(tempfile.mkdtemp(prefix="interpose-bench-"))
+    try:
+        results = run(args, folder)
+    except LabError as error:
+        say(f"the benchmark stopped: {error}")
+        return 1
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"{results.machine}; {results.rounds} rounds; only ratios mean something\n")
+    print("\n\n".join(as_text(table) for table in docker_tables(results)))
+    if args.json:
+        document = {"machine": results.machine, "rounds": results.rounds, "scale": results.scale}
+        document["samples"] = [dataclasses.asdict(sample) for sample in results.samples]
+        args.json.write_text(json.dumps(document, indent=1) + "\n")
+    if args.output:
+        page = args.output.read_text() if args.output.exists() else ""
+        args.output.write_text(with_section(page, docker_page(results)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

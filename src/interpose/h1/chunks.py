@@ -1,0 +1,192 @@
+"""Chunked bodies, piece by piece: what may go on as it came, and where the body ends.
+
+What clients send h11 reads along. What the server sends it reads along from the first line on that is more than a
+size: chunks are read one like the other, so it need not have seen those before.
+
+Stricter than the RFC and than Go, which h11 and others are not in the same places: sizes have at most 15 digits, no
+white space around them, lines end with CR LF only, extensions are printable and short.
+
+Invariant: a byte of framing is given out only when its whole line is known to be right, and nothing after the first
+wrong one: `fault` says what was wrong. So what goes out does not depend on how the bytes came in.
+"""
+
+import re
+from enum import Enum, auto
+from typing import Final
+
+from interpose.h1.opinion import BodyOpinion
+from interpose.h1.rules import Grammar, Malformed, shown
+
+_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})(;[\t\x20-\x7e]*)?\r\n")
+_LONGEST_LINE: Final = 1024
+# Fields that say where a message ends, or who is meant, come too late in a trailer.
+_NOT_IN_TRAILERS: Final = (b"content-length", b"transfer-encoding", b"host", b"trailer", b"connection", b"upgrade")
+
+
+class _At(Enum):
+    SIZE = auto()
+    DATA = auto()
+    CR = auto()
+    LF = auto()
+    TRAILERS = auto()
+    END = auto()
+
+
+class Chunks:
+    """One chunked body."""
+
+    __slots__ = ("_asked_from", "_at", "_grammar", "_held", "_left", "_limit", "_opinion", "_trailers", "fault")
+
+    def __init__(self, grammar: Grammar, limit: int, *, trusting: bool) -> None:
+        self._grammar = grammar
+        self._limit = limit
+        self._opinion = BodyOpinion(limit, grammar.status) if not trusting else None
+        self._asked_from = 0  # where in the piece at hand h11 begins to read along
+        self._at = _At.SIZE
+        self._left = 0  # of the chunk at hand
+        self._trailers = 0
+        self._held = bytearray()  # the line that is not complete
+        self.fault: Malformed | None = None
+
+    @property
+    def ended(self) -> bool:
+        """The last byte of the body was given out."""
+        return self._at is _At.END
+
+    @property
+    def holding(self) -> int:
+        """How many bytes were fed and not given out."""
+        return len(self._held)
+
+    def take_held(self) -> bytes:
+        """Those bytes, given up."""
+        held = bytes(self._held)
+        self._held.clear()
+        return held
+
+    def feed(self, piece: bytes, start: int, payload: list[bytes] | None) -> tuple[bytes, int]:
+        """Read on in a piece: the bytes that may go on, and where the piece was left. `payload` gets the data."""
+        try:
+            if self._held:
+                return self._complete(piece, start, payload)
+            raw, stop = self._run(piece, start, payload)
+            if raw:
+                self._agree(raw, self._asked_from - start)
+        except Malformed as fault:
+            self.fault = fault.with_traceback(None)
+            return b"", len(piece)
+        return raw, stop
+
+    def _run(self, piece: bytes, start: int, payload: list[bytes] | None) -> tuple[bytes, int]:
+        """As many steps as the piece allows."""
+        good = self._asked_from = start
+        size = len(piece)
+        while good < size and self._at is not _At.END:
+            try:
+                after = self._step(piece, good, payload)
+            except Malformed as fault:
+                self.fault = fault.with_traceback(None)
+                break
+            if after == good:
+                self._held += piece[good:]
+                break
+            good = after
+        stop = good if self._at is _At.END else size
+        return (piece if good - start == size else piece[start:good]), stop
+
+    def _complete(self, piece: bytes, start: int, payload: list[bytes] | None) -> tuple[bytes, int]:
+        """Go on with the line that was cut; it goes out by itself, so that the rest of the piece need not be copied."""
+        stop = piece.find(b"\n", start) + 1 or len(piece)
+        self._held += piece[start:stop]
+        if self._held[-1:] != b"\n" and len(self._held) < self._room():
+            return b"", stop
+        line = bytes(self._held)
+        self._asked_from = 0
+        self._step(line, 0, payload)
+        self._agree(line, 0)
+        self._held.clear()
+        return line, stop
+
+    def _step(self, piece: bytes, at: int, payload: list[bytes] | None) -> int:
+        """Read one thing; where the next begins, or `at` again if the line is not complete."""
+        match self._at:
+            case _At.DATA:
+                stop = min(at + self._left, len(piece))
+                self._left -= stop - at
+                if payload is not None:
+                    payload.append(piece[at:stop])
+                if not self._left:
+                    self._at = _At.CR
+                return stop
+            case _At.CR:
+                return self._end_of_data(piece, at, b"\r", _At.LF)
+            case _At.LF:
+                return self._end_of_data(piece, at, b"\n", _At.SIZE)
+            case _At.SIZE:
+                return self._size(piece, at)
+            case _:
+                return self._trailer(piece, at)
+
+    def _end_of_data(self, piece: bytes, at: int, wanted: bytes, then: _At) -> int:
+        found = piece[at : at + 1]
+        if found != wanted:
+            raise Malformed(self._grammar.status, f"a chunk is followed by {shown(found)}, not by CR LF")
+        self._at = then
+        return at + 1
+
+    def _size(self, piece: bytes, at: int) -> int:
+        found = _SIZE.match(piece, at, at + _LONGEST_LINE)
+        if found is None:
+            line = self._line(piece, at)
+            if not line:
+                return at
+            raise Malformed(self._grammar.status, f"the line before a chunk is {shown(line)}")
+        if found[2]:
+            self._ask(at)
+        self._left = int(found[1], 16)
+        self._at = _At.DATA if self._left else _At.TRAILERS
+        return found.end()
+
+    def _trailer(self, piece: bytes, at: int) -> int:
+        line = self._line(piece, at)
+        if not line:
+            return at
+        if not line.endswith(b"\r\n"):
+            raise Malformed(self._grammar.status, "the trailers have a LF without CR")
+        if line == b"\r\n":
+            self._at = _At.END
+        else:
+            if self._ask(at):
+                self._agree(b"0\r\n", 0)
+            name, _ = self._grammar.field(line[:-2])
+            if name in _NOT_IN_TRAILERS:
+                raise Malformed(self._grammar.status, f"{name.decode('ascii')} stands in the trailers")
+        self._trailers += len(line)
+        return at + len(line)
+
+    def _line(self, piece: bytes, at: int) -> bytes:
+        """The line that begins here, with its end; empty if that is not known yet."""
+        room = self._room()
+        stop = piece.find(b"\n", at, at + room) + 1
+        if stop:
+            return piece[at:stop]
+        if len(piece) - at >= room:
+            if self._at is _At.SIZE:
+                raise Malformed(self._grammar.status, f"the line before a chunk is longer than {room} bytes")
+            raise Malformed(self._grammar.large, f"the trailers are longer than {self._limit} bytes")
+        return b""
+
+    def _ask(self, at: int) -> bool:
+        """From here on h11 reads along; whether it did not before."""
+        if self._opinion is not None:
+            return False
+        self._opinion = BodyOpinion(self._limit, self._grammar.status)
+        self._asked_from = at
+        return True
+
+    def _agree(self, raw: bytes, start: int) -> None:
+        if self._opinion is not None and (part := raw[start:]):
+            self._opinion.agree(part, end=self.ended)
+
+    def _room(self) -> int:
+        return _LONGEST_LINE if self._at is _At.SIZE else self._limit - self._trailers

@@ -1,0 +1,227 @@
+"""Heads of requests and answers: checked once by our own rules and by h11, then remembered by their bytes.
+
+Clients and servers repeat themselves: the same bytes get the same verdict from a bounded memory. Heads that are long,
+or that hold credentials, are not remembered.
+
+Invariant: a head that is given out ends with its first blank line, and its body ends for everybody where `framing` and
+`length` say.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from interpose.h1 import opinion, targets
+from interpose.h1.memo import Memo
+from interpose.h1.rules import (
+    BLANK,
+    LIMIT,
+    REQUESTS,
+    RESPONSES,
+    Declared,
+    Fields,
+    Framing,
+    Grammar,
+    Malformed,
+)
+
+__all__ = ["Framing", "Heads", "Malformed", "RequestHead", "ResponseHead"]
+
+_LONGEST_REMEMBERED: Final = 4096
+_SECRETS: Final = frozenset(
+    (b"authorization", b"cookie", b"proxy-authorization", b"x-registry-auth", b"x-registry-config", b"set-cookie")
+)
+# Servers put the time into every answer; it has no bearing on the verdict.
+_DATE: Final = re.compile(
+    rb"\r\nDate: ([A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT)\r\n"
+)
+_KINDS: Final = ("HEAD", "CONNECT")  # the methods that change what an answer means
+
+Classify = Callable[[str, str, str], Any]
+
+
+def _no_route(_method: str, _path: str, _query: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestHead:
+    """What a client asks. `raw` ends with the blank line; `route` is what `classify` said."""
+
+    raw: bytes = field(repr=False)
+    method: str
+    target: str = field(repr=False)
+    path: str
+    query: str = field(repr=False)
+    headers: Fields = field(repr=False)
+    framing: Framing
+    length: int
+    keep_alive: bool
+    expects_continue: bool
+    upgrade: bool
+    route: Any = None
+
+    def get(self, name: bytes) -> bytes | None:
+        """The value of the first field of that name, in lower case."""
+        return _get(self.headers, name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseHead:
+    """What the server answers. An interim one (100, 103, ...) is followed by another; 101 is not interim."""
+
+    raw: bytes = field(repr=False)
+    status: int
+    reason: str
+    headers: Fields = field(repr=False)
+    framing: Framing
+    length: int
+    keep_alive: bool
+    interim: bool
+
+    def get(self, name: bytes) -> bytes | None:
+        """The value of the first field of that name, in lower case."""
+        return _get(self.headers, name)
+
+
+class Heads:
+    """Reads heads. One for all connections: the memory is shared, nothing else is kept."""
+
+    def __init__(self, *, limit: int = LIMIT, entries: int = 512, classify: Classify = _no_route) -> None:
+        self.limit = limit
+        self._classify = classify
+        self._requests: Memo[bytes, RequestHead] = Memo(entries)
+        self._responses: Memo[tuple[str, bytes], ResponseHead] = Memo(entries)
+        self._undated: Memo[tuple[str, bytes, bytes], ResponseHead] = Memo(entries)  # by all but the date
+
+    @property
+    def remembered(self) -> int:
+        """How many verdicts are kept."""
+        return len(self._requests) + len(self._responses) + len(self._undated)
+
+    def request(self, raw: bytes) -> RequestHead:
+        """The head of a request, up to and with its blank line. Raises Malformed."""
+        head = self._requests.get(raw)
+        if head is None:
+            head = self._read_request(raw)
+            if _may_be_remembered(raw, head.headers):
+                self._requests.put(raw, head)
+        return head
+
+    def response(self, raw: bytes, method: str) -> ResponseHead:
+        """The head of an answer to a request of that method. Raises Malformed with status 502."""
+        key = (method if method in _KINDS else "", raw)
+        head = self._responses.get(key)
+        if head is None:
+            dated = _DATE.search(raw)
+            head = self._dated(raw, method, key[0], dated) if dated else self._read_response(raw, method)
+            if _may_be_remembered(raw, head.headers):
+                self._responses.put(key, head)
+        return head
+
+    def _dated(self, raw: bytes, method: str, kind: str, dated: re.Match[bytes]) -> ResponseHead:
+        """As an answer that differs in its date only, if there was one."""
+        key = (kind, raw[: dated.start(1)], raw[dated.end(1) :])
+        head = self._undated.get(key)
+        if head is None:
+            head = self._read_response(raw, method)
+            if _may_be_remembered(raw, head.headers):
+                self._undated.put(key, head)
+            return head
+        number = raw.count(b"\r\n", 0, dated.start(1)) - 1
+        headers = (*head.headers[:number], (b"date", dated[1]), *head.headers[number + 1 :])
+        return replace(head, raw=raw, headers=headers)
+
+    def _read_request(self, raw: bytes) -> RequestHead:
+        lines = self._lines(raw, REQUESTS)
+        line = REQUESTS.line(lines[0])
+        fields = REQUESTS.fields(lines[1:])
+        REQUESTS.hosts(fields, line.version)
+        declared = REQUESTS.declared(fields, line.version)
+        method, target = line.method.decode("ascii"), line.target.decode("ascii")
+        path, query = targets.read(method, target)
+        opinion.of_request(raw, self.limit)
+        tokens = _tokens(fields, b"connection")
+        framing, length = _framing(declared, Framing.NONE)
+        return RequestHead(
+            raw=raw,
+            method=method,
+            target=target,
+            path=path,
+            query=query,
+            headers=fields,
+            framing=framing,
+            length=length,
+            keep_alive=_keeps_alive(line.version, tokens),
+            expects_continue=line.version == b"1.1" and b"100-continue" in _tokens(fields, b"expect"),
+            upgrade=b"upgrade" in tokens and _get(fields, b"upgrade") is not None,
+            route=self._classify(method, path, query),
+        )
+
+    def _read_response(self, raw: bytes, method: str) -> ResponseHead:
+        lines = self._lines(raw, RESPONSES)
+        line = RESPONSES.line(lines[0])
+        fields = RESPONSES.fields(lines[1:])
+        declared = RESPONSES.declared(fields, line.version)
+        opinion.of_response(raw, method if method in _KINDS else "GET", line.status, self.limit)
+        framing, length = _answer_framing(declared, line.status, method)
+        return ResponseHead(
+            raw=raw,
+            status=line.status,
+            reason=line.reason.decode("latin-1"),
+            headers=fields,
+            framing=framing,
+            length=length,
+            keep_alive=framing is not Framing.UNTIL_CLOSE
+            and _keeps_alive(line.version, _tokens(fields, b"connection")),
+            interim=line.status < 200 and line.status != 101,
+        )
+
+    def _lines(self, raw: bytes, grammar: Grammar) -> list[bytes]:
+        """The lines of a complete head, after everything was looked at that `beginning` looks at."""
+        if raw:
+            grammar.beginning(raw, 0, self.limit)
+        if raw.find(BLANK, 0, self.limit) != len(raw) - len(BLANK):
+            raise grammar.too_long(self.limit) if len(raw) > self.limit else grammar.not_one()
+        return raw[: -len(BLANK)].split(b"\r\n")
+
+
+def _framing(declared: Declared, otherwise: Framing) -> tuple[Framing, int]:
+    if declared.chunked:
+        return Framing.CHUNKED, 0
+    if declared.length is None:
+        return otherwise, 0
+    return (Framing.LENGTH, declared.length) if declared.length else (Framing.NONE, 0)
+
+
+def _answer_framing(declared: Declared, status: int, method: str) -> tuple[Framing, int]:
+    """RFC 9112, 6.3. An answer that has no body by its kind may not claim one, but for those that say what GET has."""
+    if method == "HEAD" or status == 304:
+        return Framing.NONE, 0
+    if status < 200 or status == 204 or (method == "CONNECT" and status < 300):
+        if declared.chunked or declared.length:
+            raise Malformed(502, f"an answer with status {status} has no body, but this one claims one")
+        return Framing.NONE, 0
+    return _framing(declared, Framing.UNTIL_CLOSE)
+
+
+def _keeps_alive(version: bytes, tokens: frozenset[bytes]) -> bool:
+    return b"close" not in tokens and (version == b"1.1" or b"keep-alive" in tokens)
+
+
+def _tokens(fields: Fields, name: bytes) -> frozenset[bytes]:
+    """The words of a field that is a list, in lower case."""
+    values = [value for found, value in fields if found == name]
+    return frozenset(word.strip(b" \t").lower() for value in values for word in value.split(b","))
+
+
+def _get(fields: Fields, name: bytes) -> bytes | None:
+    for found, value in fields:
+        if found == name:
+            return value
+    return None
+
+
+def _may_be_remembered(raw: bytes, fields: Fields) -> bool:
+    return len(raw) <= _LONGEST_REMEMBERED and not any(name in _SECRETS for name, _ in fields)

@@ -1,0 +1,67 @@
+"""The second opinion: h11 reads what our own rules have let pass, and may still refuse it. The only use of h11 here."""
+
+from typing import Final
+
+import h11
+
+from interpose.h1.rules import Malformed
+
+_HEAD: Final = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+_END: Final = h11.EndOfMessage()
+_PLAIN: Final = [("host", "x")]
+# What an answer is read as the answer to: h11 takes 101 only if somebody asked to switch.
+_UPGRADE: Final = h11.Request(
+    method="GET", target="/", headers=[*_PLAIN, ("connection", "upgrade"), ("upgrade", "any")]
+)
+_ASKED: Final = {
+    method: h11.Request(method=method, target="/", headers=_PLAIN) for method in ("GET", "HEAD", "CONNECT")
+}
+
+
+def of_request(raw: bytes, limit: int) -> None:
+    """Have the head of a request read. Raises Malformed with the status h11 would answer."""
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=limit)
+    try:
+        connection.receive_data(raw)
+        event = connection.next_event()
+    except h11.RemoteProtocolError as error:
+        raise Malformed(error.error_status_hint, str(error)) from None
+    if type(event) is not h11.Request:
+        raise Malformed(400, "the head is not a whole request")
+
+
+def of_response(raw: bytes, method: str, status: int, limit: int) -> None:
+    """Have the head of an answer read, as one to a request of that method."""
+    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=limit)
+    connection.send(_UPGRADE if status == 101 else _ASKED[method])
+    connection.send(_END)
+    try:
+        connection.receive_data(raw)
+        event = connection.next_event()
+    except h11.RemoteProtocolError as error:
+        raise Malformed(502, str(error)) from None
+    if type(event) not in (h11.Response, h11.InformationalResponse):
+        raise Malformed(502, "the head is not a whole answer")
+
+
+class BodyOpinion:
+    """Reads a chunked body along. The head it is told is made up: chunks are the same whoever sends them."""
+
+    def __init__(self, limit: int, status: int) -> None:
+        self._status = status
+        # Trailers are the longest thing it has to hold, and our own rules count them.
+        self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=2 * limit + 4096)
+        self._connection.receive_data(_HEAD)
+        self._connection.next_event()
+
+    def agree(self, data: bytes, *, end: bool) -> None:
+        """These bytes of the body come next, and with them it ends or not. Raises Malformed if h11 thinks otherwise."""
+        try:
+            self._connection.receive_data(data)
+            while type(event := self._connection.next_event()) is h11.Data:
+                pass
+        except h11.RemoteProtocolError as error:
+            raise Malformed(self._status, str(error)) from None
+        ended = type(event) is h11.EndOfMessage
+        if ended is not end or (ended and self._connection.trailing_data[0]):
+            raise Malformed(self._status, "the end of the chunked body is in doubt")

@@ -1,0 +1,242 @@
+"""What a head must look like, before anybody believes in it: our own strict rules, without h11.
+
+Everything that one HTTP program reads as one message and another as two is refused: line ends that are not CR LF,
+folded lines, white space where none belongs, lengths that are given twice or look odd, codings that are not exactly
+`chunked`. Answers are held to the same framing; only odd characters in their values are let through.
+
+Invariant: for a stream of bytes the first broken rule is the same however the stream is cut into pieces. `beginning`
+looks at heads that are not complete yet, in the order of their bytes; the rest looks at complete ones.
+"""
+
+import re
+from enum import Enum
+from typing import Final, NamedTuple
+
+LIMIT: Final = 65536
+FIELDS: Final = 256  # lines of a head; Docker's clients send ten
+
+_TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_TCHARS: Final = frozenset(b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_NAME: Final = re.compile(_TOKEN)
+_FIELD: Final = re.compile(rb"(" + _TOKEN + rb"):([\t\x20-\x7e\x80-\xff]*)")
+_LOOSE_FIELD: Final = re.compile(rb"(" + _TOKEN + rb"):([^\x00\r\n]*)")
+_REQUEST_LINE: Final = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) HTTP/([0-9]\.[0-9])")
+_STATUS_LINE: Final = re.compile(rb"HTTP/([0-9]\.[0-9]) ([0-9]{3})(?: ([^\x00\r\n]*))?")
+# A CR at the end of what is known so far may yet be followed by its LF.
+_STRAY: Final = re.compile(rb"\r(?=[^\n])|(?<!\r)\n")
+_LENGTH: Final = re.compile(rb"[0-9]{1,18}")  # below 2**63, which is where Go ends
+_VERSIONS: Final = (b"1.0", b"1.1")
+_PREFACE: Final = b"PRI * HTTP/2.0"
+_LONGEST_SHOWN: Final = 40
+
+BLANK: Final = b"\r\n\r\n"
+
+
+class Framing(Enum):
+    """How the end of a body is known. A length of 0 is NONE."""
+
+    NONE = "none"
+    LENGTH = "length"
+    CHUNKED = "chunked"
+    UNTIL_CLOSE = "until close"
+
+
+class Malformed(Exception):  # noqa: N818 - it says what the bytes are
+    """These bytes are not passed on. `status` is what a client is told: 400, 431 or 505; 502 for answers."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+Fields = tuple[tuple[bytes, bytes], ...]
+
+
+class RequestLine(NamedTuple):
+    """The first line of a request."""
+
+    method: bytes
+    target: bytes
+    version: bytes
+
+
+class StatusLine(NamedTuple):
+    """The first line of an answer."""
+
+    version: bytes
+    status: int
+    reason: bytes
+
+
+class Declared(NamedTuple):
+    """What a head says about its body. Never both."""
+
+    chunked: bool
+    length: int | None
+
+
+def shown(value: bytes) -> str:
+    """A value for an error text: quoted, printable and short."""
+    text = ascii(value[:_LONGEST_SHOWN].decode("latin-1"))
+    return text if len(value) <= _LONGEST_SHOWN else f"{text}..."
+
+
+class Grammar:
+    """The rules for one direction: `status` for what is wrong, `large` for what is too long."""
+
+    status: int
+    large: int
+    _field: "re.Pattern[bytes]"
+
+    def beginning(self, data: bytes | bytearray, looked: int, limit: int, *, lined: bool = False) -> bool:
+        """Look at a head that may not be complete; whether its first line is.
+
+        `looked`: so many bytes have been looked at before; `lined`: the first line was among them.
+        """
+        if not looked:
+            self._first(data)
+        start = max(looked - 1, 0)
+        if not lined:
+            end = data.find(b"\r\n", start, limit)
+            if end < 0:
+                self._stray(data, start, limit)
+                return False
+            self._stray(data, start, end + 2)
+            self.check_line(bytes(data[:end]))
+            start = end + 1
+        self._stray(data, start, limit)
+        return True
+
+    def too_long(self, limit: int) -> Malformed:
+        """For a head whose blank line does not come."""
+        return Malformed(self.large, f"the head is longer than {limit} bytes")
+
+    def not_one(self) -> Malformed:
+        """For bytes that do not end with their first blank line. Readers cut there, so this is for other callers."""
+        return Malformed(self.status, "the head is not one head")
+
+    def fields(self, lines: list[bytes]) -> Fields:
+        """The fields of a head; names in lower case, values without white space around them."""
+        if len(lines) > FIELDS:
+            raise Malformed(self.large, f"the head has more than {FIELDS} fields")
+        return tuple([self.field(line) for line in lines])
+
+    def field(self, line: bytes) -> tuple[bytes, bytes]:
+        """One line of a head or of trailers, without its end."""
+        match = self._field.fullmatch(line)
+        if match is None:
+            raise Malformed(self.status, _why(line))
+        return match[1].lower(), match[2].strip(b" \t")
+
+    def declared(self, fields: Fields, version: bytes) -> Declared:
+        """What the fields say about the body, if it can be said in one way only."""
+        lengths = [value for name, value in fields if name == b"content-length"]
+        codings = [value for name, value in fields if name == b"transfer-encoding"]
+        if lengths and codings:
+            raise Malformed(self.status, "both Content-Length and Transfer-Encoding are given")
+        if len(lengths) > 1:
+            raise Malformed(self.status, "Content-Length is given more than once")
+        if len(codings) > 1:
+            raise Malformed(self.status, "Transfer-Encoding is given more than once")
+        if codings:
+            if codings[0].lower() != b"chunked":
+                raise Malformed(self.status, f"Transfer-Encoding is {shown(codings[0])}: only chunked is understood")
+            if version == b"1.0":
+                raise Malformed(self.status, "HTTP/1.0 knows no Transfer-Encoding")
+            return Declared(True, None)
+        if lengths:
+            if _LENGTH.fullmatch(lengths[0]) is None:
+                raise Malformed(self.status, f"Content-Length is {shown(lengths[0])}: not a number of bytes")
+            return Declared(False, int(lengths[0]))
+        return Declared(False, None)
+
+    def check_line(self, line: bytes) -> None:
+        """Look at the first line alone."""
+        raise NotImplementedError
+
+    def _first(self, data: bytes | bytearray) -> None:
+        raise NotImplementedError
+
+    def _stray(self, data: bytes | bytearray, start: int, end: int) -> None:
+        found = _STRAY.search(data, start, end)
+        if found is not None:
+            what = "CR without LF" if found[0] == b"\r" else "LF without CR"
+            raise Malformed(self.status, f"the head has a {what}")
+
+
+class RequestGrammar(Grammar):
+    """What clients must keep to."""
+
+    status = 400
+    large = 431
+    _field = _FIELD
+
+    def line(self, line: bytes) -> RequestLine:
+        """Read the first line."""
+        match = _REQUEST_LINE.fullmatch(line)
+        if match is None:
+            raise Malformed(400, f"the request line is {shown(line)}: not METHOD TARGET HTTP/1.1")
+        if line == _PREFACE:
+            raise Malformed(400, "HTTP/2 is not spoken on this socket")
+        if match[3] not in _VERSIONS:
+            raise Malformed(505, f"HTTP/{match[3].decode('ascii')} is not understood")
+        return RequestLine(match[1], match[2], match[3])
+
+    def check_line(self, line: bytes) -> None:
+        """Look at the first line alone."""
+        self.line(line)
+
+    def hosts(self, fields: Fields, version: bytes) -> None:
+        """Exactly one Host in HTTP/1.1, at most one before. Its value may be anything: it may be empty on a socket."""
+        hosts = sum(name == b"host" for name, _ in fields)
+        if hosts > 1:
+            raise Malformed(400, "Host is given more than once")
+        if not hosts and version == b"1.1":
+            raise Malformed(400, "Host is missing")
+
+    def _first(self, data: bytes | bytearray) -> None:
+        if data[0] not in _TCHARS:
+            raise Malformed(400, f"the request begins with {shown(bytes(data[:1]))}, as no method does")
+
+
+class ResponseGrammar(Grammar):
+    """What the server behind us must keep to."""
+
+    status = 502
+    large = 502
+    _field = _LOOSE_FIELD
+
+    def line(self, line: bytes) -> StatusLine:
+        """Read the first line."""
+        match = _STATUS_LINE.fullmatch(line)
+        if match is None or match[1] not in _VERSIONS:
+            raise Malformed(502, f"the status line is {shown(line)}: not HTTP/1.1 STATUS REASON")
+        return StatusLine(match[1], int(match[2]), match[3] or b"")
+
+    def check_line(self, line: bytes) -> None:
+        """Look at the first line alone."""
+        self.line(line)
+
+    def _first(self, data: bytes | bytearray) -> None:
+        if data[0] != ord("H"):
+            raise Malformed(502, f"the answer begins with {shown(bytes(data[:1]))}, not with HTTP/")
+
+
+def _why(line: bytes) -> str:
+    """What is wrong with a line that is no field. Values may be secrets and are not shown."""
+    name, colon, _ = line.partition(b":")
+    if line[:1] in (b" ", b"\t"):
+        return "a line of the head begins with white space"
+    if not colon:
+        return "a line of the head has no colon"
+    if not name:
+        return "a field of the head has no name"
+    if name[-1:] in (b" ", b"\t"):
+        return f"white space stands before the colon of {shown(name.rstrip())}"
+    if _NAME.fullmatch(name) is None:
+        return f"the name of a field is {shown(name)}"
+    return f"the value of {name.decode('ascii')} has a control character"
+
+
+REQUESTS: Final = RequestGrammar()
+RESPONSES: Final = ResponseGrammar()

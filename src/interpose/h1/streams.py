@@ -1,0 +1,250 @@
+"""The two directions of a connection: bytes in, heads and pieces of bodies out, message by message.
+
+Invariant: the heads and the raw bytes of the parts, joined, are the bytes received, in their order, up to the first
+that is refused; none of them is given out before it is known to belong where it stands. What is refused, and why,
+does not depend on how the bytes were cut. After Malformed a reader gives out nothing more and holds nothing.
+"""
+
+from enum import Enum, auto
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from interpose.h1.chunks import Chunks
+from interpose.h1.heads import Framing, Heads, Malformed, RequestHead, ResponseHead
+from interpose.h1.inbox import Inbox
+from interpose.h1.rules import BLANK, REQUESTS, RESPONSES, Grammar
+
+Head = TypeVar("Head", RequestHead, ResponseHead)
+
+
+class Part(NamedTuple):
+    """A piece of a body: as it came, and without chunk framing if the reader decodes. `end`: the message is over."""
+
+    raw: bytes
+    data: bytes
+    end: bool
+
+
+class _At(Enum):
+    HEAD = auto()
+    LENGTH = auto()
+    CHUNKED = auto()
+    UNTIL_CLOSE = auto()
+    OVER = auto()
+    FINISHED = auto()
+
+
+_BODY: Final = {
+    Framing.NONE: _At.OVER,
+    Framing.LENGTH: _At.LENGTH,
+    Framing.CHUNKED: _At.CHUNKED,
+    Framing.UNTIL_CLOSE: _At.UNTIL_CLOSE,
+}
+
+
+class _Reader(Generic[Head]):
+    """What both directions share: cutting heads, counting bodies."""
+
+    _grammar: Grammar
+    _trusting: bool
+
+    def __init__(self, heads: Heads, at: _At) -> None:
+        self.decode = False
+        self._heads = heads
+        self._at = at
+        self._inbox = Inbox()
+        self._partial = bytearray()  # a head that is not complete
+        self._lined = False  # its first line is
+        self._left = 0
+        self._chunks: Chunks | None = None
+        self._fault: tuple[int, str] | None = None  # not the exception: it holds on to whoever saw it
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that were received and not given out."""
+        held = self._chunks.holding if self._chunks is not None else 0
+        return len(self._partial) + held + self._inbox.size
+
+    @property
+    def between(self) -> bool:
+        """Nothing of a message has been seen."""
+        return self._at is _At.HEAD and not self._partial and not self._inbox.size
+
+    def receive(self, data: bytes) -> None:
+        """These bytes came. After Malformed they are dropped."""
+        if self._at is _At.FINISHED:
+            raise RuntimeError("the reader has given its bytes away")
+        if self._fault is None:
+            self._inbox.add(data)
+
+    def next(self) -> Head | Part | None:
+        """The next head or part; None: more bytes are needed, or the message is over. Raises Malformed."""
+        if self._fault is not None:
+            raise Malformed(*self._fault)
+        try:
+            if self._chunks is not None:
+                return self._chunked(self._chunks)
+            match self._at:
+                case _At.HEAD:
+                    return self._next_head()
+                case _At.LENGTH:
+                    return self._counted()
+                case _At.UNTIL_CLOSE:
+                    return self._endless()
+                case _:
+                    return None
+        except Malformed as fault:
+            self._break(fault)
+            raise
+
+    def take_rest(self) -> bytes:
+        """All bytes that were received and not given out, for a tunnel. The reader is finished."""
+        held = self._chunks.take_held() if self._chunks is not None else b""
+        rest = bytes(self._partial) + held + self._inbox.take_all()
+        self._partial.clear()
+        self._chunks = None
+        self._at = _At.FINISHED
+        return rest
+
+    def eof(self) -> Part | None:
+        """No more bytes come: the end of a body that ends so, None between messages, else Malformed.
+
+        Before, `next` must have given everything out.
+        """
+        if self._fault is not None:
+            raise Malformed(*self._fault)
+        if self._at is _At.UNTIL_CLOSE:
+            rest = self._inbox.take_all()
+            self._at = _At.OVER
+            return Part(rest, rest if self.decode else b"", True)
+        if self.between or self._at in (_At.OVER, _At.FINISHED):
+            return None
+        raise self._break(Malformed(self._grammar.status, "the connection ended in the middle of a message"))
+
+    def _parse(self, raw: bytes) -> Head:
+        raise NotImplementedError
+
+    def _after_head(self, head: Head) -> _At:
+        return _BODY[head.framing]
+
+    def _next_head(self) -> Head | None:
+        raw = self._cut()
+        if raw is None:
+            return None
+        head = self._parse(raw)
+        self._at = self._after_head(head)
+        self._left = head.length
+        self._chunks = self._make_chunks() if self._at is _At.CHUNKED else None
+        return head
+
+    def _make_chunks(self) -> Chunks:
+        return Chunks(self._grammar, self._heads.limit, trusting=self._trusting)
+
+    def _cut(self) -> bytes | None:
+        """The bytes of a head. Bytes that were searched are not searched again."""
+        inbox = self._inbox
+        if not inbox.size:
+            return None
+        partial = self._partial
+        limit = self._heads.limit
+        if not partial:
+            piece, at = inbox.first()
+            end = piece.find(BLANK, at, at + limit)
+            if end >= 0:
+                return inbox.take(end + len(BLANK) - at)
+        while inbox.size:
+            looked = len(partial)
+            partial += inbox.take(limit - looked)
+            end = partial.find(BLANK, max(looked - 3, 0))
+            if end >= 0:
+                end += len(BLANK)
+                raw = bytes(partial[:end])
+                inbox.put_back(bytes(partial[end:]))
+                partial.clear()
+                return raw
+            self._lined = self._grammar.beginning(partial, looked, limit, lined=self._lined and looked > 0)
+            if len(partial) >= limit:
+                raise self._grammar.too_long(limit)
+        return None
+
+    def _counted(self) -> Part | None:
+        if not self._inbox.size:
+            return None
+        raw = self._inbox.take(self._left)
+        self._left -= len(raw)
+        if not self._left:
+            self._at = _At.OVER
+        return Part(raw, raw if self.decode else b"", not self._left)
+
+    def _endless(self) -> Part | None:
+        if not self._inbox.size:
+            return None
+        raw = self._inbox.take(self._inbox.size)
+        return Part(raw, raw if self.decode else b"", False)
+
+    def _chunked(self, chunks: Chunks) -> Part | None:
+        while chunks.fault is None and self._inbox.size:
+            piece, at = self._inbox.first()
+            payload: list[bytes] | None = [] if self.decode else None
+            raw, stop = chunks.feed(piece, at, payload)
+            self._inbox.skip_to(stop)
+            if raw:
+                if chunks.ended:
+                    self._at = _At.OVER
+                    self._chunks = None
+                return Part(raw, b"".join(payload or ()), chunks.ended)
+        if chunks.fault is not None:
+            raise chunks.fault
+        return None
+
+    def _break(self, fault: Malformed) -> Malformed:
+        self._fault = (fault.status, str(fault))
+        self._at = _At.OVER
+        self._inbox = Inbox()
+        self._partial = bytearray()
+        self._chunks = None
+        return fault
+
+
+class RequestReader(_Reader[RequestHead]):
+    """What a client sends."""
+
+    _grammar = REQUESTS
+    _trusting = False
+
+    def __init__(self, heads: Heads) -> None:
+        super().__init__(heads, _At.HEAD)
+
+    def start_next(self) -> None:
+        """The message is over and answered: go on to the next."""
+        if self._at is not _At.OVER:
+            raise RuntimeError("the message is not over")
+        self._at = _At.HEAD
+
+    def _parse(self, raw: bytes) -> RequestHead:
+        return self._heads.request(raw)
+
+
+class ResponseReader(_Reader[ResponseHead]):
+    """What the server sends. `expect` comes before each answer."""
+
+    _grammar = RESPONSES
+    _trusting = True
+
+    def __init__(self, heads: Heads) -> None:
+        super().__init__(heads, _At.OVER)
+        self._method = ""
+
+    def expect(self, method: str) -> None:
+        """An answer to a request of that method is owed. Bytes that came before nobody asked for: Malformed."""
+        if self._at is not _At.OVER:
+            raise RuntimeError("the answer before is not over")
+        self._method = method
+        self._at = _At.HEAD
+        if self._inbox.size:
+            self._break(Malformed(RESPONSES.status, "bytes came that answer nothing"))
+
+    def _parse(self, raw: bytes) -> ResponseHead:
+        return self._heads.response(raw, self._method)
+
+    def _after_head(self, head: ResponseHead) -> _At:
+        return _At.HEAD if head.interim else _BODY[head.framing]

@@ -1,0 +1,343 @@
+"""Calls of Docker's API that are about containers of Kubernetes, on their way through the chain.
+
+Interceptors, taps and counters see the CRI call it is (see `becoming`); dockerd gets the call that came, with a body in
+which only what somebody changed is different, and the caller gets the bytes dockerd answered. They are dockerd's also
+if an interceptor changed the reply: nobody can say in Docker's answer what CRI has in its own. An answer is made here
+only where dockerd gave none.
+
+The caller leaving cancels the task, and with it hooks and the call. What is to be done afterwards is done then, too.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from interpose.h1.heads import RequestHead
+from interpose.instrumentation.logging import RateLimited
+from interpose.relay.chain import Chain
+from interpose.relay.docker import statuses
+from interpose.relay.docker.becoming import Becoming, become
+from interpose.relay.docker.httpcall import HttpCall
+from interpose.relay.docker.routes import Act
+from interpose.relay.docker.runtime import Answered, DockerRuntime, read_object
+from interpose.relay.docker.upstream import BackendAway
+from interpose.relay.interceptor import CLIENT, Body, Call, Direction, Interceptor, Reply, Sighting
+from interpose.relay.messages import CriParser
+from interpose.relay.methods import METHODS, Method
+from interpose.relay.routes import Route, Routes
+from interpose.relay.taps import Viewing, Watchers
+from interpose.rpc.status import Code, RpcError
+from interpose.rpc.tasks import TaskBag
+
+_log = logging.getLogger(__name__)
+
+_LEFT: Final = 499  # how a proxy writes down that the caller did not wait
+_BAD_GATEWAY: Final = 502
+_STOPPED: Final = "StopPodSandbox"
+
+
+class Sighted(Protocol):
+    """A passing call that taps look at."""
+
+    def end(self, status: int, why: str = "") -> None:
+        """It is over; 0 stands for no answer."""
+
+
+def _unseen(_head: RequestHead, _peer: Any) -> Sighted | None:
+    return None
+
+
+class DockerCollector:
+    """Runs wanted calls. One per relay."""
+
+    def __init__(
+        self,
+        *,
+        chain: Chain,
+        watchers: Watchers,
+        runtime: DockerRuntime,
+        routes: Routes,
+        limit: int,
+        now: Callable[[], float],
+    ) -> None:
+        self.chain = chain
+        self.watchers = watchers
+        self.runtime = runtime
+        self.routes = routes
+        self.limit = limit
+        self.now = now
+        self.tasks = TaskBag()
+        # How taps see a call that turns out to be nobody's business.
+        self.sight: Callable[[RequestHead, Any], Sighted | None] = _unseen
+        # Told when only the container of a sandbox was stopped: its neighbours live on, unlike after a StopPodSandbox.
+        self.on_sandbox_stopped: Callable[[], None] = lambda: None
+        self.remarks = RateLimited(_log)
+
+    async def handle(self, call: HttpCall) -> bytes:
+        """Run a call of a client; the whole answer."""
+        try:
+            becoming = await become(call, self.runtime)
+            if becoming is None:
+                return await self._pass(call)
+            return await Intercepted(self, call, becoming).run()
+        except BaseException:
+            # There will be no answer after which the rest could be done.
+            afterwards, call.afterwards[:] = tuple(call.afterwards), ()
+            for act in afterwards:
+                act()
+            raise
+
+    async def _pass(self, call: HttpCall) -> bytes:
+        """Nobody's business."""
+        sighted = self.sight(call.head, call.peer)
+        status, why = _LEFT, ""
+        try:
+            answered = Answered(await call.forward())
+            if answered.failure is not None or answered.http.head is None:
+                status, why = 0, answered.message
+                return statuses.error_answer(_BAD_GATEWAY, why, close=True)
+            status = answered.http.head.status
+            if call.head.route.endpoint.act is Act.CREATE and answered.code() is Code.OK:
+                self.runtime.remember(_created(answered), None)
+            return answered.http.raw
+        except BackendAway as error:
+            status, why = statuses.status_of_code(Code.UNAVAILABLE), str(error)
+            return statuses.error_answer(status, why)
+        finally:
+            if sighted is not None:
+                sighted.end(status, why)
+
+    async def originate(
+        self, route: Route, path: bytes, message: bytes, *, origin: str, below: Interceptor | None, timeout: float
+    ) -> Reply:
+        """A call of one of our own parts: it enters the chain below that part, and every tap sees it."""
+        if route.method is None:
+            raise LookupError("only known methods can be called")
+        method = route.method
+        deadline = self.now() + timeout
+        call = Call(
+            method=method,
+            path=path,
+            body=Body(message, CriParser(method.request)),
+            deadline=deadline,
+            origin=origin,
+            watched=bool(route.taps),
+        )
+        view = self.view(route, path, origin=origin)
+        view.show(Direction.REQUEST, message)
+
+        async def last(call: Call) -> Reply:
+            body = call.body.data()
+            if body != message:
+                view.show(Direction.FORWARDED, body)
+            reply = await self.runtime.call(method.name, body, max(deadline - self.now(), 0.0))
+            view.answered(reply)
+            return reply
+
+        try:
+            async with asyncio.timeout_at(deadline):
+                reply = await self.chain.run(call, last, below=below)
+        except TimeoutError:
+            reply = Reply(code=Code.DEADLINE_EXCEEDED, message=f"no answer within {timeout:g} s")
+        except BaseException:
+            view.end(Code.CANCELLED)  # whoever made the call has given up
+            raise
+        _show_reply(view, reply)
+        view.changed_by = call.changed_by or ()
+        view.end(reply.code, reply.message)
+        return reply
+
+    def view(
+        self, route: Route, path: bytes, *, origin: str = CLIENT, peer: object = None, line: bytes = b""
+    ) -> Viewing:
+        """How taps see a call. Nobody may."""
+        number = self.watchers.number() if route.taps else 0
+        headers = {b"docker": line} if line else {}
+        call = Sighting(number, path, route.method, origin=origin, peer=peer, headers=headers, intercepted=True)
+        return Viewing(self.watchers, route.taps, route.readers, call)
+
+
+class Intercepted:
+    """One call on its way through the chain."""
+
+    def __init__(self, owner: DockerCollector, http: HttpCall, becoming: Becoming) -> None:
+        self._owner = owner
+        self._http = http
+        self._becoming = becoming
+        self._method = METHODS[becoming.methods[-1]]
+        self._path = _path_of(self._method)
+        route = owner.routes.known[self._path]
+        self._stats = route.stats
+        self._since = owner.now()
+        self._watched = bool(route.taps)
+        line = http.head.raw.partition(b" HTTP/")[0]
+        self._view = owner.view(route, self._path, peer=http.peer, line=line) if route.taps else None
+        self._call = self._called(self._method)
+
+    def _called(self, method: Method) -> Call:
+        head, becoming = self._http.head, self._becoming
+        return Call(
+            method=method,
+            path=_path_of(method),
+            body=Body(becoming.message, CriParser(method.request), unreadable=becoming.unreadable),
+            metadata=lambda: head.headers,
+            peer=self._http.peer,
+            afterwards=self._http.afterwards,
+            watched=self._watched,
+        )
+
+    async def run(self) -> bytes:
+        """The whole answer to the caller."""
+        self._stats.started += 1
+        self._stats.bytes_received += len(self._http.body)
+        code, why = int(Code.CANCELLED), ""
+        try:
+            reply = await self._through_chain()
+            answer = self._answer(reply)
+            code, why = reply.code, reply.message
+            self._stats.bytes_sent += len(answer)
+            if self._view is not None:
+                _show_reply(self._view, reply)
+            return answer
+        except Exception:
+            code, why = Code.INTERNAL, "internal error"
+            raise
+        finally:
+            self._end(code, why)
+
+    async def _through_chain(self) -> Reply:
+        view, becoming = self._view, self._becoming
+        if view is not None:
+            if becoming.unreadable:
+                view.unseen(Direction.REQUEST, len(self._http.body), becoming.unreadable)
+            else:
+                view.show(Direction.REQUEST, becoming.message)
+        calls = [*map(self._called, map(METHODS.__getitem__, becoming.methods[:-1])), self._call]
+        try:
+            reply = await self._step(calls)
+        except RpcError as error:
+            return Reply(code=error.code, message=error.message)
+        if reply.code == Code.OK and self._method.name == _STOPPED:
+            self._http.afterwards.append(self._owner.on_sandbox_stopped)
+        return reply
+
+    async def _step(self, calls: Sequence[Call]) -> Reply:
+        """One chain after the other where nobody knows which method it is: each of them may refuse."""
+        if not calls:
+            return await self._forward()
+        return await self._owner.chain.run(calls[0], lambda _: self._step(calls[1:]))
+
+    async def _forward(self) -> Reply:
+        owner = self._owner
+        now = owner.now()
+        self._stats.spent(now - self._since)
+        self._since = now
+        try:
+            answered = Answered(await self._http.forward(self._edited()))
+        except BackendAway as error:
+            return Reply(code=Code.UNAVAILABLE, message=str(error))
+        reply = self._understood(answered)
+        if self._view is not None:
+            self._view.answered(reply)
+        return reply
+
+    def _edited(self) -> bytes | None:
+        """The body for dockerd, if it is another one."""
+        becoming, body = self._becoming, self._call.body
+        if becoming.edit is None or (data := body.data()) == becoming.message:
+            return None
+        if self._view is not None:
+            self._view.show(Direction.FORWARDED, data)
+        edited = becoming.edit(self._call.request)
+        if edited.without_effect:
+            fields = ", ".join(edited.without_effect)
+            self._owner.remarks.log(
+                logging.WARNING,
+                "Docker has no place for something that was changed",
+                key=fields,
+                method=self._method.name,
+                fields=fields,
+            )
+        return None if edited.body is self._http.body else edited.body
+
+    def _understood(self, answered: Answered) -> Reply:
+        """dockerd's answer as interceptors see it."""
+        becoming, runtime = self._becoming, self._owner.runtime
+        code = answered.code(creating=becoming.act is Act.CREATE)
+        identity = becoming.identity
+        if identity is not None and becoming.act is Act.REMOVE and code in (Code.OK, Code.NOT_FOUND):
+            runtime.forget(identity.id)
+        if code is not Code.OK:
+            return Reply(code=code, message=answered.message, raw=answered)
+        parser = CriParser(self._method.response)
+        if becoming.unreadable:
+            return Reply(code=code, body=Body(b"", parser, unreadable=becoming.unreadable), raw=answered)
+        message = parser.parse(b"")
+        if becoming.act is Act.CREATE and identity is not None:
+            made = _created(answered)
+            if not made:
+                return Reply(code=code, body=Body(b"", parser, unreadable="dockerd named no id"), raw=answered)
+            runtime.remember(made, replace(identity, id=made))
+            if identity.sandbox:
+                message.pod_sandbox_id = made
+            else:
+                message.container_id = made
+        return Reply(code=code, body=Body(parser.serialize(message), parser), raw=answered)
+
+    def _answer(self, reply: Reply) -> bytes:
+        """The bytes for the caller: dockerd's own if there are any."""
+        raw = reply.raw
+        if isinstance(raw, Answered):
+            if raw.failure is None:
+                return raw.http.raw
+            return statuses.error_answer(_BAD_GATEWAY, raw.failure, close=True)
+        if reply.code:
+            return statuses.error_answer(statuses.status_of_code(reply.code), reply.message)
+        return _SYNTHESIZED.get(self._becoming.act, _nothing)(reply)
+
+    def _end(self, code: int, why: str) -> None:
+        if self._view is not None:
+            self._view.changed_by = self._call.changed_by or ()
+            self._view.end(code, why)
+        self._stats.finish(code, self._owner.now() - self._since)
+
+
+def _path_of(method: Method) -> bytes:
+    return method.paths[0].encode()
+
+
+def _created(answered: Answered) -> str:
+    """The id of what was created; empty if dockerd does not say."""
+    made = read_object(answered.http.body).get("Id")
+    return made if isinstance(made, str) else ""
+
+
+# -- answers to calls that an interceptor answered in place of dockerd
+
+
+def _new(reply: Reply) -> bytes:
+    response = reply.response
+    made = getattr(response, "pod_sandbox_id", "") or getattr(response, "container_id", "")
+    return statuses.answer(201, b'{"Id":"%s","Warnings":[]}\n' % made.encode())
+
+
+def _changed(_reply: Reply) -> bytes:
+    return statuses.answer(200, b'{"Warnings":[]}\n')
+
+
+def _nothing(_reply: Reply) -> bytes:
+    return statuses.answer(204)
+
+
+_SYNTHESIZED: Final = {Act.CREATE: _new, Act.UPDATE: _changed}
+
+
+def _show_reply(view: Viewing, reply: Reply) -> None:
+    """The reply as the caller's CRI would have it and, if that differs, as it was before somebody changed it."""
+    said = None if reply.code or reply.body is None or not reply.body.readable else reply.body.data()
+    if view.received is not None and view.received != said:
+        view.show(Direction.RECEIVED, view.received)
+    if said is not None:
+        view.show(Direction.REPLY, said)

@@ -1,0 +1,287 @@
+"""dockerd's lists and inspect answers as CRI's: enough for complete records, since our own parts are who asks.
+
+Docker shows what a container has now. It is told twice, as the OCI view that is in force and as the request it was
+created with; where a label keeps what was sent then (see `creating`), the latter is from there. Variables of the image
+count as the container's: Docker keeps them in one list, the image's last. A missing or odd value reads as not set, an
+answer of another shape is UnreadableBody. Pure; messages are duck-typed.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from interpose.relay.docker import hostconfig, parents
+from interpose.relay.docker.creating import RUNTIME_HANDLER
+from interpose.relay.docker.jsontext import UnreadableBody, decode, excerpt, whole
+from interpose.relay.docker.labels import (
+    CREATED,
+    LOG_PATH,
+    REQUESTED,
+    SANDBOX,
+    TYPE,
+    Identity,
+    identity,
+    shown_annotations,
+    shown_labels,
+)
+
+_CREATED: Final = 0
+_RUNNING: Final = 1
+_EXITED: Final = 2
+_UNKNOWN: Final = 3
+# CRI's numbers. One that is paused or about to start again holds what it has.
+_STATES: Final[Mapping[str, int]] = {
+    "created": _CREATED,
+    "running": _RUNNING,
+    "paused": _RUNNING,
+    "restarting": _RUNNING,
+    "exited": _EXITED,
+    "dead": _EXITED,
+    "removing": _EXITED,
+}
+_READY: Final = 0
+_NOT_READY: Final = 1
+_OCI_CPU: Final = {
+    "shares": "cpu_shares",
+    "quota": "cpu_quota",
+    "period": "cpu_period",
+    "cpus": "cpuset_cpus",
+    "mems": "cpuset_mems",
+}
+_OCI_MEMORY: Final = {"limit": "memory_limit_in_bytes", "swap": "memory_swap_limit_in_bytes"}
+_NANO: Final = 10**9
+_INT64: Final = range(-(1 << 63), 1 << 63)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+Document = Mapping[str, Any]
+
+
+# -- one container
+
+
+def identity_of(body: bytes) -> Identity | None:
+    """Whose container an inspect answer is about; None if it is not Kubernetes'."""
+    return _identity(_inspected(body))
+
+
+def pod_status(body: bytes, message: Any) -> None:
+    """Fill a PodSandboxStatusResponse from the inspect answer of a sandbox."""
+    document = _inspected(body)
+    whose, labels, host = _known(document), _labels(document), _part(document, "HostConfig")
+    status = message.status
+    status.id = whose.id
+    _write_pod_meta(status.metadata, whose)
+    status.state = _sandbox_state(_text(_part(document, "State").get("Status")))
+    status.created_at = nanoseconds(document.get("Created"))
+    status.labels.update(shown_labels(labels))
+    status.annotations.update(shown_annotations(labels))
+    status.runtime_handler = RUNTIME_HANDLER
+    parent = _text(host.get("CgroupParent"))
+    linux = {"cgroup_parent": parents.shown(parent), "resources": hostconfig.shown(_amounts(host), defaults=True)}
+    _write_info(message, whose, {"linux": linux}, host, {})
+
+
+def container_status(body: bytes, message: Any) -> None:
+    """Fill a ContainerStatusResponse from the inspect answer of a container."""
+    document = _inspected(body)
+    whose, labels, host = _known(document), _labels(document), _part(document, "HostConfig")
+    config, state = _part(document, "Config"), _part(document, "State")
+    status = message.status
+    status.id = whose.id
+    status.metadata.name, status.metadata.attempt = whose.name, whose.attempt
+    status.state = _STATES.get(_text(state.get("Status")), _UNKNOWN)
+    status.created_at = nanoseconds(document.get("Created"))
+    status.started_at = nanoseconds(state.get("StartedAt"))
+    status.finished_at = nanoseconds(state.get("FinishedAt"))
+    status.exit_code = _number(state.get("ExitCode"), range(-(1 << 31), 1 << 31))
+    status.image.image = _text(config.get("Image"))
+    status.image_ref = _text(document.get("Image"))
+    status.log_path = labels.get(LOG_PATH, "")
+    status.labels.update(shown_labels(labels))
+    status.annotations.update(shown_annotations(labels))
+    sent = _sent(labels)
+    current = hostconfig.shown(_amounts(host), defaults=not (sent or {}).get("memory_swap_limit_in_bytes"))
+    envs = _variables(config)
+    created = {
+        "envs": [{"key": one.partition("=")[0], "value": one.partition("=")[2]} for one in envs],
+        "linux": {"resources": current if sent is None else sent},
+    }
+    _write_info(message, whose, created, host, current, envs)
+
+
+# -- lists
+
+
+def list_target(sandboxes: bool, wanted: Any) -> str:
+    """Where to ask for a list, narrowed as far as Docker can by a filter of CRI."""
+    labels = [f"{key}={value}" for key, value in wanted.label_selector.items()]
+    if sandboxes:
+        labels.append(f"{TYPE}={SANDBOX}")
+    filters = {name: values for name, values in (("label", labels), ("id", [wanted.id])) if any(values)}
+    query = {"all": "1", **({"filters": json.dumps(filters)} if filters else {})}
+    return f"/containers/json?{urlencode(query)}"
+
+
+def listed_sandboxes(body: bytes, wanted: Any, message: Any) -> None:
+    """Fill a ListPodSandboxResponse with the sandboxes in a list that a PodSandboxFilter wants."""
+    for document, whose, labels in _listed(body, wanted):
+        state = _sandbox_state(_text(document.get("State")))
+        if whose.sandbox and (not wanted.HasField("state") or wanted.state.state == state):
+            item = message.items.add(id=whose.id, state=state, runtime_handler=RUNTIME_HANDLER)
+            _write_pod_meta(item.metadata, whose)
+            _write_listed(item, document, labels)
+
+
+def listed_containers(body: bytes, wanted: Any, message: Any) -> None:
+    """Fill a ListContainersResponse with the containers in a list that a ContainerFilter wants."""
+    for document, whose, labels in _listed(body, wanted):
+        state = _STATES.get(_text(document.get("State")), _UNKNOWN)
+        if whose.sandbox or (wanted.HasField("state") and wanted.state.state != state):
+            continue
+        if whose.sandbox_id.startswith(wanted.pod_sandbox_id):
+            item = message.containers.add(id=whose.id, pod_sandbox_id=whose.sandbox_id, state=state)
+            item.metadata.name, item.metadata.attempt = whose.name, whose.attempt
+            item.image.image, item.image_ref = _text(document.get("Image")), _text(document.get("ImageID"))
+            _write_listed(item, document, labels)
+
+
+def _listed(body: bytes, wanted: Any) -> Iterator[tuple[Document, Identity, Mapping[str, str]]]:
+    """Everything of Kubernetes' with the labels and the id that are wanted."""
+    documents = _parsed(body)
+    if not isinstance(documents, list):
+        raise UnreadableBody(f"the list of containers is none but {excerpt(str(documents))}")
+    for document in documents:
+        if not isinstance(document, dict):
+            raise UnreadableBody(f"a container of the list is no object but {excerpt(str(document))}")
+        # A container that others link to has their names for it, too.
+        names = [_text(one) for one in _list(document.get("Names"))]
+        name = next((one for one in names if one.count("/") < 2), "")
+        labels = _texts(document.get("Labels"))
+        whose = identity(labels, name, _text(document.get("Id")))
+        if whose is None or not whose.id.startswith(wanted.id):
+            continue
+        shown = shown_labels(labels)
+        if all(shown.get(key) == value for key, value in wanted.label_selector.items()):
+            yield document, whose, labels
+
+
+def _write_listed(item: Any, document: Document, labels: Mapping[str, str]) -> None:
+    item.created_at = _number(document.get("Created"), range(_INT64.stop // _NANO)) * _NANO
+    item.labels.update(shown_labels(labels))
+    item.annotations.update(shown_annotations(labels))
+
+
+# -- the parts of answers
+
+
+def _write_pod_meta(meta: Any, whose: Identity) -> None:
+    meta.name, meta.uid, meta.namespace, meta.attempt = whose.pod_name, whose.uid, whose.namespace, whose.attempt
+
+
+def _sandbox_state(status: str) -> int:
+    """One that was only created is about to start; there is no call of CRI in between."""
+    return _READY if _STATES.get(status) in (_CREATED, _RUNNING) else _NOT_READY
+
+
+def _write_info(
+    message: Any, whose: Identity, config: Document, host: Document, current: Document, envs: tuple[str, ...] = ()
+) -> None:
+    """What runtimes add to a verbose answer, in the shape `store.info` reads."""
+    resources = {
+        part: {key: current[name] for key, name in names.items() if name in current}
+        for part, names in (("cpu", _OCI_CPU), ("memory", _OCI_MEMORY))
+    }
+    path = parents.cgroups_path(_text(host.get("CgroupParent")), whose.id)
+    process = {"env": envs, "oomScoreAdj": current.get("oom_score_adj", 0)}
+    spec = {"linux": {"cgroupsPath": path, "resources": resources}, "process": process}
+    message.info["info"] = json.dumps({"sandboxID": whose.sandbox_id, "config": config, "runtimeSpec": spec})
+
+
+def _sent(labels: Mapping[str, str]) -> Document | None:
+    """What the container was created with, if that is noted; without the note beside it, it is not ours."""
+    if REQUESTED not in labels:
+        return None
+    try:
+        sent = json.loads(labels.get(CREATED, ""))
+    except (ValueError, RecursionError):
+        return None
+    return sent if isinstance(sent, dict) else None
+
+
+def _amounts(host: Document) -> hostconfig.Values:
+    numbers = {key: _number(host.get(key), _INT64) for key in (*hostconfig.NUMBERS.values(), hostconfig.NANO_CPUS)}
+    return numbers | {key: _text(host.get(key)) for key in hostconfig.TEXTS.values()}
+
+
+def _variables(config: Document) -> tuple[str, ...]:
+    return tuple(one for one in map(_text, _list(config.get("Env"))) if "=" in one)
+
+
+# -- reading
+
+
+def nanoseconds(value: object) -> int:
+    """A time of Docker's since 1970; 0 for what never happened."""
+    if not isinstance(value, str):
+        return 0
+    head, _, rest = value.partition(".")
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    try:
+        seconds = (datetime.fromisoformat(head + rest[len(digits) :]) - _EPOCH).total_seconds()
+    except (ValueError, TypeError, OverflowError):
+        return 0
+    return max(int(seconds) * _NANO + int(digits[:9].ljust(9, "0")), 0) if seconds > 0 else 0
+
+
+def _inspected(body: bytes) -> Document:
+    document = _parsed(body)
+    if not isinstance(document, dict) or not _text(document.get("Id")):
+        raise UnreadableBody(f"it is no container but {excerpt(str(document))}")
+    return document
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(decode(body))
+    except UnreadableBody:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise UnreadableBody(f"it is not JSON: {error}") from None
+
+
+def _labels(document: Document) -> dict[str, str]:
+    return _texts(_part(document, "Config").get("Labels"))
+
+
+def _identity(document: Document) -> Identity | None:
+    return identity(_labels(document), _text(document.get("Name")), _text(document.get("Id")))
+
+
+def _known(document: Document) -> Identity:
+    whose = _identity(document)
+    if whose is None:
+        raise UnreadableBody(f"the container {_text(document.get('Id'))} is not Kubernetes'")
+    return whose
+
+
+def _part(document: Document, key: str) -> Document:
+    value = document.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: object, allowed: range) -> int:
+    return value if type(value) is int and value in allowed else 0
+
+
+def _text(value: object) -> str:
+    return whole(value) if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> dict[str, str]:
+    return {whole(key): _text(one) for key, one in value.items()} if isinstance(value, dict) else {}

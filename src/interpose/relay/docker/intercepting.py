@@ -1,0 +1,156 @@
+"""A request that somebody intercepts: collected whole, handed over, answered whole.
+
+What is held is bounded, for one request and for all together. The call goes to dockerd on the client's own connection.
+"""
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from interpose.h1.heads import Framing, Malformed, RequestHead
+from interpose.relay.docker.backend import Backend, HttpReply
+from interpose.relay.docker.endpointstats import EndpointStats
+from interpose.relay.docker.httpcall import CONTINUE, HttpCall, error_answer
+from interpose.relay.docker.upstream import BackendAway
+
+if TYPE_CHECKING:
+    from interpose.relay.docker.client import ClientLink
+
+_log = logging.getLogger(__name__)
+_HEAD_END: Final = b"\r\n\r\n"
+
+
+class Intercepting:
+    """One such request."""
+
+    __slots__ = ("_body", "_continued", "_head", "_held", "_link", "_raw", "_since", "_stats", "uploaded")
+
+    def __init__(self, link: "ClientLink", head: RequestHead, stats: EndpointStats) -> None:
+        self._link = link
+        self._head = head
+        self._stats = stats
+        self._since = link.host.clock()
+        self._body = bytearray()
+        self._raw = bytearray()  # of a body in chunks, as they came
+        self._held = 0
+        self._continued = False
+        self.uploaded = False
+
+    def start(self) -> None:
+        """Ask for the body, if the client waits for that."""
+        link, head = self._link, self._head
+        self._stats.bytes_received += len(head.raw)
+        if head.framing is Framing.NONE:
+            self._collected()
+            return
+        limit = link.host.upstream.limit
+        if head.framing is Framing.LENGTH and head.length > limit:
+            self._give_up(413, f"the body is larger than {limit} bytes")
+            return
+        if head.expects_continue and not link.reader.buffered:
+            self._continued = True
+            link.write(CONTINUE)
+        link.reader.decode = True
+        self.pump()
+
+    def pump(self) -> None:
+        """Take what has come of the body."""
+        if self.uploaded:
+            return
+        link = self._link
+        limit = link.host.upstream.limit
+        chunked = self._head.framing is Framing.CHUNKED
+        try:
+            while not self.uploaded and (part := link.reader.next()) is not None:
+                assert not isinstance(part, RequestHead)  # noqa: S101 - a head is taken when the body before is over
+                self._body += part.data
+                if chunked:
+                    self._raw += part.raw
+                size = len(self._body) + len(self._raw)
+                if len(self._body) > limit or len(self._raw) > 2 * limit:
+                    self._give_up(413, f"the body is larger than {limit} bytes")
+                    return
+                if not link.host.hold(size - self._held):
+                    self._give_up(503, "too many large requests at once")
+                    return
+                self._held = size
+                self.uploaded = part.end
+        except Malformed as error:
+            link.host.fault(link, error.status, str(error))
+            self._give_up(error.status, str(error))
+            return
+        if self.uploaded:
+            link.reader.decode = False
+            self._collected()
+        elif link.eof:
+            self._give_up(400, "the body ended before its end")
+
+    def _collected(self) -> None:
+        self.uploaded = True
+        link, head = self._link, self._head
+        body = bytes(self._body)
+        raw = bytes(self._raw) if head.framing is Framing.CHUNKED else None
+        self._stats.bytes_received += len(body if raw is None else raw)
+        call = HttpCall(head=head, body=body, raw=raw, peer=link.peer, send=self._send, continued=self._continued)
+        self._body, self._raw = bytearray(), bytearray()
+        link.run(self._run(call), f"docker call {head.route.endpoint.name}")
+
+    async def _send(self, request: bytes) -> HttpReply:
+        link = self._link
+        backend = link.ready_backend() or await link.new_backend()
+        upstream = link.host.upstream
+        return await backend.fetch(self._head.method, request, upstream.limit, last=link.spoken_out)
+
+    async def _run(self, call: HttpCall) -> None:
+        try:
+            answer = await self._link.host.relay.handle(call)
+            status, keep = self._read(answer)
+        except BackendAway as error:
+            status, keep, answer = 503, False, error_answer(503, str(error))
+        except Exception:
+            _log.exception("Handling of a call failed", extra={"kv": {"endpoint": self._head.route.endpoint.name}})
+            status, keep, answer = 500, False, error_answer(500, "internal error")
+        link = self._link
+        self._stats.bytes_sent += len(answer)
+        link.write(answer)
+        for afterwards in call.afterwards:
+            try:
+                afterwards()
+            except Exception:
+                _log.exception("What follows a call failed")
+        self._end(status)
+        link.done(keep=keep)
+
+    def _read(self, answer: bytes) -> tuple[int, bool]:
+        """The status of an answer, and whether the connection outlives it. Malformed if it is none."""
+        cut = answer.find(_HEAD_END) + len(_HEAD_END)
+        head = self._link.host.heads.response(answer[:cut], self._head.method)
+        return head.status, self._head.keep_alive and head.keep_alive and head.framing is not Framing.UNTIL_CLOSE
+
+    def _end(self, status: int) -> None:
+        link = self._link
+        self._stats.finish(status, link.host.clock() - self._since)
+        link.host.hold(-self._held)
+        self._held = 0
+        link.reader.decode = False
+        link.work = None
+
+    def _give_up(self, status: int, why: str) -> None:
+        self._end(status)
+        self._link.turn_away(status, why)
+
+    def connected(self, backend: Backend) -> None:
+        """Nobody has dialled for us."""
+
+    def away(self, why: str) -> None:
+        """Nobody has dialled for us."""
+
+    def client_eof(self) -> None:
+        """The client has said all it will say."""
+        if not self.uploaded:
+            self.pump()
+        elif (backend := self._link.backend) is not None and backend.user is not None and self._link.spoken_out:
+            backend.write_eof()
+
+    def client_lost(self) -> None:
+        """The client is gone; whoever runs the call is cancelled."""
+        self._end(0)

@@ -1,0 +1,105 @@
+"""Whose container it is, by the labels and names dockershim gives: a sandbox or a container of Kubernetes, or nobody's.
+
+Docker has labels only: dockershim keeps the annotations of CRI among them with a prefix, and adds some for itself. What
+CRI shows is the rest. Pure.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from interpose.store.requested import ANNOTATION
+
+TYPE: Final = "io.kubernetes.docker.type"
+SANDBOX_ID: Final = "io.kubernetes.sandbox.id"
+LOG_PATH: Final = "io.kubernetes.container.logpath"
+CONTAINER_NAME: Final = "io.kubernetes.container.name"
+POD_NAME: Final = "io.kubernetes.pod.name"
+POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
+POD_UID: Final = "io.kubernetes.pod.uid"
+SANDBOX: Final = "podsandbox"
+CONTAINER: Final = "container"
+PREFIX: Final = "annotation."
+# What no body without these letters can have is a label of Kubernetes.
+RESERVED: Final = "io.kubernetes."
+# What a container was created with, if that is not what was asked for: Docker shows only what it has now.
+CREATED: Final = f"{PREFIX}interpose/created"
+REQUESTED: Final = f"{PREFIX}{ANNOTATION}"
+# Koordinator's hook server tells pods of Docker by this annotation, so pods show it as if they had it.
+MARK: Final = TYPE
+
+_OWN: Final = frozenset((TYPE, SANDBOX_ID, LOG_PATH, CREATED))
+_UINT32: Final = re.compile("[0-9]{1,9}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """A sandbox or a container of Kubernetes."""
+
+    id: str = ""  # empty before it is created
+    sandbox: bool
+    name: str = ""  # of the container; a sandbox has none
+    pod_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    attempt: int = 0
+    sandbox_id: str = ""  # of a container
+
+
+def identity(labels: Mapping[str, str], name: str, container_id: str = "") -> Identity | None:
+    """Whose container this is; None if it is not Kubernetes'. Labels count first, the name says what they lack."""
+    kind = labels.get(TYPE)
+    if kind not in (SANDBOX, CONTAINER) and SANDBOX_ID not in labels:
+        return None
+    sandbox = kind == SANDBOX
+    parts = name.removeprefix("/").split("_")
+    if len(parts) not in (6, 7) or parts[0] != "k8s":
+        parts = [""] * 6
+    return Identity(
+        id=container_id,
+        sandbox=sandbox,
+        name="" if sandbox else labels.get(CONTAINER_NAME) or parts[1],
+        pod_name=labels.get(POD_NAME) or parts[2],
+        namespace=labels.get(POD_NAMESPACE) or parts[3],
+        uid=labels.get(POD_UID) or parts[4],
+        attempt=int(parts[5]) if _UINT32.fullmatch(parts[5]) else 0,
+        sandbox_id="" if sandbox else labels.get(SANDBOX_ID, ""),
+    )
+
+
+def shown_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels as CRI has them."""
+    sandbox = labels.get(TYPE) == SANDBOX
+    return {
+        key: value
+        for key, value in labels.items()
+        if key not in _OWN and not key.startswith(PREFIX) and not (sandbox and key == CONTAINER_NAME)
+    }
+
+
+def shown_annotations(labels: Mapping[str, str]) -> dict[str, str]:
+    """The annotations as CRI has them, and the mark of a pod."""
+    found = {MARK: SANDBOX} if labels.get(TYPE) == SANDBOX else {}
+    for key, value in labels.items():
+        if key.startswith(PREFIX) and key != CREATED:
+            found[key.removeprefix(PREFIX)] = value
+    return found
+
+
+def changed_labels(
+    labels: tuple[Mapping[str, str], Mapping[str, str]], annotations: tuple[Mapping[str, str], Mapping[str, str]]
+) -> dict[str, str | None]:
+    """What to do to Docker's labels, from CRI's before and after: the new value by key, None: it goes.
+
+    Labels that are dockershim's own are nobody else's to write.
+    """
+    found: dict[str, str | None] = {}
+    for prefix, (before, after) in (("", labels), (PREFIX, annotations)):
+        for key in before:
+            if key not in after:
+                found[prefix + key] = None
+        for key, value in after.items():
+            if before.get(key) != value:
+                found[prefix + key] = value
+    return {key: value for key, value in found.items() if key not in _OWN}

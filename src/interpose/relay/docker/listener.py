@@ -1,0 +1,134 @@
+"""Accepting Docker clients on a unix socket that is bound already.
+
+Peers are checked by what the kernel says about them, connections and what is held for them are bounded, and a
+once-a-second tick finds those who are gone or never finish a sentence. The socket itself is the business of `host`.
+"""
+
+import asyncio
+import logging
+import socket
+import sys
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+from interpose.h1.heads import Heads
+from interpose.instrumentation.logging import RateLimited
+from interpose.relay.docker.client import ClientLink, Switch
+from interpose.relay.docker.drain import Drain
+from interpose.relay.docker.upstream import DockerUpstream
+from interpose.rpc.listener import Admission
+from interpose.rpc.tasks import TaskBag
+
+_log = logging.getLogger(__name__)
+# Requests that are held whole, all together: this many of the largest.
+_LARGEST_AT_ONCE: Final = 8
+
+
+class DockerListener:
+    """One listening socket and its connections. Counters are plain numbers, read when somebody scrapes."""
+
+    def __init__(
+        self,
+        *,
+        relay: Switch,
+        upstream: DockerUpstream,
+        heads: Heads,
+        admission: Admission,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.relay = relay
+        self.upstream = upstream
+        self.heads = heads
+        self.clock = clock
+        self.tasks = TaskBag()
+        self.links: set[ClientLink] = set()
+        self.accepted = 0
+        self.refused = 0
+        self.faults: dict[str, int] = {}
+        self._admission = admission
+        self._room = _LARGEST_AT_ONCE * upstream.limit
+        self._server: asyncio.AbstractServer | None = None
+        # A peer that comes back at once after each refusal must not fill the disk.
+        self._limited = RateLimited(_log)
+
+    def _warn(self, message: str, key: str, **fields: object) -> None:
+        self._limited.log(logging.WARNING, message, key=key, **fields)
+
+    async def start(self, sock: socket.socket) -> None:
+        """Serve a bound socket. The caller keeps its own descriptor: we work on a duplicate."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(lambda: ClientLink(self), sock=sock.dup(), **_NO_CLEANUP)
+
+    # What links ask for
+
+    def admit(self, link: ClientLink) -> bool:
+        """Whether this client may stay; it is counted then."""
+        admission = self._admission
+        if admission.identify is not None:
+            link.peer = admission.identify(link.transport.get_extra_info("socket"))
+            if link.peer.uid not in admission.uids:
+                self.refused += 1
+                self._warn("Peer is not allowed", str(link.peer.uid), pid=link.pid, uid=link.peer.uid)
+                return False
+        if len(self.links) >= admission.connections:
+            self.refused += 1
+            self._warn("Too many connections", "", pid=link.pid, limit=admission.connections)
+            return False
+        self.accepted += 1
+        self.links.add(link)
+        return True
+
+    def ended(self, link: ClientLink) -> None:
+        """It is gone."""
+        self.links.discard(link)
+
+    def fault(self, link: ClientLink, status: int, why: str) -> None:
+        """Somebody broke the protocol: the client, or dockerd if the status is 502."""
+        name = HTTPStatus(status).name
+        self.faults[name] = self.faults.get(name, 0) + 1
+        who = "Backend" if status == HTTPStatus.BAD_GATEWAY else "Peer"
+        self._warn(f"{who} broke the protocol", why, pid=link.pid, err=why)
+
+    def hold(self, size: int) -> bool:
+        """Room for this many further bytes of requests that are held; a negative number gives it back."""
+        if size > self._room:
+            return False
+        self._room -= size
+        return True
+
+    # What the process asks for
+
+    def tick(self) -> None:
+        """A second has passed. A peer that leaves a head half said for too long is told so and cut off."""
+        timeout = self._admission.handshake_timeout
+        for link in list(self.links):
+            if not link.tick(timeout):
+                why = f"the head of the request did not come within {timeout:g} s"
+                self.fault(link, HTTPStatus.REQUEST_TIMEOUT, why)
+                link.turn_away(HTTPStatus.REQUEST_TIMEOUT, why)
+
+    def stop_accepting(self) -> None:
+        """Leave the listening socket to whoever else holds it."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def drain(self) -> None:
+        """Take no further requests; each link closes when the one at hand is answered."""
+        for link in list(self.links):
+            link.drain()
+
+    async def run_drain(self, grace: float) -> bool:
+        """Wait at most `grace` seconds for what is in flight, then close everything. True if all of it ended."""
+        return await Drain(self).run(grace)
+
+    def abort(self) -> None:
+        """Close what is left."""
+        for link in list(self.links):
+            link.cut()
+
+
+# Python 3.13 and later would unlink the socket file when the server closes; the file is not ours to remove here.
+_NO_CLEANUP: Final[dict[str, Any]] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}

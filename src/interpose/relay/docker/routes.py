@@ -1,0 +1,208 @@
+"""Which call of Docker's API a request is, as dockerd itself would route it.
+
+Paths are matched decoded, with any version before them or none, and a container may be named by anything its pattern
+takes, slashes included. What a query makes of a call counts too: a kill with a harmless signal is no stop, logs without
+`follow` end by themselves. A request that no row knows is `OTHER`: it passes, and dockerd says what it thinks of it.
+
+Pure. Names of rows are labels of metrics: a fixed set, and every variant of a row has the name of the row.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+from urllib.parse import unquote_plus
+
+
+class Act(StrEnum):
+    """What is done to a container."""
+
+    CREATE = "create"
+    START = "start"
+    STOP = "stop"
+    KILL = "kill"
+    RESTART = "restart"
+    UPDATE = "update"
+    REMOVE = "remove"
+
+
+# The CRI methods an act may become.
+METHODS_OF: Final[Mapping[Act, tuple[str, ...]]] = MappingProxyType(
+    {
+        Act.CREATE: ("RunPodSandbox", "CreateContainer"),
+        Act.START: ("StartContainer",),
+        Act.STOP: ("StopPodSandbox", "StopContainer"),
+        Act.KILL: ("StopPodSandbox", "StopContainer"),
+        Act.RESTART: ("StartContainer",),
+        Act.UPDATE: ("UpdateContainerResources",),
+        Act.REMOVE: ("RemovePodSandbox", "RemoveContainer"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A row, or a variant of one that a query makes: the name is the same then."""
+
+    name: str
+    act: Act | None = None  # None: nobody stands in its way
+    hijack: bool = False  # a 200 with a raw stream makes the connection a tunnel
+    endless: bool = False  # the answer goes on until somebody stops it
+
+
+class Routed(NamedTuple):
+    """A request: what it is, whom it is about, and how."""
+
+    endpoint: Endpoint
+    ref: str  # id, part of it, or name; empty where the path has none
+    params: Mapping[str, str]  # the first value of each
+
+
+Params = Mapping[str, str]
+# Whether the query makes the row what it says; where it does not, the act does not happen and the answer ends.
+_Condition = Callable[[Params], bool]
+
+
+class _Row(NamedTuple):
+    methods: tuple[str, ...]
+    pattern: re.Pattern[str]
+    endpoint: Endpoint
+    variant: Endpoint
+    condition: _Condition | None
+
+
+_NO: Final = frozenset(("", "0", "no", "false", "none"))
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_NO_PARAMS: Final[Params] = MappingProxyType({})
+
+
+def _truth(value: str) -> bool:
+    return value.strip().lower() not in _NO
+
+
+def _follows(params: Params) -> bool:
+    return _truth(params.get("follow", ""))
+
+
+def _streams(params: Params) -> bool:
+    return _truth(params.get("stream", "1"))
+
+
+def _kills(params: Params) -> bool:
+    signal = params.get("signal", "")
+    if _NUMBER.fullmatch(signal):
+        return int(signal) == 9
+    return signal.upper().removeprefix("SIG") in ("", "KILL")
+
+
+def _whole(params: Params) -> bool:
+    """With `link` only a name of the container goes."""
+    return not _truth(params.get("link", ""))
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    parts = [r"(.+)" if part.startswith("{") else re.escape(part) for part in template.split("/")]
+    # One capture at most: where there are two places to fill, nobody needs either.
+    return re.compile("/".join(parts))
+
+
+def _row(
+    methods: str,
+    template: str,
+    act: Act | None = None,
+    *,
+    hijack: bool = False,
+    endless: bool = False,
+    condition: _Condition | None = None,
+) -> _Row:
+    endpoint = Endpoint(name=f"{methods} {template}", act=act, hijack=hijack, endless=endless)
+    variant = replace(endpoint, act=None, endless=False)
+    return _Row(tuple(methods.split("|")), _pattern(template), endpoint, variant, condition)
+
+
+_ID: Final = "/containers/{id}"
+
+# Where two patterns take a path, the one with more of it written out comes first.
+_TABLE: Final[tuple[_Row, ...]] = (
+    _row("POST", "/containers/create", Act.CREATE),
+    _row("POST", f"{_ID}/start", Act.START),
+    _row("POST", f"{_ID}/stop", Act.STOP),
+    _row("POST", f"{_ID}/kill", Act.KILL, condition=_kills),
+    _row("POST", f"{_ID}/restart", Act.RESTART),
+    _row("POST", f"{_ID}/update", Act.UPDATE),
+    _row("DELETE", _ID, Act.REMOVE, condition=_whole),
+    _row("POST", f"{_ID}/attach", hijack=True),
+    _row("POST", "/exec/{id}/start", hijack=True),
+    _row("GET", "/containers/json"),
+    _row("GET", f"{_ID}/json"),
+    _row("GET", f"{_ID}/logs", endless=True, condition=_follows),
+    _row("GET", f"{_ID}/stats", endless=True, condition=_streams),
+    _row("GET", f"{_ID}/top"),
+    _row("GET", f"{_ID}/changes"),
+    _row("GET", f"{_ID}/export"),
+    _row("GET", f"{_ID}/attach/ws"),
+    _row("GET|HEAD|PUT", f"{_ID}/archive"),
+    _row("POST", f"{_ID}/wait", endless=True),
+    _row("POST", f"{_ID}/resize"),
+    _row("POST", f"{_ID}/pause"),
+    _row("POST", f"{_ID}/unpause"),
+    _row("POST", f"{_ID}/rename"),
+    _row("POST", f"{_ID}/exec"),
+    _row("POST", "/containers/prune"),
+    _row("GET", "/exec/{id}/json"),
+    _row("POST", "/exec/{id}/resize"),
+    _row("GET", "/images/json"),
+    _row("POST", "/images/create"),
+    _row("POST", "/images/load"),
+    _row("GET", "/images/get"),
+    _row("GET", "/images/{name}/get"),
+    _row("GET", "/images/{name}/json"),
+    _row("POST", "/images/{name}/push"),
+    _row("POST", "/images/{name}/tag"),
+    _row("DELETE", "/images/{name}"),
+    _row("POST", "/build"),
+    _row("POST", "/session"),
+    _row("POST", "/grpc"),
+    _row("POST", "/commit"),
+    _row("GET|HEAD", "/_ping"),
+    _row("GET", "/version"),
+    _row("GET", "/info"),
+    _row("GET", "/events", endless=True),
+    _row("GET", "/system/df"),
+)
+OTHER: Final = Endpoint(name="other")
+# All labels there are.
+NAMES: Final[tuple[str, ...]] = (*(row.endpoint.name for row in _TABLE), OTHER.name)
+
+_VERSION: Final = re.compile(r"/v[0-9.]+(?=/)")
+_BY_METHOD: Final[Mapping[str, tuple[_Row, ...]]] = MappingProxyType(
+    {
+        method: tuple(row for row in _TABLE if method in row.methods)
+        for method in ("GET", "HEAD", "POST", "PUT", "DELETE")
+    }
+)
+
+
+def classify(method: str, path: str, query: str) -> Routed:
+    """Route a request by its method, its decoded path and its query as it came."""
+    params = _params(query) if query else _NO_PARAMS
+    version = _VERSION.match(path)
+    tried = path[version.end() :] if version else path
+    for row in _BY_METHOD.get(method, ()):
+        found = row.pattern.fullmatch(tried)
+        if found is not None:
+            endpoint = row.endpoint if row.condition is None or row.condition(params) else row.variant
+            return Routed(endpoint, found.group(1) if found.re.groups else "", params)
+    return Routed(OTHER, "", params)
+
+
+def _params(query: str) -> Params:
+    """The first value of each key. Older dockerds also split at a semicolon; younger ones refuse the request."""
+    found: dict[str, str] = {}
+    for pair in re.split("[&;]", query):
+        if pair:
+            key, _, value = pair.partition("=")
+            found.setdefault(unquote_plus(key), unquote_plus(value))
+    return MappingProxyType(found)

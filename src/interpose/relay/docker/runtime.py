@@ -1,0 +1,206 @@
+"""dockerd as a CRI runtime, for the calls of our own parts: they ask and order in CRI, dockerd hears Docker's API.
+
+Paths have no version, so dockerd answers with its newest; what is read here every version since 1.24 has. Whose
+container a full id means never changes, since labels do not: that is remembered, for a bounded number of containers.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from interpose.relay.docker import inspecting, updating
+from interpose.relay.docker.backend import HttpReply
+from interpose.relay.docker.jsontext import UnreadableBody
+from interpose.relay.docker.labels import Identity
+from interpose.relay.docker.statuses import code_of_status, message_of
+from interpose.relay.docker.upstream import DockerUpstream
+from interpose.relay.interceptor import Body, Reply, Unreadable
+from interpose.relay.messages import CriParser
+from interpose.relay.methods import METHODS
+from interpose.rpc.status import Code, RpcError
+
+# Seconds for finding out whose container a call is about. It holds the call.
+_LOOK: Final = 2.0
+# The upstream tells a time that is up like every other trouble; here it has a code of its own, so we look first.
+_SLACK: Final = 1.0
+_FULL_ID: Final = 64
+_HEX: Final = frozenset("0123456789abcdef")
+_MOST: Final = 8192
+_VERSION: Final = "0.1.0"  # of the CRI's own numbering; all runtimes say so
+
+_Answer = Callable[[Any, Any, float], Awaitable[None]]  # request, response to be filled, timeout
+
+
+class Answered:
+    """dockerd's answer behind a reply. `failure` is what bookkeeping looks at: None if the answer is whole."""
+
+    __slots__ = ("failure", "http")
+
+    def __init__(self, http: HttpReply) -> None:
+        self.http = http
+        self.failure: str | None = None
+        if http.failure or http.head is None:
+            self.failure = http.failure or "dockerd did not answer"
+
+    def code(self, *, creating: bool = False) -> Code:
+        """What it means."""
+        if self.failure is not None or self.http.head is None:
+            return Code.UNAVAILABLE
+        return code_of_status(self.http.head.status, creating=creating)
+
+    @property
+    def message(self) -> str:
+        """Why it failed."""
+        return self.failure if self.failure is not None else message_of(self.http.body)
+
+
+class DockerRuntime:
+    """Answers the few CRI methods that our own parts need."""
+
+    def __init__(self, upstream: DockerUpstream) -> None:
+        self._upstream = upstream
+        self._known: dict[str, Identity | None] = {}  # by full id; None: nobody's. Longest unused first
+        self._answers: Mapping[str, _Answer] = {
+            "Version": self._version,
+            "ListPodSandbox": self._list_pods,
+            "ListContainers": self._list_containers,
+            "PodSandboxStatus": self._pod_status,
+            "ContainerStatus": self._container_status,
+            "UpdateContainerResources": self._update,
+        }
+
+    async def call(self, method: str, message: bytes, timeout: float) -> Reply:
+        """The reply of a CRI method. Whatever goes wrong is in its code."""
+        row, answer = METHODS[method], self._answers.get(method)
+        if answer is None:
+            return Reply(code=Code.UNIMPLEMENTED, message=f"Docker has nothing like {method}")
+        parser = CriParser(row.response)
+        try:
+            request, response = CriParser(row.request).parse(message), parser.parse(b"")
+            await answer(request, response, timeout)
+        except Unreadable as error:
+            return Reply(code=Code.INVALID_ARGUMENT, message=str(error))
+        except RpcError as error:
+            return Reply(code=error.code, message=error.message)
+        except UnreadableBody as error:
+            return Reply(code=Code.INTERNAL, message=f"dockerd's answer cannot be read: {error}")
+        return Reply(code=Code.OK, body=Body(parser.serialize(response), parser))
+
+    # -- whose container it is
+
+    async def whose(self, ref: str) -> Identity | None:
+        """The sandbox or container of Kubernetes that an id, a part of one or a name means.
+
+        None: it is nobody's, or dockerd knows no such container. RpcError: dockerd could not tell.
+        """
+        if ref in self._known:
+            found = self._known[ref] = self._known.pop(ref)
+            return found
+        try:
+            body = await self._ask("GET", _path(ref, "json"), timeout=_LOOK)
+        except RpcError as error:
+            if error.code is Code.NOT_FOUND:
+                return None
+            raise
+        try:
+            found = inspecting.identity_of(body)
+        except UnreadableBody as error:
+            raise RpcError(Code.INTERNAL, f"dockerd's answer cannot be read: {error}") from error
+        if found is not None:
+            self.remember(found.id, found)
+        elif _is_full(ref):
+            self.remember(ref, None)
+        return found
+
+    def remember(self, object_id: str, identity: Identity | None) -> None:
+        """Whose container this is; None: nobody's."""
+        if _is_full(object_id):
+            self._known.pop(object_id, None)
+            self._known[object_id] = identity
+            if len(self._known) > _MOST:
+                del self._known[next(iter(self._known))]
+
+    def _remember_all(self, ids: Iterable[str], *, sandbox: bool) -> None:
+        for one in ids:
+            if one not in self._known:
+                self.remember(one, Identity(id=one, sandbox=sandbox))
+
+    def forget(self, object_id: str) -> None:
+        """It is gone."""
+        self._known.pop(object_id, None)
+
+    # -- the methods
+
+    async def _version(self, _request: Any, response: Any, timeout: float) -> None:
+        said = read_object(await self._ask("GET", "/version", timeout=timeout))
+        response.version, response.runtime_name = _VERSION, "docker"
+        response.runtime_version = _text(said.get("Version"))
+        response.runtime_api_version = _text(said.get("ApiVersion"))
+
+    async def _list_pods(self, request: Any, response: Any, timeout: float) -> None:
+        body = await self._ask("GET", inspecting.list_target(True, request.filter), timeout=timeout)
+        inspecting.listed_sandboxes(body, request.filter, response)
+        self._remember_all((one.id for one in response.items), sandbox=True)
+
+    async def _list_containers(self, request: Any, response: Any, timeout: float) -> None:
+        body = await self._ask("GET", inspecting.list_target(False, request.filter), timeout=timeout)
+        inspecting.listed_containers(body, request.filter, response)
+        self._remember_all((one.id for one in response.containers), sandbox=False)
+
+    async def _pod_status(self, request: Any, response: Any, timeout: float) -> None:
+        body = await self._inspect(request.pod_sandbox_id, timeout, sandbox=True)
+        inspecting.pod_status(body, response)
+
+    async def _container_status(self, request: Any, response: Any, timeout: float) -> None:
+        body = await self._inspect(request.container_id, timeout, sandbox=False)
+        inspecting.container_status(body, response)
+
+    async def _update(self, request: Any, _response: Any, timeout: float) -> None:
+        await self._ask("POST", _path(request.container_id, "update"), updating.body_of(request).body, timeout=timeout)
+
+    async def _inspect(self, ref: str, timeout: float, *, sandbox: bool) -> bytes:
+        """What dockerd says about a sandbox, or about a container; it does not tell them apart, CRI does."""
+        body = await self._ask("GET", _path(ref, "json"), timeout=timeout)
+        found = inspecting.identity_of(body)
+        if found is None or found.sandbox is not sandbox:
+            kind = "sandbox" if sandbox else "container"
+            raise RpcError(Code.NOT_FOUND, f"{ref} is no {kind} of Kubernetes")
+        self.remember(found.id, found)
+        return body
+
+    async def _ask(self, method: str, target: str, body: bytes = b"", *, timeout: float) -> bytes:
+        """The body of dockerd's answer. RpcError for everything that is not a success."""
+        try:
+            async with asyncio.timeout(timeout):
+                http = await self._upstream.request(method, target, body, timeout=timeout + _SLACK)
+        except TimeoutError:
+            raise RpcError(Code.DEADLINE_EXCEEDED, f"dockerd did not answer within {timeout:g} s") from None
+        answered = Answered(http)
+        if code := answered.code():
+            raise RpcError(code, answered.message)
+        return http.body
+
+
+def read_object(body: bytes) -> Mapping[str, Any]:
+    """The JSON object of an answer; empty if there is none. dockerd spells its keys always the same."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _path(ref: str, what: str) -> str:
+    # Paths of requests are read as Latin-1, which loses nothing; so what came from one goes back as it came.
+    return f"/containers/{quote(ref, safe='', encoding='latin-1', errors='replace')}/{what}"
+
+
+def _text(value: object) -> str:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+def _is_full(ref: str) -> bool:
+    """Whether this can be nothing but a whole id: dockerd looks for ids before names."""
+    return len(ref) == _FULL_ID and _HEX.issuperset(ref)

@@ -1,0 +1,248 @@
+"""dockerd: whether it is there, connections to it for clients, and calls of our own.
+
+One connection of our own follows dockerd's events for as long as dockerd lives: it tells us that dockerd came, that it
+went, and what happens to containers. Calls of our own share a few kept connections; those of clients have one each.
+Invariant: nothing is sent twice but a GET of our own that met a kept connection which was just being closed.
+"""
+
+import asyncio
+import json
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import quote
+
+from interpose.h1.heads import Heads
+from interpose.instrumentation.logging import RateLimited
+from interpose.relay.docker.backend import Backend, HttpReply
+from interpose.relay.docker.eventlines import EventLines
+from interpose.relay.docker.events import ACTIONS
+from interpose.rpc.tasks import TaskBag
+
+_log = logging.getLogger(__name__)
+
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 1.0
+_DIAL_TIMEOUT: Final = 5.0
+# An event stream that ended sooner than this was of no use: dialling again at once would go round in circles.
+_OF_USE: Final = 1.0
+_KEPT: Final = 8
+# Seconds for which the last bytes for a dockerd that does not read are kept.
+_PARTING: Final = 10
+_LOG_BURST: Final = 5
+# Containers of Kubernetes only, and only what changes what we know; probes alone make events by the hundred.
+_FILTERS: Final = {"type": ["container"], "label": ["io.kubernetes.docker.type"], "event": list(ACTIONS)}
+_EVENTS: Final = "/events?filters=" + quote(json.dumps(_FILTERS, separators=(",", ":")))
+
+
+class BackendAway(ConnectionError):  # noqa: N818 - the state of a peer; nothing of ours went wrong
+    """dockerd cannot be reached; the message names its socket and the reason."""
+
+
+class DockerUpstream:
+    """Connections to dockerd's socket. `up` is what metrics and readiness show."""
+
+    def __init__(
+        self, path: str, *, heads: Heads, wait: float, limit: int, find: Callable[[], str] | None = None
+    ) -> None:
+        """`find` is asked before each dial, if where dockerd is may only be known when it is there."""
+        self.path = path
+        self.limit = limit  # of a message that is held as a whole
+        self.up = False
+        self.dials = 0
+        self.failures = 0
+        self.unasked = 0  # answers that nobody had asked for
+        self.last_error = f"{path}: not dialled yet"
+        self.on_up: Callable[[], None] | None = None
+        self.on_event: Callable[[bytes], None] | None = None
+        self._heads = heads
+        self._wait = wait
+        self._find = find
+        self._backends: set[Backend] = set()
+        self._kept: list[Backend] = []
+        self._places = asyncio.Semaphore(_KEPT)
+        self._came = asyncio.Event()
+        self._tasks = TaskBag()
+        self._watching = False
+        self._closing = False
+        self._since = time.monotonic()
+        self._limited = RateLimited(_log, burst=_LOG_BURST)
+        self._reported = ""
+
+    @property
+    def connections(self) -> int:
+        return len(self._backends)
+
+    @property
+    def state_age(self) -> float:
+        """Seconds since dockerd came or went."""
+        return time.monotonic() - self._since
+
+    def start(self) -> None:
+        """Begin to follow dockerd's events, and go on from now on."""
+        if not self._watching and not self._closing:
+            self._watching = True
+            self._tasks.spawn(self._watch(), name=f"events of {self.path}")
+
+    def tick(self) -> None:
+        """A second has passed. Who does not take the last bytes for long is cut off."""
+        for backend in list(self._backends):
+            if backend.closing:
+                backend.closing_for += 1
+                if backend.closing_for > _PARTING:
+                    backend.abort()
+
+    async def close(self) -> None:
+        """Drop everything."""
+        self._closing = True
+        await self._tasks.cancel()
+        for backend in list(self._backends):
+            backend.abort()
+
+    # Dialling
+
+    async def _dial(self) -> Backend:
+        """One attempt. OSError says why there is no connection."""
+        if self._find is not None:
+            self.path = self._find()
+        self.dials += 1
+        backend = Backend(self._heads, self._backends.discard, self._answered_unasked)
+        try:
+            async with asyncio.timeout(_DIAL_TIMEOUT):
+                await asyncio.get_running_loop().create_unix_connection(lambda: backend, self.path)
+        except OSError as error:
+            self.failures += 1
+            # TimeoutError is an OSError, too, and says nothing.
+            why = error.strerror or str(error) or f"no answer within {_DIAL_TIMEOUT:g} s"
+            raise ConnectionError(why) from error
+        self._backends.add(backend)
+        return backend
+
+    def _answered_unasked(self) -> None:
+        self.unasked += 1
+        self._limited.log(logging.ERROR, "Backend sent something that nobody asked for", endpoint=self.path)
+
+    async def connect(self) -> Backend:
+        """A connection of the caller's own; waits for dockerd if it is away, but not for long."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._wait
+        failed = 0
+        while True:
+            try:
+                return await self._dial()
+            except ConnectionError as error:
+                failed += 1
+                left = deadline - loop.time()
+                if self._closing or left <= 0:
+                    raise BackendAway(f"docker daemon {self.path} is not reachable: {error}") from error
+            self._came.clear()
+            try:
+                # Whoever follows the events may find it first.
+                async with asyncio.timeout(min(_pause(failed), left)):
+                    await self._came.wait()
+            except TimeoutError:
+                pass
+
+    # Calls of our own
+
+    async def request(self, method: str, target: str, body: bytes = b"", *, timeout: float) -> HttpReply:
+        """A call of one of our own parts. Never raises for what goes wrong: the reply's `failure` says it."""
+        lines = [f"{method} {target} HTTP/1.1", "Host: docker", "User-Agent: interpose"]
+        if body or method not in ("GET", "HEAD", "DELETE"):
+            lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+        request = ("\r\n".join(lines) + "\r\n\r\n").encode("ascii") + body
+        try:
+            async with asyncio.timeout(timeout), self._places:
+                return await self._ask(method, request)
+        except TimeoutError:
+            return HttpReply(failure=f"docker daemon {self.path} did not answer within {timeout:g} s")
+        except BackendAway as error:
+            return HttpReply(failure=str(error))
+
+    async def _ask(self, method: str, request: bytes) -> HttpReply:
+        # Only what may be sent again goes on a connection that might just be closing.
+        backend = self._take_kept() if method in ("GET", "HEAD") else None
+        if backend is not None:
+            reply = await self._fetch(backend, method, request)
+            if reply.raw or not reply.failure:
+                return reply
+        return await self._fetch(await self.connect(), method, request)
+
+    def _take_kept(self) -> Backend | None:
+        while self._kept:
+            backend = self._kept.pop()
+            if not backend.closing and not backend.eof:
+                return backend
+        return None
+
+    async def _fetch(self, backend: Backend, method: str, request: bytes) -> HttpReply:
+        reply = await backend.fetch(method, request, self.limit)
+        if not backend.closing and not backend.eof:
+            if len(self._kept) < _KEPT and not self._closing:
+                self._kept.append(backend)
+            else:
+                backend.close()
+        return reply
+
+    # Events
+
+    async def _watch(self) -> None:
+        failed = 0
+        while not self._closing:
+            if failed:
+                await asyncio.sleep(_pause(failed) * random.uniform(0.9, 1.0))
+            began = time.monotonic()
+            try:
+                why = await self._follow()
+            except (ConnectionError, TimeoutError) as error:
+                failed += 1
+                self._note_failure(str(error) or f"no answer within {_DIAL_TIMEOUT:g} s")
+            else:
+                self._went(why)
+                failed = 0 if time.monotonic() - began > _OF_USE else failed + 1
+
+    async def _follow(self) -> str:
+        """Follow the events until dockerd goes; how that came about. ConnectionError if it was never there."""
+        backend = await self._dial()
+        lines = EventLines(backend, self._told)
+        backend.write(f"GET {_EVENTS} HTTP/1.1\r\nHost: docker\r\nUser-Agent: interpose\r\n\r\n".encode("ascii"))
+        try:
+            async with asyncio.timeout(_DIAL_TIMEOUT):
+                await lines.begun
+            self._is_there()
+            return await lines.ended
+        finally:
+            backend.user = None
+            backend.abort()
+
+    def _told(self, line: bytes) -> None:
+        if self.on_event is not None:
+            self.on_event(line)
+
+    def _is_there(self) -> None:
+        self.up = True
+        self._since = time.monotonic()
+        self.last_error = self._reported = ""
+        self._came.set()
+        self._limited.log(logging.INFO, "Connected to backend", endpoint=self.path)
+        if self.on_up is not None:
+            self.on_up()
+
+    def _went(self, why: str) -> None:
+        self.up = False
+        self._since = time.monotonic()
+        self.last_error = f"{self.path}: {why}"
+        self._limited.log(logging.INFO, "Backend connection ended", key=why, endpoint=self.path, reason=why)
+
+    def _note_failure(self, why: str) -> None:
+        self.last_error = f"{self.path}: {why}"
+        if why != self._reported:
+            self._reported = why
+            self._limited.log(logging.WARNING, "Backend is not reachable", key=why, endpoint=self.path, err=why)
+
+
+def _pause(failed: int) -> float:
+    """Before the next dial, after this many in vain."""
+    return min(_FIRST_PAUSE * 2.0 ** min(failed - 1, 16), _LONGEST_PAUSE)

@@ -1,0 +1,53 @@
+"""What a run of the Docker benchmark measures."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+
+import pytest
+
+from bench.docker import big_archive, choose
+from bench.docker_measure import highest
+
+
+def test_everything_is_measured_unless_something_is_named() -> None:
+    """All contestants and all loads."""
+    plan = choose("", 1.0)
+    assert [one.name for one in plan.people] == ["direct", "socat", "nginx", "haproxy", "interpose", "hooked"]
+    assert len(plan.requests) == 5
+    assert len(plan.bulk) == 3
+    assert len(plan.lives) == 4
+
+
+def test_naming_contestants_leaves_all_loads() -> None:
+    """And the other way round."""
+    plan = choose("direct, interpose", 0.1)
+    assert [one.name for one in plan.people] == ["direct", "interpose"]
+    assert len(plan.requests) == 5
+    only = choose("ping-16,lives", 0.1)
+    assert [load.name for load in only.requests] == ["ping-16"]
+    assert not only.bulk
+    assert only.lives
+    assert len(only.people) == 6
+
+
+def test_an_unknown_name_is_named() -> None:
+    """With what could have been meant."""
+    with pytest.raises(SystemExit, match=r"--only: unknown pong; known are .*ping-16"):
+        choose("pong", 1.0)
+
+
+def test_the_big_image_has_a_layer_of_the_size_asked_for() -> None:
+    """And is the same each time, so that dockerd knows it when it comes again."""
+    made = big_archive(1)
+    assert len(made) > 1 << 20
+    assert made == big_archive(1)
+    with tarfile.open(fileobj=io.BytesIO(made)) as tar:
+        assert "manifest.json" in tar.getnames()
+
+
+def test_the_highest_memory_is_read_from_a_status() -> None:
+    """A process that has ended has no memory."""
+    assert highest("Name:\tx\nVmPeak:\t 9 kB\nVmHWM:\t   120 kB\nVmRSS:\t 8 kB\n") == 120 * 1024
+    assert highest("Name:\tx\nState:\tZ (zombie)\n") == 0

@@ -1,0 +1,183 @@
+"""Which CRI call a call of Docker's API is."""
+
+from typing import Any, cast
+
+import pytest
+
+from interpose.api import cri_pb2 as cri
+from interpose.relay.docker.backend import HttpReply
+from interpose.relay.docker.becoming import Becoming, become
+from interpose.relay.docker.labels import Identity
+from interpose.relay.docker.runtime import DockerRuntime
+from interpose.relay.docker.upstream import DockerUpstream
+from interpose.testing.dockercalls import ScriptedDocker, http_call, http_reply
+
+POD, APP = "a" * 64, "b" * 64
+TYPE = "io.kubernetes.docker.type"
+
+
+async def nowhere(_request: bytes) -> HttpReply:
+    """Nothing is sent on here."""
+    raise AssertionError
+
+
+class Stage:
+    """A runtime that knows a pod and a container of it."""
+
+    def __init__(self) -> None:
+        self.docker = ScriptedDocker()
+        self.runtime = DockerRuntime(cast("DockerUpstream", self.docker))
+        self.runtime.remember(POD, Identity(id=POD, sandbox=True))
+        self.runtime.remember(APP, Identity(id=APP, sandbox=False))
+
+    async def becomes(self, line: str, document: Any = None) -> Becoming | None:
+        """What the call is."""
+        return await become(http_call(line, document, nowhere), self.runtime)
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+@pytest.mark.parametrize(
+    ("line", "request_"),
+    [
+        (f"POST /containers/{APP}/start", cri.StartContainerRequest(container_id=APP)),
+        (f"POST /v1.41/containers/{APP}/restart?t=3", cri.StartContainerRequest(container_id=APP)),
+        (f"POST /v1.24/containers/{APP}/stop?t=30", cri.StopContainerRequest(container_id=APP, timeout=30)),
+        (f"POST /containers/{APP}/stop?t=-1", cri.StopContainerRequest(container_id=APP)),
+        (f"POST /containers/{APP}/stop?t={'9' * 30}", cri.StopContainerRequest(container_id=APP, timeout=1 << 40)),
+        (f"POST /containers/{APP}/kill", cri.StopContainerRequest(container_id=APP)),
+        (f"POST /containers/{APP}/kill?signal=9", cri.StopContainerRequest(container_id=APP)),
+        (f"DELETE /containers/{APP}?force=1", cri.RemoveContainerRequest(container_id=APP)),
+        (f"POST /containers/{POD}/stop?t=10", cri.StopPodSandboxRequest(pod_sandbox_id=POD)),
+        (f"POST /containers/{POD}/kill?signal=SIGKILL", cri.StopPodSandboxRequest(pod_sandbox_id=POD)),
+        (f"DELETE /v1.41/containers/{POD}", cri.RemovePodSandboxRequest(pod_sandbox_id=POD)),
+    ],
+)
+async def test_acts_on_what_is_known(stage: Stage, line: str, request_: Any) -> None:
+    """By the id; how it is written does not matter."""
+    made = await stage.becomes(line)
+    assert made is not None
+    assert made.methods == (type(request_).__name__.removesuffix("Request"),)
+    assert type(request_).FromString(made.message) == request_
+    assert not made.unreadable
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"POST /containers/{POD}/start",
+        f"POST /containers/{POD}/restart",
+        f"POST /containers/{POD}/update",
+        f"POST /containers/{APP}/kill?signal=HUP",
+        f"POST /containers/{APP}/pause",
+        "POST /containers/unknown/stop",
+        "GET /containers/json",
+    ],
+)
+async def test_what_passes(stage: Stage, line: str) -> None:
+    """What has no counterpart, and what dockerd does not know."""
+    assert await stage.becomes(line) is None
+
+
+async def test_names_become_ids(stage: Stage) -> None:
+    """Interceptors never see anything but a whole id."""
+    labels = {TYPE: "container", "io.kubernetes.sandbox.id": POD}
+    found = {"Id": APP, "Name": "/k8s_app", "Config": {"Labels": labels}}
+    stage.docker.answers["GET /containers/k8s_app/json"] = http_reply(200, found)
+    made = await stage.becomes("POST /containers/k8s_app/start")
+    assert made is not None
+    assert cri.StartContainerRequest.FromString(made.message).container_id == APP
+
+
+async def test_container_of_somebody_else(stage: Stage) -> None:
+    """Passes, and is not asked about again if its id was whole."""
+    stage.docker.answers[f"GET /containers/{'c' * 64}/json"] = http_reply(200, {"Id": "c" * 64, "Config": {}})
+    for _ in range(2):
+        assert await stage.becomes(f"POST /containers/{'c' * 64}/stop") is None
+    assert len(stage.docker.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "methods"),
+    [
+        ("POST /containers/some/start", ("StartContainer",)),
+        ("POST /containers/some/update", ("UpdateContainerResources",)),
+        ("POST /containers/some/stop", ("StopPodSandbox", "StopContainer")),
+        ("DELETE /containers/some", ("RemovePodSandbox", "RemoveContainer")),
+    ],
+)
+async def test_dockerd_does_not_say_whose_it_is(stage: Stage, line: str, methods: tuple[str, ...]) -> None:
+    """Then it may be anybody's: those who must see all such calls hear of it, without a name to go by."""
+    stage.docker.answers["GET /containers/some/json"] = HttpReply(failure="away")
+    made = await stage.becomes(line)
+    assert made is not None
+    assert made.methods == methods
+    assert made.unreadable == "dockerd does not say whose container it is: UNAVAILABLE: away"
+    assert not made.message
+
+
+# -- bodies
+
+
+async def test_create_of_a_sandbox_and_of_a_container(stage: Stage) -> None:
+    """By their labels."""
+    line = "POST /v1.41/containers/create?name=k8s_POD_web_shop_u-1_0"
+    pod = await stage.becomes(line, {"Labels": {TYPE: "podsandbox"}, "HostConfig": {"CgroupParent": "/kubepods/x"}})
+    assert pod is not None
+    assert pod.methods == ("RunPodSandbox",)
+    request = cri.RunPodSandboxRequest.FromString(pod.message)
+    assert (request.config.metadata.name, request.config.linux.cgroup_parent) == ("web", "/kubepods/x")
+    labels = {TYPE: "container", "io.kubernetes.sandbox.id": POD}
+    app = await stage.becomes("POST /containers/create?name=k8s_app_web_shop_u-1_3", {"Labels": labels})
+    assert app is not None
+    assert app.methods == ("CreateContainer",)
+    made = cri.CreateContainerRequest.FromString(app.message)
+    assert (made.pod_sandbox_id, made.config.metadata.name, made.config.metadata.attempt) == (POD, "app", 3)
+
+
+async def test_edits_of_a_create(stage: Stage) -> None:
+    """From what left the chain to what dockerd gets."""
+    labels = {TYPE: "container", "io.kubernetes.sandbox.id": POD}
+    made = await stage.becomes("POST /containers/create", {"Labels": labels, "HostConfig": {"CpuShares": 2}})
+    assert made is not None
+    assert made.edit is not None
+    after = cri.CreateContainerRequest.FromString(made.message)
+    after.config.linux.resources.cpu_shares = 512
+    assert b'"HostConfig": {"CpuShares": 512}' in made.edit(after).body
+
+
+async def test_update(stage: Stage) -> None:
+    """And its edits."""
+    made = await stage.becomes(f"POST /containers/{APP}/update", {"CpuShares": 2})
+    assert made is not None
+    assert made.edit is not None
+    after = cri.UpdateContainerResourcesRequest.FromString(made.message)
+    assert (after.container_id, after.linux.cpu_shares) == (APP, 2)
+    after.linux.cpu_shares = 512
+    assert made.edit(after).body == b'{"CpuShares": 512}'
+
+
+async def test_create_by_hand(stage: Stage) -> None:
+    """Passes, however odd its body is."""
+    assert await stage.becomes("POST /containers/create", {"Labels": {"app": "x"}}) is None
+    assert await stage.becomes("POST /containers/create", b'{"Labels":{"a":"b"},"labels":{}') is None
+
+
+async def test_create_that_may_be_of_kubernetes(stage: Stage) -> None:
+    """A body dockerd may understand and we do not: every hook server that must see pods or containers counts."""
+    body = b'{"Labels":{"io.kubernetes.docker.type":"container"},"labels":{}}'
+    made = await stage.becomes("POST /containers/create", body)
+    assert made is not None
+    assert made.methods == ("RunPodSandbox", "CreateContainer")
+    assert made.unreadable
+
+
+async def test_update_that_cannot_be_read(stage: Stage) -> None:
+    """Of a container of Kubernetes."""
+    made = await stage.becomes(f"POST /containers/{APP}/update", b'{"CpuShares":1,"cpushares":2}')
+    assert made is not None
+    assert made.methods == ("UpdateContainerResources",)
+    assert made.unreadable

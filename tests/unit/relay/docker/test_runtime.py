@@ -1,0 +1,284 @@
+"""dockerd as a CRI runtime: what becomes of answers, errors and silence, and what is remembered."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from interpose.api import cri_pb2 as cri
+from interpose.relay.docker.backend import HttpReply
+from interpose.relay.docker.labels import Identity
+from interpose.relay.docker.runtime import Answered, DockerRuntime, read_object
+from interpose.relay.docker.upstream import DockerUpstream
+from interpose.relay.interceptor import Reply
+from interpose.rpc.status import Code, RpcError
+from interpose.testing.dockercalls import ScriptedDocker, http_reply
+
+POD, APP, HAND = "a" * 64, "b" * 64, "c" * 64
+LABELS = {
+    "io.kubernetes.pod.name": "web",
+    "io.kubernetes.pod.namespace": "shop",
+    "io.kubernetes.pod.uid": "u-1",
+}
+OF_POD = {**LABELS, "io.kubernetes.docker.type": "podsandbox"}
+OF_APP = {
+    **LABELS,
+    "io.kubernetes.docker.type": "container",
+    "io.kubernetes.sandbox.id": POD,
+    "io.kubernetes.container.name": "app",
+}
+
+
+def inspected(object_id: str, name: str, labels: dict[str, str]) -> HttpReply:
+    """What dockerd tells about a container."""
+    return http_reply(
+        200,
+        {
+            "Id": object_id,
+            "Name": f"/{name}",
+            "State": {"Status": "running"},
+            "Config": {"Labels": labels, "Env": ["A=1"]},
+            "HostConfig": {"CgroupParent": "/kubepods/podu-1", "CpuShares": 512},
+        },
+    )
+
+
+def listed(object_id: str, name: str, labels: dict[str, str]) -> dict[str, Any]:
+    """A row of a list."""
+    return {"Id": object_id, "Names": [f"/{name}"], "Labels": labels, "State": "running", "Created": 1}
+
+
+class Stage:
+    """A runtime in front of a scripted dockerd that knows a pod, a container of it, and one made by hand."""
+
+    def __init__(self) -> None:
+        self.docker = ScriptedDocker()
+        self.runtime = DockerRuntime(cast("DockerUpstream", self.docker))
+        self.docker.answers |= {
+            f"GET /containers/{POD}/json": inspected(POD, "k8s_POD_web_shop_u-1_0", OF_POD),
+            f"GET /containers/{APP}/json": inspected(APP, "k8s_app_web_shop_u-1_2", OF_APP),
+            f"GET /containers/{HAND}/json": inspected(HAND, "hand", {}),
+            "GET /containers/json": http_reply(
+                200,
+                [
+                    listed(POD, "k8s_POD_web_shop_u-1_0", OF_POD),
+                    listed(APP, "k8s_app_web_shop_u-1_2", OF_APP),
+                    listed(HAND, "hand", {}),
+                ],
+            ),
+            f"POST /containers/{APP}/update": http_reply(200, {"Warnings": None}),
+            "GET /version": http_reply(200, {"Version": "20.10.24", "ApiVersion": "1.41"}),
+        }
+
+    async def call(self, request: Any, timeout: float = 5.0) -> Reply:
+        """A call by the class of its request."""
+        name = type(request).__name__.removesuffix("Request")
+        return await self.runtime.call(name, request.SerializeToString(), timeout)
+
+    @property
+    def lines(self) -> list[str]:
+        """What dockerd was asked."""
+        return [line.partition("?")[0] for line, _ in self.docker.asked]
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+# -- the methods
+
+
+async def test_lists_show_what_is_of_kubernetes(stage: Stage) -> None:
+    """Sandboxes in one, containers in the other, nobody's in none."""
+    pods = await stage.call(cri.ListPodSandboxRequest())
+    assert [one.id for one in pods.response.items] == [POD]
+    containers = await stage.call(cri.ListContainersRequest())
+    assert [(one.id, one.pod_sandbox_id) for one in containers.response.containers] == [(APP, POD)]
+
+
+async def test_statuses(stage: Stage) -> None:
+    """Each of its own kind."""
+    pod = await stage.call(cri.PodSandboxStatusRequest(pod_sandbox_id=POD, verbose=True))
+    assert (pod.response.status.id, pod.response.status.metadata.name) == (POD, "web")
+    app = await stage.call(cri.ContainerStatusRequest(container_id=APP, verbose=True))
+    assert (app.response.status.id, app.response.status.metadata.attempt) == (APP, 2)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        cri.PodSandboxStatusRequest(pod_sandbox_id=APP),
+        cri.ContainerStatusRequest(container_id=POD),
+        cri.ContainerStatusRequest(container_id=HAND),
+        cri.ContainerStatusRequest(container_id="unknown"),
+    ],
+)
+async def test_status_of_something_else_is_not_found(stage: Stage, request_: Any) -> None:
+    """A container is no sandbox, and what is not Kubernetes' is neither."""
+    assert (await stage.call(request_)).code == Code.NOT_FOUND
+
+
+async def test_update(stage: Stage) -> None:
+    """What is set, and nothing else."""
+    linux = cri.LinuxContainerResources(cpuset_cpus="0-1")
+    reply = await stage.call(cri.UpdateContainerResourcesRequest(container_id=APP, linux=linux))
+    assert reply.code == Code.OK
+    assert stage.docker.asked == [(f"POST /containers/{APP}/update", b'{"CpusetCpus":"0-1"}')]
+
+
+async def test_version(stage: Stage) -> None:
+    """As dockerd says."""
+    response = (await stage.call(cri.VersionRequest())).response
+    assert (response.runtime_name, response.runtime_version, response.runtime_api_version) == (
+        "docker",
+        "20.10.24",
+        "1.41",
+    )
+
+
+async def test_everything_else_is_unimplemented(stage: Stage) -> None:
+    """And dockerd is not asked."""
+    assert (await stage.call(cri.ExecSyncRequest())).code == Code.UNIMPLEMENTED
+    assert not stage.docker.asked
+
+
+# -- trouble
+
+
+async def test_request_that_is_none(stage: Stage) -> None:
+    """Nobody guesses."""
+    reply = await stage.runtime.call("ContainerStatus", b"\xff", 1.0)
+    assert reply.code == Code.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (http_reply(500, {"message": "boom"}), Code.UNKNOWN),
+        (http_reply(409, {"message": "boom"}), Code.FAILED_PRECONDITION),
+        (HttpReply(failure="boom"), Code.UNAVAILABLE),
+        (HttpReply(), Code.UNAVAILABLE),
+        (http_reply(200, {}), Code.INTERNAL),
+        (http_reply(200, "no list"), Code.INTERNAL),
+    ],
+)
+async def test_errors_have_codes(stage: Stage, answer: HttpReply, code: Code) -> None:
+    """Whatever dockerd does instead of telling."""
+    stage.docker.answers["GET /containers/json"] = answer
+    reply = await stage.call(cri.ListContainersRequest())
+    assert reply.code == code
+    assert reply.message
+
+
+async def test_silence_is_a_deadline_exceeded() -> None:
+    """A call of ours waits no longer than it may."""
+
+    class Silent:
+        async def request(self, *_: object, **__: object) -> HttpReply:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    runtime = DockerRuntime(cast("DockerUpstream", Silent()))
+    reply = await runtime.call("ListContainers", b"", 0.001)
+    assert reply.code == Code.DEADLINE_EXCEEDED
+
+
+# -- whose container it is
+
+
+async def test_whose(stage: Stage) -> None:
+    """A sandbox, a container, nobody's, and what does not exist."""
+    pod, app = await stage.runtime.whose(POD), await stage.runtime.whose(APP)
+    assert pod is not None
+    assert pod.sandbox
+    assert app is not None
+    assert (app.id, app.sandbox, app.sandbox_id) == (APP, False, POD)
+    assert await stage.runtime.whose(HAND) is None
+    assert await stage.runtime.whose("gone") is None
+
+
+async def test_full_ids_are_remembered(stage: Stage) -> None:
+    """Nobody's too; names and beginnings may mean another one the next time."""
+    stage.docker.answers["GET /containers/name/json"] = stage.docker.answers[f"GET /containers/{APP}/json"]
+    for ref in (APP, HAND, "name"):
+        first = await stage.runtime.whose(ref)
+        assert await stage.runtime.whose(ref) == first
+    assert stage.lines == [
+        f"GET /containers/{APP}/json",
+        f"GET /containers/{HAND}/json",
+        "GET /containers/name/json",
+        "GET /containers/name/json",
+    ]
+
+
+async def test_lists_say_whose_containers_are(stage: Stage) -> None:
+    """After a start no call has to wait for a look-up."""
+    await stage.call(cri.ListPodSandboxRequest())
+    await stage.call(cri.ListContainersRequest())
+    stage.docker.asked.clear()
+    pod, app = await stage.runtime.whose(POD), await stage.runtime.whose(APP)
+    assert pod is not None
+    assert app is not None
+    assert (pod.sandbox, app.sandbox) == (True, False)
+    assert not stage.docker.asked
+
+
+async def test_what_is_gone_is_forgotten(stage: Stage) -> None:
+    """And asked for again."""
+    stage.runtime.remember(APP, Identity(id=APP, sandbox=False))
+    stage.runtime.forget(APP)
+    await stage.runtime.whose(APP)
+    assert stage.lines == [f"GET /containers/{APP}/json"]
+
+
+async def test_memory_is_bounded(stage: Stage) -> None:
+    """What was longest unused goes first."""
+    stage.runtime.remember(APP, Identity(id=APP, sandbox=False))
+    stage.runtime.remember("name", Identity(id="name", sandbox=False))
+    for number in range(8191):
+        stage.runtime.remember(f"{number:064x}", None)
+    await stage.runtime.whose(APP)
+    stage.runtime.remember("d" * 64, None)
+    await stage.runtime.whose(APP)
+    assert not stage.docker.asked
+    await stage.runtime.whose(f"{0:064x}")
+    await stage.runtime.whose("name")
+    assert stage.lines == [f"GET /containers/{0:064x}/json", "GET /containers/name/json"]
+
+
+@pytest.mark.parametrize("answer", [HttpReply(failure="away"), http_reply(500, {"message": "x"}), http_reply(200, [])])
+async def test_dockerd_that_does_not_tell(stage: Stage, answer: HttpReply) -> None:
+    """Not knowing is not the same as nobody's."""
+    stage.docker.answers[f"GET /containers/{APP}/json"] = answer
+    with pytest.raises(RpcError):
+        await stage.runtime.whose(APP)
+
+
+async def test_refs_are_quoted(stage: Stage) -> None:
+    """No name gets at another path."""
+    assert await stage.runtime.whose("a/../b?c\xff") is None
+    assert stage.lines == ["GET /containers/a%2F..%2Fb%3Fc%FF/json"]
+
+
+# -- answers
+
+
+def test_answers_of_creates() -> None:
+    """A conflict is about the name there."""
+    conflict = Answered(http_reply(409, {"message": "in use"}))
+    assert conflict.code(creating=True) is Code.ALREADY_EXISTS
+    assert conflict.code() is Code.FAILED_PRECONDITION
+    assert (conflict.message, conflict.failure) == ("in use", None)
+
+
+def test_half_an_answer_is_a_failure() -> None:
+    """Whatever its status says."""
+    half = Answered(HttpReply(head=http_reply(201, {}).head, failure="lost"))
+    assert (half.code(), half.message, half.failure) == (Code.UNAVAILABLE, "lost", "lost")
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b"[" * 100_000])
+def test_no_object(body: bytes) -> None:
+    """Reads as empty."""
+    assert read_object(body) == {}
