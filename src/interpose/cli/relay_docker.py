@@ -75,6 +75,7 @@ class DockerFront:
                 "pid": link.pid,
                 "uid": link.peer.uid if link.peer is not None else None,
                 "in_flight": link.in_flight,
+                "endless": link.endless,
                 "tunnelled": link.tunnelled,
                 "bytes_read": link.bytes_read,
                 "backlog_bytes": link.backlog,

@@ -100,7 +100,8 @@ class CallList:
             (duration(flow.duration), wide.duration, str.rjust, ""),
         ]
         if wide.size:
-            cells.append((size(passed(flow)), wide.size, str.rjust, "dim"))
+            known = flow.http is None or flow.messages
+            cells.append((size(passed(flow)) if known else "", wide.size, str.rjust, "dim"))
         placed = [(place(text, width), role) for text, width, place, role in cells]
         if remark := plain(marks(flow)):
             placed.append((remark, "mark"))

@@ -12,6 +12,9 @@ from interpose.relay.docker.routes import OTHER, classify
 SERVICE: Final = "docker"
 _PREFIX: Final = f"/{SERVICE}/"
 _VERSION: Final = re.compile(r"^/v[0-9][0-9.]*(?=/)")
+# An id of a container or image, of which Docker itself shows only the beginning.
+_ID: Final = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")
+_SHORT: Final = r"\1"
 _STATUS: Final = re.compile(r"HTTP ([1-5][0-9][0-9])(?![0-9])")
 
 
@@ -31,8 +34,8 @@ def http_call(path: str) -> HttpCall | None:
 
 
 def short_name(call: HttpCall) -> str:
-    """`GET /containers/json`: without the version of the API, which is the same for all calls of a client."""
-    return f"{call.method} {_VERSION.sub('', call.path)}"
+    """`GET /containers/json`: without the version of the API, which is the same for all calls, and with short ids."""
+    return f"{call.method} {_ID.sub(_SHORT, _VERSION.sub('', call.path))}"
 
 
 def sort_of(call: HttpCall) -> str:

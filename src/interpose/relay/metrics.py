@@ -1,12 +1,12 @@
 """What the relay's counters look like to Prometheus. Reads plain lists at scrape time; counts nothing itself."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
+from typing import Protocol
 
 from interpose.instrumentation.metrics import Buckets, Family, Sample
 from interpose.relay.backend import Backend
 from interpose.relay.stats import BOUNDS, MethodStats
 from interpose.relay.switchboard import Switchboard
-from interpose.rpc.listener import Listener
 from interpose.rpc.status import Code
 
 
@@ -97,7 +97,23 @@ def _seams(relay: Switchboard) -> Iterable[Family]:
     )
 
 
-def connection_collector(listener: Listener) -> Callable[[], Iterable[Family]]:
+class Door(Protocol):
+    """A listener, as far as its numbers go."""
+
+    @property
+    def links(self) -> Sized: ...
+
+    @property
+    def accepted(self) -> int: ...
+
+    @property
+    def refused(self) -> int: ...
+
+    @property
+    def faults(self) -> Mapping[str, int]: ...
+
+
+def connection_collector(listener: Door) -> Callable[[], Iterable[Family]]:
     """Client connections."""
 
     def collect() -> Iterable[Family]:
@@ -114,7 +130,8 @@ def connection_collector(listener: Listener) -> Callable[[], Iterable[Family]]:
         yield Family(
             "interpose_protocol_errors_total",
             "counter",
-            "Client connections ended because the peer broke the protocol, by HTTP/2 error code.",
+            "Client connections ended because the peer broke the protocol, by HTTP/2 error code; in front "
+            "of dockerd by what was wrong.",
             [Sample(count, {"code": code}) for code, count in listener.faults.items()],
         )
 

@@ -173,5 +173,6 @@ def test_a_call_of_docker_has_its_line() -> None:
     (event,) = assembler.feed_all([End(number=1, elapsed=1_200_000, code=5, message="HTTP 404")])
     assert event.flow is not None
     (line,) = CallList().lines(event.flow)
-    assert line.split()[2:5] == ["GET", "/containers/json", "NOT_FOUND"]
+    assert line.split()[2:6] == ["GET", "/containers/json", "NOT_FOUND", "1.20ms"]
+    assert "0B" not in line  # nobody knows how large it was
     assert line.endswith("docker; HTTP 404")

@@ -30,10 +30,13 @@ def test_http_calls_are_told_from_those_of_grpc(path: str, call: HttpCall | None
         ("/v1.41", "GET /v1.41"),
         ("/volumes/v1", "GET /volumes/v1"),
         ("*", "GET *"),
+        (f"/v1.41/containers/{'0123456789abcdef' * 4}/json", "GET /containers/0123456789ab/json"),
+        (f"/images/sha256:{'0123456789abcdef' * 4}/json", "GET /images/sha256:0123456789ab/json"),
+        (f"/volumes/{'a' * 65}", f"GET /volumes/{'a' * 65}"),
     ],
 )
-def test_a_name_has_no_version_of_the_api(path: str, name: str) -> None:
-    """All calls of a client have the same; it would only fill the columns."""
+def test_a_name_has_no_version_of_the_api_and_short_ids(path: str, name: str) -> None:
+    """All calls of a client have the same version; it would only fill the columns. So would the rest of an id."""
     assert short_name(HttpCall("GET", path)) == name
 
 

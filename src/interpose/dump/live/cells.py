@@ -103,6 +103,6 @@ def cells(row: Row, now: int, *, wide: bool) -> tuple[str, ...]:
         subject(flow),
         status(row),
         elapsed(row, now),
-        size(row.traffic),
+        "" if flow.http is not None and not row.traffic else size(row.traffic),
         str(row.messages) if streams or row.messages > 2 else "",
     )

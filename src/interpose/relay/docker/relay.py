@@ -1,6 +1,6 @@
 """The relay in front of dockerd: which HTTP calls are intercepted, and who looks on.
 
-Calls about containers of Kubernetes become CRI calls and go through the same chain as those of a CRI runtime; all others
+Calls about containers of Kubernetes become CRI calls and go through the same chain as those of a CRI runtime; others
 pass. Holds no connection and no socket: those are the listener's and the upstream's.
 """
 

@@ -139,7 +139,6 @@ class Api:
 
     async def exec_start(self, exchange: Exchange, ref: str) -> None:
         """POST /exec/{id}/start."""
-        await exchange.body()
         await self.streams.exec_start(exchange, self.engine.find_exec(ref))
 
     async def exec_inspect(self, exchange: Exchange, ref: str) -> None:

@@ -185,6 +185,7 @@ class FakeDocker:
         exchange.half = self.faults.breaks_off(noted.kind)
         exchange.before_answer = lambda: self.faults.enter(noted.kind, When.AFTER)
         if route is None:
+            exchange.said = {}  # no handler of Docker's was reached
             raise DockerError(404, "page not found")
         await route.handler(self.api, exchange, ref)
 

@@ -5,11 +5,12 @@ A client that says it has no more to send ends an endless answer, as it does wit
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from interpose.rpc.tasks import TaskBag
-from interpose.testing.fakedocker import filters, processes
+from interpose.testing.fakedocker import filters, godocs, processes
 from interpose.testing.fakedocker.containers import STDERR, STDOUT, Container, Exec, framed
 from interpose.testing.fakedocker.engine import Engine
 from interpose.testing.fakedocker.errors import DockerError
@@ -41,7 +42,7 @@ class Streams:
                         yield encode(event)
                 if until:
                     return
-                await self._engine.changes.until(lambda: len(log) > seen)
+                await self._engine.changes.until(partial(_longer, log, seen))
 
         await exchange.begin(JSON)
         await self._pour(exchange, lines())
@@ -90,8 +91,15 @@ class Streams:
             feeding.cancel()
 
     async def exec_start(self, exchange: Exchange, one: Exec) -> None:
-        """Input and output of a process inside."""
+        """Input and output of a process inside; `Detach` runs it without."""
+        detached = bool(godocs.field(godocs.parse(await exchange.body()), "Detach", False))
+        if one.begun:
+            raise DockerError(409, f"Error: Exec command {one.id} has already run")
         self._engine.begin_exec(one)
+        if detached:
+            self._engine.end_exec(one, processes.exit_code(one.argv))
+            await exchange.answer(200, b"")
+            return
         await exchange.hijack(SAID)
         try:
             async for stream, data in processes.output(one.argv, exchange.read):
@@ -141,7 +149,7 @@ class Streams:
                     yield framed(stream, data, tty=plain)
             if not follow or over():
                 return
-            await self._engine.changes.until(lambda: len(container.logs) > seen or over())
+            await self._engine.changes.until(partial(_longer, container.logs, seen, over))
 
     async def _pour(self, exchange: Exchange, lines: AsyncIterator[bytes], *, end: bool = True) -> bool:
         """Send chunks until they end, or the client does. True if the client did."""
@@ -163,6 +171,10 @@ class Streams:
 async def _chunks(exchange: Exchange, lines: AsyncIterator[bytes]) -> None:
     async for data in lines:
         await exchange.chunk(data)
+
+
+def _longer(log: Sequence[object], seen: int, over: Callable[[], bool] = lambda: False) -> bool:
+    return len(log) > seen or over()
 
 
 async def _nothing() -> bytes:

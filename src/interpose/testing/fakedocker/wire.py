@@ -48,6 +48,7 @@ class Exchange:
         self.http10 = head.http_version == b"1.0"
         self.status = 0
         self.keep = not self.http10 and self.header("connection").lower() != "close"
+        self.said = SAID  # headers of every answer
         self.half = False  # the answer is to break off in the middle
         self.on_body: Callable[[bytes], None] = lambda _: None
         self.before_answer: Callable[[], Awaitable[None]] | None = None
@@ -75,7 +76,11 @@ class Exchange:
         """A whole answer: a document, bytes, or nothing."""
         await self._ready()
         data = b"" if document is None else document if isinstance(document, bytes) else encode(document)
-        said = {**SAID, **(JSON if document is not None and not isinstance(document, bytes) else {}), **(headers or {})}
+        said = {
+            **self.said,
+            **(JSON if document is not None and not isinstance(document, bytes) else {}),
+            **(headers or {}),
+        }
         bodiless = status in (204, 304) or self.method == "HEAD"
         last: dict[str, str] = {}
         if not bodiless and len(data) > _BUFFERED and not self.http10:
