@@ -35,8 +35,9 @@ bench: $(STAMP) ## the relay against no proxy, socat, nginx, HAProxy and grpc.ai
 	@$(BIN)/python bench/hookserver_reconcile.py
 	@$(BIN)/python bench/policy_decisions.py
 
-fuzz: $(STAMP) ## broken bytes for the HTTP/2 parser, broken registrations, node documents, machines, policies, reviews, kubeconfigs
+fuzz: $(STAMP) ## broken bytes for the HTTP/2 and HTTP/1.1 parsers, broken registrations, node documents, machines, policies, reviews, kubeconfigs
 	@$(BIN)/python tests/fuzz/fuzz_h2.py --seconds $(FUZZ_SECONDS) $(ARGS)
+	@$(BIN)/python tests/fuzz/fuzz_h1.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_registration.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_nodeslo.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_topology.py --seconds $(FUZZ_SECONDS)

@@ -30,6 +30,7 @@ from bench.docker_report import DockerResults, docker_page, docker_tables
 from bench.docker_workloads import (
     CONTAINERS,
     DOCKERD,
+    FAKE_DOCKER,
     MEGABYTES,
     bulk_workloads,
     life_workloads,
@@ -51,12 +52,14 @@ if TYPE_CHECKING:
     from bench.measure import Sample
     from bench.workloads import Workload
 
-    # By contestant: where to call, and the process in the middle.
-    Sockets: TypeAlias = Mapping[str, tuple[Path, Child | None]]
+    # By contestant and backend: where to call, and the process in the middle.
+    Sockets: TypeAlias = Mapping[tuple[str, str], tuple[Path, Child | None]]
 
 ROUNDS = 5
 QUICK = 0.1
 BIG_IMAGE = "localhost/big:latest"
+# Who gets calls that are intercepted; before a fake dockerd stands nobody else.
+ASKED = (DIRECT, OURS, HOOKED)
 # Runs `cat` all the time; streams are attached to it.
 STREAMING = "streaming"
 
@@ -75,7 +78,8 @@ def choose(only: str, scale: float) -> Plan:
     """What --only leaves: contestants and workloads by name; naming none of a kind leaves all of it."""
     names = {name.strip() for name in only.split(",") if name.strip()}
     people = (*docker_contestants(), hooked())
-    requests, bulk, lives = request_workloads(scale), bulk_workloads(scale), life_workloads(DOCKERD, scale)
+    requests, bulk = request_workloads(scale), bulk_workloads(scale)
+    lives = (*life_workloads(FAKE_DOCKER, scale), *life_workloads(DOCKERD, scale))
     loads = {load.name for load in (*requests, *bulk)} | {"lives"}
     known = {one.name for one in people} | loads
     if unknown := names - known:
@@ -121,19 +125,29 @@ def hook_server(folder: Path) -> Iterator[None]:
         yield
 
 
+def fake_dockerd(folder: Path, path: Path) -> Child:
+    """A fake dockerd in a process of its own: its calls take less than a millisecond, and always the same."""
+    argv = [sys.executable, "-m", "interpose.testing.fakedocker", str(path)]
+    child = Child(argv, log=folder / "fake.log", env=CACHED_BYTECODE)
+    child.wait_listening(path)
+    return child
+
+
 def rounds(bench: DockerBench, plan: Plan, sockets: Sockets, count: int) -> Iterator[Sample]:
     """All samples of all rounds: everybody has every load once per round."""
     passing = [one for one in plan.people if one.name != HOOKED]
-    asked = {name: sockets[name] for name in (DIRECT, OURS, HOOKED) if name in sockets}
     for round_ in range(count):
         turn = round_ % max(len(passing), 1)
         for load in (*plan.requests, *plan.bulk):
             measure = bench.bulk if load in plan.bulk else bench.requests
             for contestant in (*passing[turn:], *passing[:turn]):
-                path, child = sockets[contestant.name]
+                path, child = sockets[contestant.name, DOCKERD]
                 yield measure(contestant, child, path, load, round_)
-        if plan.lives:
-            yield from life_samples(plan.lives, asked, TEST_IMAGE, round_)
+        for backend in (FAKE_DOCKER, DOCKERD):
+            lives = [load for load in plan.lives if load.backend == backend]
+            asked = {name: found for (name, behind), found in sockets.items() if behind == backend and name in ASKED}
+            if lives and asked:
+                yield from life_samples(lives, asked, TEST_IMAGE, round_)
 
 
 def run(args: argparse.Namespace, folder: Path) -> DockerResults:
@@ -151,14 +165,19 @@ def run(args: argparse.Namespace, folder: Path) -> DockerResults:
         dockerd = stack.enter_context(Dockerd(folder / "d"))
         prepare(dockerd, folder, big)
         stack.enter_context(hook_server(folder))
-        sockets: dict[str, tuple[Path, Child | None]] = {}
-        for contestant in plan.people:
-            if contestant.start is None:
-                sockets[contestant.name] = (dockerd.socket, None)
-                continue
-            listen = folder / f"{contestant.name}.sock"
-            child = stack.enter_context(contestant.start(folder, listen, dockerd.socket))
-            sockets[contestant.name] = (listen, child)
+        backends = {DOCKERD: dockerd.socket}
+        if plan.lives:
+            backends[FAKE_DOCKER] = folder / "fake.sock"
+            stack.enter_context(fake_dockerd(folder, backends[FAKE_DOCKER]))
+        sockets: dict[tuple[str, str], tuple[Path, Child | None]] = {}
+        for number, (backend, behind) in enumerate(backends.items()):
+            for contestant in plan.people:
+                if contestant.start is None:
+                    sockets[contestant.name, backend] = (behind, None)
+                elif backend == DOCKERD or contestant.name in ASKED:
+                    listen = folder / f"{contestant.name}-{number}.sock"
+                    child = stack.enter_context(contestant.start(folder, listen, behind))
+                    sockets[contestant.name, backend] = (listen, child)
         for sample in rounds(bench, plan, sockets, args.rounds):
             samples.append(sample)
             tell(sample, args.rounds)

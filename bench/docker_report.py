@@ -113,8 +113,8 @@ def docker_page(results: DockerResults) -> str:
         "once on the way in and once on the way out.\n"
         "\n"
         f"Calls that are intercepted ({', '.join(LIFE)}) are made one at a time with bodies as dockershim's; the hook\n"
-        "server is a process of its own that repeats what it was asked. dockerd itself takes milliseconds for them,\n"
-        "and not always the same number."
+        "server is a process of its own that repeats what it was asked. dockerd itself takes many milliseconds for\n"
+        "them, and not always the same number; before a fake dockerd it can be seen what a proxy adds."
     )
     return "\n\n".join(["## Docker mode", intro, *(as_markdown(table) for table in docker_tables(results))]) + "\n"
 

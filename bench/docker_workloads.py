@@ -49,7 +49,7 @@ def bulk_workloads(scale: float = 1.0) -> tuple[Workload, ...]:
 
 def life_workloads(backend: str, scale: float = 1.0) -> tuple[Workload, ...]:
     """Calls that are intercepted. They are timed in one run, one call after the other; `calls` are containers."""
-    calls = {DOCKERD: 12, FAKE_DOCKER: 400}[backend]
+    calls = {DOCKERD: 12, FAKE_DOCKER: 200}[backend]
     return tuple(
         Workload(
             name=f"{call}@{backend}",

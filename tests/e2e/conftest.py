@@ -17,10 +17,11 @@ from interpose.host.sysfs import read_topology
 from interpose.testing.lab.cluster import Kubectl, LabCluster, PodAgent, lab_cluster
 from interpose.testing.lab.containerd import Containerd
 from interpose.testing.lab.cri import CriClient
+from interpose.testing.lab.dockerd import Dockerd
 from interpose.testing.lab.hookplugin import HookPlugin
 from interpose.testing.lab.policypods import PolicyRelay
 from interpose.testing.lab.qospods import Kubepods
-from interpose.testing.lab.relay import Relay, hook_options
+from interpose.testing.lab.relay import DOCKER, Relay, hook_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +70,27 @@ def hooked_relay(containerd: Containerd) -> Iterator[Relay]:
     """One relay that asks hook servers, in front of the shared containerd. Each test registers its own."""
     folder = Path(tempfile.mkdtemp(prefix="interpose-"))
     with Relay(folder, containerd.socket, hook_options(folder)) as running:
+        yield running
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def dockerd() -> Iterator[Dockerd]:
+    """One dockerd with images for all tests that leave it running."""
+    if reason := Dockerd.missing():
+        pytest.skip(f"no dockerd: {reason}")
+    folder = Path(tempfile.mkdtemp(prefix="interpose-"))
+    with Dockerd(folder) as running:
+        running.add_images()
+        yield running
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def docker_relay(dockerd: Dockerd) -> Iterator[Relay]:
+    """One relay in front of the shared dockerd that asks hook servers. Each test registers its own."""
+    folder = Path(tempfile.mkdtemp(prefix="interpose-"))
+    with Relay(folder, dockerd.socket, (*DOCKER, *hook_options(folder))) as running:
         yield running
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -174,11 +174,9 @@ async def test_a_dockerd_that_leaves_takes_the_stream_with_it_but_not_its_last_w
     await backend.send(b"x" * 100_000)
     backend.close()
     assert await client.rest() == b"x" * 100_000
-    with pytest.raises(BrokenPipeError):
-        for _ in range(1000):
-            await client.send(b"anybody?")
-            await asyncio.sleep(0)
     await wire.empty()
+    with pytest.raises(BrokenPipeError):
+        await client.send(b"anybody?")
 
 
 async def test_a_dockerd_that_leaves_after_its_last_word_is_noticed(wire: DockerWire) -> None:

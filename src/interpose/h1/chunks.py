@@ -3,8 +3,8 @@
 What clients send h11 reads along. What the server sends it reads along from the first line on that is more than a
 size: chunks are read one like the other, so it need not have seen those before.
 
-Stricter than the RFC and than Go, which h11 and others are not in the same places: sizes have at most 15 digits, no
-white space around them, lines end with CR LF only, extensions are printable and short.
+Where h11, Go and others differ in what they let pass, nothing passes: sizes have at most 15 digits and no white space
+around them, lines end with CR LF only, extensions are printable and short, trailers are checked as heads are.
 
 Invariant: a byte of framing is given out only when its whole line is known to be right, and nothing after the first
 wrong one: `fault` says what was wrong. So what goes out does not depend on how the bytes came in.

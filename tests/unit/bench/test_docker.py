@@ -17,7 +17,7 @@ def test_everything_is_measured_unless_something_is_named() -> None:
     assert [one.name for one in plan.people] == ["direct", "socat", "nginx", "haproxy", "interpose", "hooked"]
     assert len(plan.requests) == 5
     assert len(plan.bulk) == 3
-    assert len(plan.lives) == 4
+    assert len(plan.lives) == 8
 
 
 def test_naming_contestants_leaves_all_loads() -> None:

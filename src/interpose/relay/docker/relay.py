@@ -18,6 +18,7 @@ from interpose.relay.docker.upstream import DockerUpstream
 from interpose.relay.interceptor import Sighting
 from interpose.relay.routes import Routes
 from interpose.relay.switchboard import Switchboard
+from interpose.rpc.status import Code
 from interpose.rpc.transport import Hub
 from interpose.store.sync import Synchronizer
 
@@ -34,7 +35,10 @@ class Sighted:
 
     def end(self, status: int, why: str = "") -> None:
         """It is over; 0 stands for no answer."""
-        self._view.end(code_of_status(status), why or (f"HTTP {status}" if status >= _FAILED else ""))
+        if 0 < status < _FAILED:
+            self._view.end(Code.OK, why)
+        else:
+            self._view.end(code_of_status(status), why or (f"HTTP {status}" if status else ""))
 
 
 class DockerRelay(Switchboard):

@@ -13,6 +13,7 @@ from interpose.rpc.status import Code
 _CODES: Final[Mapping[int, Code]] = MappingProxyType(
     {
         0: Code.UNAVAILABLE,  # there was no answer
+        101: Code.OK,  # a tunnel
         304: Code.OK,  # it was so already
         400: Code.INVALID_ARGUMENT,
         401: Code.UNAUTHENTICATED,

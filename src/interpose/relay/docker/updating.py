@@ -39,7 +39,9 @@ class Update:
 
 def read(raw: bytes) -> Update:
     """What a body asks for. Raises UnreadableBody."""
-    return Update(resources=hostconfig.raw_values(Body(raw).root), _raw=raw)
+    resources = hostconfig.raw_values(Body(raw).root)
+    resources.pop(hostconfig.KEYS["oom_score_adj"], None)  # dockerd does not look at it
+    return Update(resources=resources, _raw=raw)
 
 
 def body_of(message: Any) -> Edited:

@@ -15,11 +15,8 @@ from interpose.testing.fakedocker.wire import JSON, Exchange, encode
 Handler = Callable[["Api", Exchange, str], Awaitable[None]]
 _VERSION: Final = re.compile(r"/v(\d+\.\d+)(?=/)")
 _LIST_FILTERS: Final = frozenset({"label", "id", "name", "status", "ancestor", "network", "volume", "health"})
-_NO_CACHE: Final = {
-    "Cache-Control": "no-cache, no-store, must-revalidate",
-    "Pragma": "no-cache",
-    "Content-Type": "text/plain; charset=utf-8",
-}
+_NO_CACHE: Final = {"Cache-Control": "no-cache, no-store, must-revalidate", "Pragma": "no-cache"}
+_NOTHING: Final = {"Content-Length": "0", "Content-Type": "text/plain; charset=utf-8"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +49,7 @@ class Api:
 
     async def ping(self, exchange: Exchange, _: str) -> None:
         """GET and HEAD /_ping."""
-        length = {"Content-Length": "0"} if exchange.method == "HEAD" else {}
-        await exchange.answer(200, b"OK", {**_NO_CACHE, **length})
+        await exchange.answer(200, b"OK", {**_NO_CACHE, **(_NOTHING if exchange.method == "HEAD" else {})})
 
     async def version(self, exchange: Exchange, _: str) -> None:
         """GET /version."""

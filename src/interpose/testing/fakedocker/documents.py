@@ -189,5 +189,5 @@ def info(containers: list[Container], images: int, driver: str) -> dict[str, Any
         "ServerVersion": VERSION,
         "DefaultRuntime": "runc",
         "SecurityOptions": ["name=seccomp,profile=default"],
-        "Warnings": [f"a line that dockerd would have here, number {number}" for number in range(24)],
+        "Warnings": [f"a line that dockerd would have here, number {number}" for number in range(32)],
     }

@@ -88,6 +88,8 @@ class Exchange:
             data = b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data)
         elif not bodiless:
             last["Content-Length"] = str(len(data))
+            if data and "Content-Type" not in said:  # Go guesses it when it writes the body
+                last["Content-Type"] = "text/plain; charset=utf-8"
         head = self._head(status, said, last)
         whole = head if bodiless else head + data
         if self.half:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from interpose.cli.admin_client import ask
 from interpose.testing.hookserver import register
@@ -13,6 +13,9 @@ from interpose.testing.lab.processes import Child, LabError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+DOCKER: Final = ("--backend", "docker")
+"""Options of a relay in front of dockerd."""
 
 
 def program(name: str = "interpose") -> Path:

@@ -34,6 +34,14 @@ def test_a_call_has_a_text_for_every_column() -> None:
     assert len(texts) == len(COLUMNS)
 
 
+def test_a_call_of_docker_has_no_size_unless_it_is_known() -> None:
+    """It is named by its method and path."""
+    call = row("/docker/GET /v1.41/containers/json", messages=0)
+    assert cells(call, START, wide=True)[6] == "2.0KiB"
+    call.traffic = 0
+    assert (cells(call, START, wide=True)[2], cells(call, START, wide=True)[6]) == ("GET /containers/json", "")
+
+
 def test_a_narrow_list_shows_seconds() -> None:
     """They are enough to tell calls apart."""
     assert cells(row(), START, wide=False)[1] == "09:00:00"

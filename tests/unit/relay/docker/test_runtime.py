@@ -201,7 +201,8 @@ async def test_whose(stage: Stage) -> None:
 async def test_full_ids_are_remembered(stage: Stage) -> None:
     """Nobody's too; names and beginnings may mean another one the next time."""
     stage.docker.answers["GET /containers/name/json"] = stage.docker.answers[f"GET /containers/{APP}/json"]
-    for ref in (APP, HAND, "name"):
+    stage.docker.answers["GET /containers/hand/json"] = stage.docker.answers[f"GET /containers/{HAND}/json"]
+    for ref in (APP, HAND, "name", "hand"):
         first = await stage.runtime.whose(ref)
         assert await stage.runtime.whose(ref) == first
     assert stage.lines == [
@@ -209,13 +210,16 @@ async def test_full_ids_are_remembered(stage: Stage) -> None:
         f"GET /containers/{HAND}/json",
         "GET /containers/name/json",
         "GET /containers/name/json",
+        "GET /containers/hand/json",
+        "GET /containers/hand/json",
     ]
 
 
 async def test_lists_say_whose_containers_are(stage: Stage) -> None:
     """After a start no call has to wait for a look-up."""
-    await stage.call(cri.ListPodSandboxRequest())
-    await stage.call(cri.ListContainersRequest())
+    for _ in range(2):
+        await stage.call(cri.ListPodSandboxRequest())
+        await stage.call(cri.ListContainersRequest())
     stage.docker.asked.clear()
     pod, app = await stage.runtime.whose(POD), await stage.runtime.whose(APP)
     assert pod is not None

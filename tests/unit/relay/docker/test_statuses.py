@@ -12,6 +12,7 @@ from interpose.rpc.status import Code
     ("status", "code"),
     [
         (0, Code.UNAVAILABLE),
+        (101, Code.OK),
         (200, Code.OK),
         (201, Code.OK),
         (204, Code.OK),

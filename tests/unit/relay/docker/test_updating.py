@@ -28,9 +28,10 @@ def test_an_update_as_cri_has_it() -> None:
 
 
 def test_an_update_of_something_else() -> None:
-    """A patch that sets nothing is one all the same."""
+    """A patch that sets nothing dockerd looks at is one all the same."""
     message = filled(read(b'{"RestartPolicy":{"Name":"no"},"OomScoreAdj":3}'))
     assert message.HasField("linux")
+    assert not message.linux.ByteSize()
 
 
 def test_an_unchanged_update_is_the_same_object() -> None:

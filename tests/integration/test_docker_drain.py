@@ -1,0 +1,131 @@
+"""Leaving: what is in flight ends by itself, what never ends is ended, nothing new is begun."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from interpose.testing.dockerwire import DockerWire, docker_wire
+from interpose.testing.eventually import eventually
+
+PING = b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n"
+PONG = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
+EVENTS = b"GET /events HTTP/1.1\r\nHost: docker\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+START = b"POST /containers/a/start HTTP/1.1\r\nHost: docker\r\n\r\n"
+UPGRADE = b"POST /exec/a/start HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
+SWITCHED = b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
+LONG = 30.0
+
+
+@pytest.fixture
+async def wire(scratch: Path) -> AsyncIterator[DockerWire]:
+    async with docker_wire(scratch) as running:
+        running.relay.wanted = lambda head: head.route.endpoint.act is not None
+        yield running
+
+
+async def drain(wire: DockerWire, grace: float = LONG) -> "asyncio.Future[bool]":
+    task = asyncio.ensure_future(wire.listener.run_drain(grace))
+    await eventually(lambda: all(link.draining for link in wire.listener.links), "the drain to begin")
+    return task
+
+
+async def test_idle_clients_are_closed_at_once(wire: DockerWire) -> None:
+    """Those who never asked, who were answered, and who are in the middle of a head."""
+    silent = await wire.client()
+    answered, backend = await wire.ask(PING)
+    await backend.send(PONG)
+    await answered.expect(PONG)
+    speaking = await wire.client()
+    await speaking.send(PING[:7])
+    await eventually(lambda: len(wire.listener.links) == 3, "all clients")
+    await eventually(lambda: sum(link.bytes_read for link in wire.listener.links) == len(PING) + 7, "all bytes")
+    draining = await drain(wire)
+    assert await silent.ended()
+    assert await answered.ended()
+    assert await speaking.ended()
+    speaking.close()
+    assert await draining
+
+
+@pytest.mark.parametrize("request_", [PING, START], ids=["passing", "intercepted"])
+async def test_a_call_in_flight_is_answered_and_the_next_one_is_not_begun(wire: DockerWire, request_: bytes) -> None:
+    """Its client connects again, to whoever listens then."""
+    client, backend = await wire.ask(request_)
+    await client.send(PING)
+    draining = await drain(wire)
+    await backend.send(PONG)
+    assert await client.rest() == PONG
+    assert await backend.ended()
+    client.close()
+    assert await draining
+
+
+async def test_a_tunnel_is_a_call_in_flight(wire: DockerWire) -> None:
+    """It goes on until one side ends it."""
+    client, backend = await wire.ask(UPGRADE)
+    await backend.send(SWITCHED)
+    await client.expect(SWITCHED)
+    draining = await drain(wire)
+    await client.send(b"still here")
+    await backend.expect(b"still here")
+    assert not draining.done()
+    client.close()
+    assert await draining
+
+
+async def test_endless_answers_end_when_nothing_else_is_left(wire: DockerWire) -> None:
+    """Not before: a client that follows what it does wants to see the end of it."""
+    following, events = await wire.ask(EVENTS)
+    await events.send(CHUNKED)
+    await following.expect(CHUNKED)
+    client, backend = await wire.ask(PING)
+    draining = await drain(wire)
+    await asyncio.sleep(0.1)
+    await events.send(b"1\r\nx\r\n")
+    await following.expect(b"1\r\nx\r\n")
+    await backend.send(PONG)
+    await client.expect(PONG)
+    assert await following.ended()
+    assert await events.ended()
+    assert await draining
+
+
+async def test_at_the_end_of_the_grace_time_everything_is_cut(wire: DockerWire) -> None:
+    """And that is said."""
+    client, backend = await wire.ask(START)
+    tunnelled, other = await wire.ask(UPGRADE)
+    await other.send(SWITCHED)
+    await tunnelled.expect(SWITCHED)
+    assert not await wire.listener.run_drain(0.1)
+    assert await client.ended()
+    assert await tunnelled.ended()
+    assert await backend.ended()
+    await wire.empty()
+
+
+async def test_an_answer_that_is_not_read_yet_counts(wire: DockerWire) -> None:
+    """What was answered has to arrive."""
+    client, backend = await wire.ask(PING)
+    size = 600_000
+    await backend.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+    await backend.send(b"x" * size)
+    await eventually(lambda: any(link.backlog for link in wire.listener.links), "bytes to wait")
+    await eventually(lambda: all(link.work is None for link in wire.listener.links), "the answer to be taken")
+    draining = await drain(wire)
+    await asyncio.sleep(0.1)
+    assert not draining.done()
+    await client.head()
+    assert len(await client.rest()) == size
+    assert await draining
+
+
+async def test_nobody_is_accepted_any_more(wire: DockerWire) -> None:
+    """The socket is the successor's, or closed by whoever bound it."""
+    assert await wire.listener.run_drain(LONG)
+    late = await wire.client()
+    await late.send(PING)
+    await asyncio.sleep(0.05)
+    assert wire.listener.accepted == 0

@@ -1,0 +1,226 @@
+"""Clients and daemons that are gone, at every stage of a call: no link, task or descriptor stays."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from interpose.testing.dockerwire import DockerWire, RawEnd, docker_wire, open_files
+from interpose.testing.eventually import eventually
+
+GET = b"GET /events HTTP/1.1\r\nHost: docker\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+LOAD = b"POST /images/load HTTP/1.1\r\nHost: docker\r\nContent-Length: 1000000\r\n\r\n"
+CREATE = b"POST /containers/create HTTP/1.1\r\nHost: docker\r\nContent-Length: 10\r\n\r\n"
+UPGRADE = b"POST /exec/a/start HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
+SWITCHED = b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
+
+Ends = tuple[RawEnd, RawEnd | None]
+
+
+@pytest.fixture
+async def wire(scratch: Path) -> AsyncIterator[DockerWire]:
+    async with docker_wire(scratch) as running:
+        running.relay.wanted = lambda head: head.route.endpoint.act is not None
+        yield running
+
+
+async def silent(wire: DockerWire) -> Ends:
+    return await wire.client(), None
+
+
+async def in_head(wire: DockerWire) -> Ends:
+    client = await wire.client()
+    await client.send(GET[:9])
+    return client, None
+
+
+async def asked(wire: DockerWire) -> Ends:
+    return await wire.ask(GET)
+
+
+async def answered(wire: DockerWire) -> Ends:
+    client, backend = await wire.ask(GET)
+    await backend.send(OK)
+    await client.expect(OK)
+    return client, backend
+
+
+async def in_answer(wire: DockerWire) -> Ends:
+    client, backend = await wire.ask(GET)
+    await backend.send(CHUNKED)
+    await client.expect(CHUNKED)
+    return client, backend
+
+
+async def in_upload(wire: DockerWire) -> Ends:
+    return await wire.ask(LOAD + b"some")
+
+
+async def collecting(wire: DockerWire) -> Ends:
+    client = await wire.client()
+    await client.send(CREATE + b"some")
+    return client, None
+
+
+async def intercepted(wire: DockerWire) -> Ends:
+    return await wire.ask(CREATE + b"0123456789")
+
+
+async def tunnelled(wire: DockerWire) -> Ends:
+    client, backend = await wire.ask(UPGRADE)
+    await backend.send(SWITCHED)
+    await client.expect(SWITCHED)
+    return client, backend
+
+
+async def refused(wire: DockerWire) -> Ends:
+    client = await wire.client()
+    await client.send(b"no\r\n\r\n")
+    await client.head()
+    return client, None
+
+
+async def piled_up(wire: DockerWire) -> Ends:
+    """The client does not read and dockerd has a lot to say: nothing is read from either."""
+    client, backend = await wire.ask(GET)
+    await backend.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
+    await _fill(backend)
+    await client.send(GET * 2000)
+    return client, backend
+
+
+async def full_upload(wire: DockerWire) -> Ends:
+    """dockerd does not read and the client has a lot to say."""
+    client, backend = await wire.ask(LOAD.replace(b"1000000", b"100000000"))
+    await _fill(client)
+    return client, backend
+
+
+async def ahead(wire: DockerWire) -> Ends:
+    """Requests wait until no more are read."""
+    client, backend = await wire.ask(GET)
+    await _fill_with(client, GET * 100)
+    return client, backend
+
+
+async def half_closed(wire: DockerWire) -> Ends:
+    client, backend = await wire.ask(GET)
+    client.half_close()
+    await backend.rest()
+    return client, backend
+
+
+async def half_closed_tunnel(wire: DockerWire) -> Ends:
+    client, backend = await tunnelled(wire)
+    assert backend is not None
+    client.half_close()
+    await backend.rest()
+    return client, backend
+
+
+STAGES = [
+    silent, in_head, asked, answered, in_answer, in_upload, collecting, intercepted, tunnelled, refused, piled_up,
+    full_upload, ahead, half_closed, half_closed_tunnel,
+]  # fmt: skip
+
+
+async def _fill(end: RawEnd) -> None:
+    await _fill_with(end, b"x" * 65536)
+
+
+async def _fill_with(end: RawEnd, piece: bytes) -> None:
+    still = 0
+    while still < 5:
+        try:
+            end.sock.send(piece)
+        except BlockingIOError:
+            still += 1
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_client_that_vanishes_leaves_nothing(
+    wire: DockerWire, stage: Callable[[DockerWire], Awaitable[Ends]]
+) -> None:
+    """dockerd sees it leave, at the latest with the next tick."""
+    before = open_files()
+    client, backend = await stage(wire)
+    await eventually(lambda: bool(wire.listener.links), "the link")
+    client.close()
+    await asyncio.sleep(0.02)
+    wire.listener.tick()
+    if backend is not None:
+        with contextlib.suppress(ConnectionResetError):
+            await backend.rest()
+    await eventually(lambda: not wire.listener.links, "the link to end")
+    await eventually(lambda: not len(wire.listener.tasks), "tasks to end")
+    await eventually(lambda: not wire.upstream.connections, "the connection to dockerd to end")
+    if backend is not None:
+        backend.close()
+    await eventually(lambda: open_files() == before, "descriptors to be closed")
+    assert [stats.in_flight for stats in wire.relay.endpoints.values()] in ([], [0])
+    assert all(len(seen.ended) == 1 for seen in wire.relay.seen)
+
+
+@pytest.mark.parametrize("stage", [one for one in STAGES if one not in (silent, in_head, collecting, refused)])
+async def test_a_dockerd_that_vanishes_leaves_nothing(
+    wire: DockerWire, stage: Callable[[DockerWire], Awaitable[Ends]]
+) -> None:
+    """The client is answered or cut; when it leaves, everything is gone."""
+    before = open_files()
+    client, backend = await stage(wire)
+    assert backend is not None
+    wire.dockerd.stop()
+    wire.listener.tick()
+    await asyncio.sleep(0.02)
+    client.close()
+    await asyncio.sleep(0.02)
+    wire.listener.tick()
+    await eventually(lambda: not wire.listener.links, "the link to end")
+    await eventually(lambda: not len(wire.listener.tasks), "tasks to end")
+    await eventually(lambda: not wire.upstream.connections, "the connection to dockerd to end")
+    await eventually(lambda: open_files() < before, "descriptors to be closed")
+    assert [stats.in_flight for stats in wire.relay.endpoints.values()] in ([], [0])
+
+
+async def test_a_client_that_leaves_while_dockerd_is_away_waits_for_nobody(scratch: Path) -> None:
+    """Its dial is given up."""
+    async with docker_wire(scratch, dockerd=False, wait=60) as wire:
+        client = await wire.client()
+        await client.send(GET)
+        await eventually(lambda: wire.upstream.failures > 0, "a dial in vain")
+        client.close()
+        await wire.empty()
+
+
+async def test_a_client_that_sends_and_leaves_is_heard(wire: DockerWire) -> None:
+    """A whole upload that dockerd reads slowly arrives, though nobody waits for the answer."""
+    size = 3_000_000
+    client, backend = await wire.ask(LOAD.replace(b"1000000", b"%d" % size))
+    sending = asyncio.ensure_future(client.send(b"x" * size))
+    got = 0
+    while not sending.done():
+        await asyncio.sleep(0.005)
+        got += len(await backend.exactly(50_000))
+    client.close()
+    for _ in range(3):
+        wire.listener.tick()
+    await backend.exactly(size - got)
+    assert await backend.ended()
+
+
+async def test_dockerd_not_reading_the_last_words_is_cut_off(wire: DockerWire) -> None:
+    """They are kept for a while, not for ever."""
+    client, backend = await full_upload(wire)
+    assert backend is not None
+    wire.listener.abort()
+    await eventually(lambda: not wire.listener.links, "the link to end")
+    assert wire.upstream.connections == 1
+    for _ in range(11):
+        wire.upstream.tick()
+    await eventually(lambda: not wire.upstream.connections, "the connection to dockerd to end")
+    client.close()

@@ -1,0 +1,74 @@
+"""What h11 says to what our own rules have let pass; here it is asked without them."""
+
+import pytest
+
+from interpose.h1 import opinion
+from interpose.h1.rules import Malformed
+
+
+def test_a_right_request_is_agreed_to() -> None:
+    """Nothing happens."""
+    opinion.of_request(b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n", 1000)
+
+
+@pytest.mark.parametrize(
+    ("raw", "status", "text"),
+    [
+        (b"GET /_ping HTTP/1.1\r\n\r\n", 400, "Missing mandatory Host"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "Only Transfer-Encoding: chunked"),
+        (b"GET /_ping HTTP/1.1\r\nHost: x\r\n", 400, "the head is not a whole request"),
+        (b"GET /_ping HTTP/1.1\r\nX: " + b"y" * 2000, 431, "too long"),
+    ],
+)
+def test_what_h11_refuses_is_refused(raw: bytes, status: int, text: str) -> None:
+    """With the status it would answer."""
+    with pytest.raises(Malformed, match=text) as caught:
+        opinion.of_request(raw, 1000)
+    assert caught.value.status == status
+
+
+@pytest.mark.parametrize(
+    ("first", "method"),
+    [("200 OK", "GET"), ("200 OK", "HEAD"), ("200 OK", "CONNECT"), ("100 Continue", "GET"), ("101 UPGRADED", "GET")],
+)
+def test_a_right_answer_is_agreed_to(first: str, method: str) -> None:
+    """To each kind of request, and when protocols are switched."""
+    opinion.of_response(f"HTTP/1.1 {first}\r\n\r\n".encode(), method, int(first[:3]), 1000)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "bad Content-Length"),
+        (b"HTTP/1.1 200 OK\r\n", "the head is not a whole answer"),
+    ],
+)
+def test_an_answer_h11_refuses_is_refused(raw: bytes, text: str) -> None:
+    """The fault is not the client's."""
+    with pytest.raises(Malformed, match=text) as caught:
+        opinion.of_response(raw, "GET", 200, 1000)
+    assert caught.value.status == 502
+
+
+def test_a_body_is_read_along() -> None:
+    """Piece by piece, to its end."""
+    body = opinion.BodyOpinion(1000, 400)
+    body.agree(b"5\r\nhel", end=False)
+    body.agree(b"lo\r\n0\r", end=False)
+    body.agree(b"\nX: y\r\n\r\n", end=True)
+
+
+@pytest.mark.parametrize(
+    ("data", "end", "text"),
+    [
+        (b"x\r\n", False, "illegal chunk header"),
+        (b"0\r\n\r\n", False, "in doubt"),
+        (b"0\r\n", True, "in doubt"),
+        (b"0\r\n\r\nG", True, "in doubt"),
+    ],
+)
+def test_a_body_that_ends_elsewhere_is_refused(data: bytes, end: bool, text: str) -> None:
+    """Whoever is right."""
+    with pytest.raises(Malformed, match=text) as caught:
+        opinion.BodyOpinion(1000, 502).agree(data, end=end)
+    assert caught.value.status == 502
