@@ -9,6 +9,9 @@ from interpose.cli.koord_runtime_proxy import FLAGS
 from interpose.config.endpoint import WELL_KNOWN_DOCKER
 from interpose.config.load import load
 from interpose.config.table import RELAY
+from interpose.dump.calllist import CallList
+from interpose.dump.flow import NOBODY, Assembler, Subject
+from interpose.dump.frames import Begin, End, Message, Side
 from interpose.relay.docker import hostconfig
 from interpose.relay.docker.routes import METHODS_OF, classify
 from interpose.relay.docker.statuses import code_of_status, status_of_code
@@ -16,6 +19,8 @@ from interpose.rpc.status import Code
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/docker.md").read_text()
+NINE = 1_763_283_600_219_000_000  # 2025-11-16 09:00 UTC
+WEB = Subject(namespace="shop", pod="web-0", container="app")
 # Flags of other programs on the page.
 FOREIGN = {"--docker-endpoint", "--docker", "--container-runtime-endpoint", "--now", "--mode"}
 
@@ -83,6 +88,31 @@ def test_flags_and_keys_of_the_page_exist() -> None:
     keys = set(re.findall(r"`(limits\.[a-z_]+)`", PAGE))
     assert len(keys) == 4
     assert keys <= {setting.key for setting in RELAY.table}
+
+
+def example() -> list[str]:
+    """A call that passed and one that was intercepted, as a list shows them."""
+    calls = (
+        (17, "/docker/GET /v1.41/containers/json", 1_204_000, (), NOBODY),
+        (18, "/runtime.v1.RuntimeService/CreateContainer", 48_100_000, ("batch",), WEB),
+    )
+    listed = CallList(110)
+    lines = [listed.head()]
+    for number, path, elapsed, changed_by, subject in calls:
+        assembler = Assembler()
+        assembler.feed(Begin(number=number, time=NINE + number * 10**8, path=path))
+        if subject:
+            assembler.feed(Message(number=number, at=0, side=Side.REQUEST, size=1200, body=b""))
+        flow = assembler.feed(End(number=number, elapsed=elapsed, code=0, changed_by=changed_by)).flow
+        assert flow is not None
+        flow.subject = subject
+        lines.append(listed.lines(flow)[-1])
+    return lines
+
+
+def test_the_example_of_a_dump_is_what_is_shown() -> None:
+    """Line by line."""
+    assert "```\n" + "\n".join(example()) + "\n```\n" in PAGE
 
 
 @pytest.mark.parametrize("name", re.findall(r"deploy/\S+\.conf", PAGE))

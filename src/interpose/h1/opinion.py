@@ -25,7 +25,7 @@ def of_request(raw: bytes, limit: int) -> None:
         connection.receive_data(raw)
         event = connection.next_event()
     except h11.RemoteProtocolError as error:
-        raise Malformed(error.error_status_hint, str(error)) from None
+        raise Malformed(error.error_status_hint, _text(error)) from None
     if type(event) is not h11.Request:
         raise Malformed(400, "the head is not a whole request")
 
@@ -39,9 +39,14 @@ def of_response(raw: bytes, method: str, status: int, limit: int) -> None:
         connection.receive_data(raw)
         event = connection.next_event()
     except h11.RemoteProtocolError as error:
-        raise Malformed(502, str(error)) from None
+        raise Malformed(502, _text(error)) from None
     if type(event) not in (h11.Response, h11.InformationalResponse):
         raise Malformed(502, "the head is not a whole answer")
+
+
+def _text(error: h11.RemoteProtocolError) -> str:
+    """What h11 says, without the bytes it shows: they may be secrets."""
+    return str(error).partition(":")[0]
 
 
 class BodyOpinion:
@@ -61,7 +66,7 @@ class BodyOpinion:
             while type(event := self._connection.next_event()) is h11.Data:
                 pass
         except h11.RemoteProtocolError as error:
-            raise Malformed(self._status, str(error)) from None
+            raise Malformed(self._status, _text(error)) from None
         ended = type(event) is h11.EndOfMessage
         if ended is not end or (ended and self._connection.trailing_data[0]):
             raise Malformed(self._status, "the end of the chunked body is in doubt")

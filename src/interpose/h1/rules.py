@@ -19,9 +19,10 @@ _TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _TCHARS: Final = frozenset(b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _NAME: Final = re.compile(_TOKEN)
 _FIELD: Final = re.compile(rb"(" + _TOKEN + rb"):([\t\x20-\x7e\x80-\xff]*)")
-_LOOSE_FIELD: Final = re.compile(rb"(" + _TOKEN + rb"):([^\x00\r\n]*)")
+# What h11 takes for white space is not taken for text either.
+_LOOSE_FIELD: Final = re.compile(rb"(" + _TOKEN + rb"):([^\x00\r\n\x0b\x0c]*)")
 _REQUEST_LINE: Final = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) HTTP/([0-9]\.[0-9])")
-_STATUS_LINE: Final = re.compile(rb"HTTP/([0-9]\.[0-9]) ([0-9]{3})(?: ([^\x00\r\n]*))?")
+_STATUS_LINE: Final = re.compile(rb"HTTP/([0-9]\.[0-9]) ([0-9]{3})(?: ([^\x00\r\n\x0b\x0c]*))?")
 # A CR at the end of what is known so far may yet be followed by its LF.
 _STRAY: Final = re.compile(rb"\r(?=[^\n])|(?<!\r)\n")
 _LENGTH: Final = re.compile(rb"[0-9]{1,18}")  # below 2**63, which is where Go ends

@@ -16,7 +16,7 @@ from typing import Any, Final
 from interpose.model.pod import Pod
 from interpose.relay.docker import hostconfig, parents
 from interpose.relay.docker.bodies import Body, Edited, as_text
-from interpose.relay.docker.jsontext import quote
+from interpose.relay.docker.jsontext import UnreadableBody, quote
 from interpose.relay.docker.labels import (
     CREATED,
     RESERVED,
@@ -33,6 +33,8 @@ _LABELS: Final = "Labels"
 _HOST: Final = "HostConfig"
 _PARENT: Final = "CgroupParent"
 _ENV: Final = "Env"
+# Until API 1.18 these were members of the body itself. Older dockerds still mix them in, by rules of their own.
+_LEGACY: Final = (*hostconfig.KEYS.values(), hostconfig.NANO_CPUS, _PARENT, "Cpuset")
 _WORDS: Final = (("command", "Entrypoint"), ("args", "Cmd"))
 
 
@@ -157,6 +159,9 @@ def read(raw: bytes, params: Mapping[str, str]) -> Creation | None:
     whose = identity(labels, params.get("name", ""))
     if whose is None:
         return None
+    for key in _LEGACY:
+        if (item := body.root.member(key)) is not None and item.value:
+            raise UnreadableBody(f"{key} is not in {_HOST} but beside it")
     host = body.object(_HOST)
     parent = None if host is None else host.member(_PARENT)
     envs = body.array(_ENV)

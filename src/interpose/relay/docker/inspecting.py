@@ -1,15 +1,17 @@
 """dockerd's lists and inspect answers as CRI's: enough for complete records, since our own parts are who asks.
 
 Docker shows what a container has now. It is told twice, as the OCI view that is in force and as the request it was
-created with; where a label keeps what was sent then (see `creating`), the latter is from there. Variables of the image
-count as the container's: Docker keeps them in one list, the image's last. A missing or odd value reads as not set, an
-answer of another shape is UnreadableBody. Pure; messages are duck-typed.
+created with; where a label keeps what was sent then (see `creating`), the latter is from there.
+
+Docker also mixes labels and variables of the image into those of its containers. With the image at hand they are told
+apart again: whoever builds images must not be able to write annotations, ours least of all. A missing or odd value
+reads as not set, an answer of another shape is UnreadableBody. Pure; messages are duck-typed.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from interpose.relay.docker import hostconfig, parents
@@ -19,6 +21,7 @@ from interpose.relay.docker.labels import (
     CREATED,
     LOG_PATH,
     REQUESTED,
+    RESERVED,
     SANDBOX,
     TYPE,
     Identity,
@@ -58,7 +61,28 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 Document = Mapping[str, Any]
 
 
+class Image(NamedTuple):
+    """What an image gives to its containers."""
+
+    labels: Mapping[str, str]
+    envs: tuple[str, ...]
+
+
+NO_IMAGE: Final = Image({}, ())
+
+
+def read_image(body: bytes) -> Image:
+    """From the inspect answer of an image."""
+    config = _part(_inspected(body, "an image"), "Config")
+    return Image(_texts(config.get("Labels")), _variables(config))
+
+
 # -- one container
+
+
+def image_of(body: bytes) -> str:
+    """The id of the image of an inspected container; empty if it has none."""
+    return _text(_inspected(body).get("Image"))
 
 
 def identity_of(body: bytes) -> Identity | None:
@@ -66,10 +90,10 @@ def identity_of(body: bytes) -> Identity | None:
     return _identity(_inspected(body))
 
 
-def pod_status(body: bytes, message: Any) -> None:
+def pod_status(body: bytes, message: Any, image: Image = NO_IMAGE) -> None:
     """Fill a PodSandboxStatusResponse from the inspect answer of a sandbox."""
     document = _inspected(body)
-    whose, labels, host = _known(document), _labels(document), _part(document, "HostConfig")
+    whose, labels, host = _known(document), _own_labels(document, image), _part(document, "HostConfig")
     status = message.status
     status.id = whose.id
     _write_pod_meta(status.metadata, whose)
@@ -83,10 +107,10 @@ def pod_status(body: bytes, message: Any) -> None:
     _write_info(message, whose, {"linux": linux}, host, {})
 
 
-def container_status(body: bytes, message: Any) -> None:
+def container_status(body: bytes, message: Any, image: Image = NO_IMAGE) -> None:
     """Fill a ContainerStatusResponse from the inspect answer of a container."""
     document = _inspected(body)
-    whose, labels, host = _known(document), _labels(document), _part(document, "HostConfig")
+    whose, labels, host = _known(document), _own_labels(document, image), _part(document, "HostConfig")
     config, state = _part(document, "Config"), _part(document, "State")
     status = message.status
     status.id = whose.id
@@ -103,7 +127,7 @@ def container_status(body: bytes, message: Any) -> None:
     status.annotations.update(shown_annotations(labels))
     sent = _sent(labels)
     current = hostconfig.shown(_amounts(host), defaults=not (sent or {}).get("memory_swap_limit_in_bytes"))
-    envs = _variables(config)
+    envs = _own_variables(_variables(config), image)
     created = {
         "envs": [{"key": one.partition("=")[0], "value": one.partition("=")[2]} for one in envs],
         "linux": {"resources": current if sent is None else sent},
@@ -235,10 +259,29 @@ def nanoseconds(value: object) -> int:
     return max(int(seconds) * _NANO + int(digits[:9].ljust(9, "0")), 0) if seconds > 0 else 0
 
 
-def _inspected(body: bytes) -> Document:
+def _own_labels(document: Document, image: Image) -> dict[str, str]:
+    """Without the image's. What makes it Kubernetes' stays, even if the image says so."""
+    return {
+        key: value
+        for key, value in _labels(document).items()
+        if key.startswith(RESERVED) or image.labels.get(key) != value
+    }
+
+
+def _own_variables(envs: tuple[str, ...], image: Image) -> tuple[str, ...]:
+    """Without the image's: those that the container does not set itself come last, in their order."""
+    tail = list(image.envs)
+    end = len(envs)
+    while end and tail:
+        if envs[end - 1] == tail.pop():
+            end -= 1
+    return envs[:end]
+
+
+def _inspected(body: bytes, what: str = "a container") -> Document:
     document = _parsed(body)
     if not isinstance(document, dict) or not _text(document.get("Id")):
-        raise UnreadableBody(f"it is no container but {excerpt(str(document))}")
+        raise UnreadableBody(f"it is not {what} but {excerpt(str(document))}")
     return document
 
 

@@ -139,7 +139,7 @@ def test_what_is_known_of_the_pod_is_told() -> None:
 
 def test_a_body_with_next_to_nothing() -> None:
     """Nothing is made up: parts that say nothing are not there."""
-    message = filled(creation(f'{{"Labels":{{{CONTAINER_LABEL}}},"HostConfig":null,"Env":null}}'))
+    message = filled(creation(f'{{"Labels":{{{CONTAINER_LABEL}}},"HostConfig":null,"Env":null,"Memory":0}}'))
     assert not message.config.HasField("linux")
     assert not message.sandbox_config.HasField("linux")
     sandbox = filled(creation(f'{{"Labels":{{{SANDBOX_LABEL}}}}}'))
@@ -181,6 +181,8 @@ def test_a_label_hidden_in_escapes_counts() -> None:
         ('{"Labels":{%s},"Env":[1]}', "Env has a value that is no text"),
         ('{"Labels":{%s},"Cmd":3}', "Cmd is not a list"),
         ('{"Labels":{%s,"x":1}}', "Labels has a value that is no text"),
+        ('{"Labels":{%s},"cpushares":2,"HostConfig":{}}', "CpuShares is not in HostConfig but beside it"),
+        ('{"Labels":{%s},"Cpuset":"0"}', "Cpuset is not in HostConfig"),
         ('{"Labels":{%s}', "not JSON"),
         ('{"Labels":["io.kubernetes.docker.type"]}', "Labels is not an object"),
     ],

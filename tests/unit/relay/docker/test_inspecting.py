@@ -129,7 +129,7 @@ def test_a_pod_is_ready_from_its_creation_on(state: str, ready: bool) -> None:
 
 
 def test_a_complete_record_of_a_container() -> None:
-    """Everything hooks are told; the image's variables are among its own."""
+    """Everything hooks are told."""
     assert container_record(container({**BUSY, "CgroupParent": "/kubepods/podu1", "OomScoreAdj": 968})) == Container(
         id="c1",
         pod_id="s1",
@@ -252,6 +252,58 @@ def test_odd_values_read_as_not_set() -> None:
 def test_times(text: object, expected: int) -> None:
     """To the nanosecond; what never happened or is none is 0."""
     assert inspecting.nanoseconds(text) == expected
+
+
+# -- what is the image's
+
+IMAGE = inspecting.Image({"role": "x", "annotation.interpose/requested": "{}", "app": "image"}, ("A=1", "PATH=/bin"))
+
+
+def test_an_image() -> None:
+    """What it gives to its containers."""
+    body = {"Id": "sha256:abc", "Config": {"Labels": {"a": "b"}, "Env": ["A=1", "odd"]}}
+    assert inspecting.read_image(json.dumps(body).encode()) == inspecting.Image({"a": "b"}, ("A=1",))
+    assert inspecting.read_image(b'{"Id":"x","Config":null}') == inspecting.NO_IMAGE
+    assert inspecting.image_of(container()) == "sha256:abc"
+    with pytest.raises(UnreadableBody, match="not an image"):
+        inspecting.read_image(b"{}")
+
+
+def test_labels_of_the_image_are_not_the_containers() -> None:
+    """Whoever builds images writes no annotations; a label with another value was given to the container."""
+    message = cri.ContainerStatusResponse()
+    inspecting.container_status(container(labels={**IMAGE.labels, "app": "mine"}), message, IMAGE)
+    assert dict(message.status.labels) == {**POD_LABELS, "io.kubernetes.container.name": "app", "app": "mine"}
+    assert not message.status.annotations
+    pod = cri.PodSandboxStatusResponse()
+    inspecting.pod_status(sandbox(labels={"role": "x"}), pod, IMAGE)
+    assert dict(pod.status.labels) == POD_LABELS
+
+
+def test_what_makes_it_kubernetes_stays() -> None:
+    """A pod does not lose its name because its image has the same."""
+    pod = cri.PodSandboxStatusResponse()
+    inspecting.pod_status(sandbox(), pod, inspecting.Image(SANDBOX_LABELS, ()))
+    assert dict(pod.status.labels) == POD_LABELS
+
+
+@pytest.mark.parametrize(
+    ("envs", "own"),
+    [
+        (["X=1", "A=1", "PATH=/bin"], ["X=1"]),
+        (["A=2", "PATH=/bin"], ["A=2"]),
+        (["PATH=/mine", "X=1", "A=1"], ["PATH=/mine", "X=1"]),
+        (["A=1", "X=1"], ["A=1", "X=1"]),
+        (["A=1", "PATH=/bin"], []),
+        ([], []),
+    ],
+)
+def test_variables_of_the_image_are_not_the_containers(envs: list[str], own: list[str]) -> None:
+    """They come last; what the container sets itself comes before, with the image's value or another."""
+    message = cri.ContainerStatusResponse()
+    inspecting.container_status(container(Config={"Labels": CONTAINER_LABELS, "Env": envs}), message, IMAGE)
+    record = convert.container_of_status(message.SerializeToString()).record
+    assert [f"{key}={value.decode()}" for key, value in record.envs] == own
 
 
 # -- whose
