@@ -25,7 +25,8 @@ REPORT_EVERY = 5.0
 # What smuggling is made of.
 WORDS = (
     b"\r\n", b"\r", b"\n", b"\r\n\r\n", b"\n\n", b" ", b"\t", b"\x00", b"\x01", b"\x0b", b"\x0c", b"\x7f", b"\xff",
-    b":", b",", b";", b"%", b"?", b"204", b"304", b"101", b"+5", b"-5", b"0x5", b"5 ", b"X: y\r\n", b"chunked", b"identity",
+    b":", b",", b";", b"%", b"?", b"204", b"304", b"101", b"+5", b"-5", b"0x5", b"5 ", b"X: y\r\n",
+    b"chunked", b"identity",
     b"Content-Length: 5\r\n", b"Content-Length: 0\r\n", b"content-length:", b"Transfer-Encoding: chunked\r\n",
     b"transfer-encoding:", b"Host: x\r\n", b"Connection: close\r\n", b"Expect: 100-continue\r\n",
     b"Upgrade: h2c\r\n", b"HTTP/1.1", b"HTTP/1.0", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.1 200 OK\r\n",

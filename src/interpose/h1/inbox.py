@@ -1,6 +1,12 @@
-"""Bytes that were received and not given out, in the pieces they came in. Nothing is copied that need not be."""
+"""Bytes that were received and not given out, in the pieces they came in; small ones that wait are joined.
+
+Nothing else is copied.
+"""
 
 from collections import deque
+from typing import Final
+
+_SMALL: Final = 512
 
 
 class Inbox:
@@ -15,9 +21,15 @@ class Inbox:
 
     def add(self, data: bytes) -> None:
         """Queue bytes."""
-        if data:
-            self._pieces.append(data)
-            self.size += len(data)
+        if not data:
+            return
+        pieces = self._pieces
+        self.size += len(data)
+        # A peer that sends single bytes must not make us keep an object for each.
+        if len(data) < _SMALL and pieces and len(pieces[-1]) < _SMALL:
+            pieces[-1] += data
+        else:
+            pieces.append(data)
 
     def first(self) -> tuple[bytes, int]:
         """The first piece, and where in it the bytes begin. There must be one."""

@@ -21,13 +21,26 @@ def test_a_whole_piece_is_the_object_that_came() -> None:
 
 def test_at_most_so_many_bytes_are_taken() -> None:
     """The rest of the piece stays, and a piece is not joined with the next."""
-    inbox = filled(b"hello", b"world")
-    assert [inbox.take(2), inbox.take(9), inbox.take(9)] == [b"he", b"llo", b"world"]
+    inbox = filled(b"hello", b"x" * 600)
+    assert [inbox.take(2), inbox.take(9), inbox.take(9)] == [b"he", b"llo", b"x" * 9]
 
 
 def test_empty_pieces_are_none() -> None:
     """They would look like an end."""
     assert filled(b"", b"").size == 0
+
+
+def test_single_bytes_do_not_pile_up_as_pieces() -> None:
+    """Where the first piece is at stays, and no byte is lost; pieces of some size stay what they are."""
+    inbox = filled(b"hello")
+    inbox.skip_to(2)
+    for _ in range(1000):
+        inbox.add(b"x")
+    large = b"y" * 600
+    inbox.add(large)
+    assert inbox.size == 3 + 1000 + 600
+    assert [len(inbox.take(5000)) for _ in range(2)] == [510, 493]
+    assert inbox.take(5000) is large
 
 
 def test_everything_can_be_taken() -> None:

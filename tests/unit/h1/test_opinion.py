@@ -52,7 +52,7 @@ def test_an_answer_h11_refuses_is_refused(raw: bytes, text: str) -> None:
 
 def test_the_bytes_h11_would_show_are_not_shown() -> None:
     """They may be secrets."""
-    with pytest.raises(Malformed, match="^illegal header line$"):
+    with pytest.raises(Malformed, match=r"^illegal header line$"):
         opinion.of_request(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: secret\x00\r\n\r\n", 1000)
 
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from interpose.relay.docker import inspecting, updating
 from interpose.relay.docker.backend import HttpReply
+from interpose.relay.docker.inspecting import NO_IMAGE, Image
 from interpose.relay.docker.jsontext import UnreadableBody
 from interpose.relay.docker.labels import Identity
 from interpose.relay.docker.statuses import code_of_status, message_of
@@ -28,6 +29,7 @@ _SLACK: Final = 1.0
 _FULL_ID: Final = 64
 _HEX: Final = frozenset("0123456789abcdef")
 _MOST: Final = 8192
+_MOST_IMAGES: Final = 1024
 _VERSION: Final = "0.1.0"  # of the CRI's own numbering; all runtimes say so
 
 _Answer = Callable[[Any, Any, float], Awaitable[None]]  # request, response to be filled, timeout
@@ -62,6 +64,7 @@ class DockerRuntime:
     def __init__(self, upstream: DockerUpstream) -> None:
         self._upstream = upstream
         self._known: dict[str, Identity | None] = {}  # by full id; None: nobody's. Longest unused first
+        self._images: dict[str, Image] = {}
         self._answers: Mapping[str, _Answer] = {
             "Version": self._version,
             "ListPodSandbox": self._list_pods,
@@ -151,11 +154,31 @@ class DockerRuntime:
 
     async def _pod_status(self, request: Any, response: Any, timeout: float) -> None:
         body = await self._inspect(request.pod_sandbox_id, timeout, sandbox=True)
-        inspecting.pod_status(body, response)
+        inspecting.pod_status(body, response, await self._image(body, timeout))
 
     async def _container_status(self, request: Any, response: Any, timeout: float) -> None:
         body = await self._inspect(request.container_id, timeout, sandbox=False)
-        inspecting.container_status(body, response)
+        inspecting.container_status(body, response, await self._image(body, timeout))
+
+    async def _image(self, body: bytes, timeout: float) -> Image:
+        """What dockerd mixed into a container's labels and variables: its image's. Who makes an image must not speak
+        for who made the container. Ids of images are sums of their content, so what one has is remembered."""
+        wanted = inspecting.image_of(body)
+        if not wanted:
+            return NO_IMAGE
+        known = self._images.get(wanted)
+        if known is None:
+            try:
+                said = await self._ask("GET", f"/images/{quote(wanted, safe=':')}/json", timeout=timeout)
+                known = inspecting.read_image(said)
+            except RpcError as error:
+                if error.code is not Code.NOT_FOUND:
+                    raise
+                known = NO_IMAGE  # removed while its containers stay
+            if len(self._images) >= _MOST_IMAGES:
+                del self._images[next(iter(self._images))]
+            self._images[wanted] = known
+        return known
 
     async def _update(self, request: Any, _response: Any, timeout: float) -> None:
         await self._ask("POST", _path(request.container_id, "update"), updating.body_of(request).body, timeout=timeout)

@@ -153,6 +153,10 @@ class Api:
         """GET /images/json."""
         await exchange.answer(200, [documents.image_listed(image) for image in self.engine.images])
 
+    async def image_inspect(self, exchange: Exchange, ref: str) -> None:
+        """GET /images/{name}/json."""
+        await exchange.answer(200, documents.image_inspected(self.engine.find_image(ref)))
+
     async def load(self, exchange: Exchange, _: str) -> None:
         """POST /images/load: counts, keeps nothing."""
         self.loaded.count += 1
@@ -193,6 +197,7 @@ ROUTES: Final = (
     _route("exec_inspect", "GET", "/exec/{ref}/json", Api.exec_inspect),
     _route("resize", "POST", "/exec/{ref}/resize", Api.resize),
     _route("images", "GET", "/images/json", Api.images),
+    _route("image_inspect", "GET", "/images/(.+)/json", Api.image_inspect),
     _route("load", "POST", "/images/load", Api.load),
 )
 OTHER: Final = "other"

@@ -136,6 +136,22 @@ def image_listed(image: Image) -> dict[str, Any]:
     }
 
 
+def image_inspected(image: Image) -> dict[str, Any]:
+    """GET /images/{name}/json."""
+    return {
+        "Id": image.id,
+        "RepoTags": list(image.tags),
+        "RepoDigests": [],
+        "Parent": "",
+        "Created": _NEVER,
+        "Config": {"Env": list(image.env), "Cmd": list(image.command), "Labels": dict(image.labels) or None},
+        "Architecture": "amd64",
+        "Os": "linux",
+        "Size": image.size,
+        "VirtualSize": image.size,
+    }
+
+
 def version() -> dict[str, Any]:
     """GET /version."""
     return {

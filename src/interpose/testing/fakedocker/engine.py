@@ -79,13 +79,21 @@ class Engine:
             raise DockerError(404, f"No such exec instance: {ref}")
         return self.execs[ref]
 
+    def find_image(self, reference: str) -> Image:
+        """By its id or its name."""
+        named = reference if ":" in reference else f"{reference}:latest"
+        for image in self.images:
+            if named in image.tags or reference == image.id:
+                return image
+        raise DockerError(404, f"No such image: {named}")
+
     # -- the life of a container
 
     def create(self, name: str, body: bytes) -> Container:
         """A container that does not run yet."""
         if name and not _NAME.fullmatch(name.removeprefix("/")):
             raise DockerError(400, f"Invalid container name ({name}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed")
-        image = self._image(str(godocs.field(godocs.parse(body), "Image", "")))
+        image = self.find_image(str(godocs.field(godocs.parse(body), "Image", "")))
         new_id = self._new_id()
         name = name.removeprefix("/") or f"fake_{new_id[:8]}"
         self._claim(name)
@@ -224,13 +232,6 @@ class Engine:
         self._happened(one.container, "exec_die", execID=one.id, exitCode=str(code))
 
     # -- within
-
-    def _image(self, reference: str) -> Image:
-        named = reference if ":" in reference else f"{reference}:latest"
-        for image in self.images:
-            if named in image.tags or reference == image.id:
-                return image
-        raise DockerError(404, f"No such image: {named}")
 
     def _claim(self, name: str) -> None:
         for container in self.containers.values():

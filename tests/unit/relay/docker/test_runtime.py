@@ -1,17 +1,20 @@
 """dockerd as a CRI runtime: what becomes of answers, errors and silence, and what is remembered."""
 
 import asyncio
+import json
 from typing import Any, cast
 
 import pytest
 
 from interpose.api import cri_pb2 as cri
+from interpose.relay.docker import runtime
 from interpose.relay.docker.backend import HttpReply
 from interpose.relay.docker.labels import Identity
 from interpose.relay.docker.runtime import Answered, DockerRuntime, read_object
 from interpose.relay.docker.upstream import DockerUpstream
 from interpose.relay.interceptor import Reply
 from interpose.rpc.status import Code, RpcError
+from interpose.store.convert import container_of_status
 from interpose.testing.dockercalls import ScriptedDocker, http_reply
 
 POD, APP, HAND = "a" * 64, "b" * 64, "c" * 64
@@ -117,6 +120,63 @@ async def test_statuses(stage: Stage) -> None:
 async def test_status_of_something_else_is_not_found(stage: Stage, request_: Any) -> None:
     """A container is no sandbox, and what is not Kubernetes' is neither."""
     assert (await stage.call(request_)).code == Code.NOT_FOUND
+
+
+IMAGE = "sha256:" + "e" * 64
+
+
+def of_image(stage: Stage, answer: HttpReply) -> None:
+    """Let the container be made of an image, whose labels and variables dockerd mixes into its own."""
+    labels = {**OF_APP, "annotation.interpose/requested": '{"cpu_shares":9}', "vendor": "acme"}
+    document = json.loads(inspected(APP, "k8s_app_web_shop_u-1_2", labels).body) | {"Image": IMAGE}
+    document["Config"]["Env"] = ["A=1", "PATH=/bin"]
+    stage.docker.answers[f"GET /containers/{APP}/json"] = http_reply(200, document)
+    stage.docker.answers[f"GET /images/{IMAGE}/json"] = answer
+
+
+def image_says(labels: dict[str, str]) -> HttpReply:
+    """What dockerd tells about the image."""
+    return http_reply(200, {"Id": IMAGE, "Config": {"Labels": labels, "Env": ["PATH=/bin"]}})
+
+
+async def test_an_image_does_not_speak_for_a_container(stage: Stage) -> None:
+    """What came with the image is taken away: nobody may write our notes by building an image. Asked once."""
+    of_image(stage, image_says({"annotation.interpose/requested": '{"cpu_shares":9}', "vendor": "acme"}))
+    for _ in range(2):
+        reply = await stage.call(cri.ContainerStatusRequest(container_id=APP, verbose=True))
+        found = container_of_status(reply.body.data()) if reply.body is not None else None
+        assert found is not None
+        assert found.record.requested.cpu_shares == 512
+        assert "vendor" not in found.record.labels
+        assert found.record.envs == (("A", b"1"),)
+    assert stage.lines.count(f"GET /images/{IMAGE}/json") == 1
+
+
+async def test_image_that_is_gone(stage: Stage) -> None:
+    """Its containers stay, with all that dockerd shows."""
+    of_image(stage, http_reply(404, {"message": "No such image"}))
+    reply = await stage.call(cri.ContainerStatusRequest(container_id=APP, verbose=True))
+    assert (reply.code, reply.response.status.labels["vendor"]) == (Code.OK, "acme")
+
+
+async def test_image_that_dockerd_does_not_tell(stage: Stage) -> None:
+    """Then the status is not told either: half of it would be believed."""
+    of_image(stage, http_reply(500, {"message": "layer store"}))
+    reply = await stage.call(cri.ContainerStatusRequest(container_id=APP, verbose=True))
+    assert (reply.code, reply.message) == (Code.UNKNOWN, "layer store")
+
+
+async def test_images_are_remembered_up_to_a_bound(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest one is asked for again."""
+    monkeypatch.setattr(runtime, "_MOST_IMAGES", 1)
+    of_image(stage, image_says({}))
+    other = json.loads(inspected(POD, "k8s_POD_web_shop_u-1_0", OF_POD).body) | {"Image": "sha256:" + "f" * 64}
+    stage.docker.answers[f"GET /containers/{POD}/json"] = http_reply(200, other)
+    stage.docker.answers[f"GET /images/sha256:{'f' * 64}/json"] = image_says({})
+    for _ in range(2):
+        await stage.call(cri.ContainerStatusRequest(container_id=APP, verbose=True))
+        await stage.call(cri.PodSandboxStatusRequest(pod_sandbox_id=POD, verbose=True))
+    assert stage.lines.count(f"GET /images/{IMAGE}/json") == 2
 
 
 async def test_update(stage: Stage) -> None:
