@@ -351,6 +351,7 @@ def test_dockerd_restarts(scratch: Path, plugin: HookPlugin) -> None:
                     lambda: client.request("GET", "/_ping").status == 200, within=15, what="the relay to be connected"
                 )
                 assert pod.inspect()["State"]["Status"] == "exited"
+                client.call("POST", f"/containers/{pod.sandbox_id}/start")
                 pod.start()
                 assert pod.has("cpu", "cpu.shares") == "300"
                 assert_complete(

@@ -1,0 +1,102 @@
+"""A call in the hand: what is sent on, and the answers we give ourselves."""
+
+import asyncio
+import json
+
+import pytest
+
+from interpose.h1.heads import Heads
+from interpose.relay.docker.backend import HttpReply
+from interpose.relay.docker.httpcall import HttpCall, error_answer, resized, without_expect
+
+HEADS = Heads()
+
+
+def head(*lines: bytes) -> bytes:
+    return b"\r\n".join((b"POST /containers/create HTTP/1.1", b"Host: docker", *lines, b"", b""))
+
+
+def sent(call: HttpCall, body: bytes | None = None) -> bytes:
+    """What is sent on."""
+    asyncio.run(_forward(call, body))
+    return SENT.pop()
+
+
+async def _forward(call: HttpCall, body: bytes | None) -> None:
+    await call.forward(body)
+
+
+SENT: list[bytes] = []
+
+
+async def _send(request: bytes) -> HttpReply:
+    SENT.append(request)
+    return HttpReply()
+
+
+def call(raw: bytes, body: bytes, *, as_it_came: bytes | None = None, continued: bool = False) -> HttpCall:
+    return HttpCall(head=HEADS.request(raw), body=body, raw=as_it_came, send=_send, continued=continued)
+
+
+def test_a_call_goes_on_as_it_came() -> None:
+    """Its body in chunks, too."""
+    raw = head(b"Transfer-Encoding: chunked")
+    assert sent(call(raw, b"ab", as_it_came=b"2\r\nab\r\n0\r\n\r\n")) == raw + b"2\r\nab\r\n0\r\n\r\n"
+
+
+def test_who_was_told_to_go_on_expects_nothing_any_more() -> None:
+    """The other headers keep their bytes."""
+    raw = head(b"expect: 100-continue", b"Content-Length:  2", b"X: y ")
+    assert sent(call(raw, b"ab", continued=True)) == head(b"Content-Length:  2", b"X: y ") + b"ab"
+
+
+def test_another_body_has_its_own_length() -> None:
+    """In the place of the old one."""
+    raw = head(b"content-length: 2", b"X: y", b"Expect: 100-continue")
+    assert sent(call(raw, b"ab"), b"abc") == head(b"Content-Length: 3", b"X: y") + b"abc"
+
+
+def test_another_body_is_not_in_chunks() -> None:
+    """And what announced their trailers goes."""
+    raw = head(b"Trailer: a", b"Transfer-Encoding: chunked", b"X: y")
+    assert sent(call(raw, b"ab"), b"abc") == head(b"Content-Length: 3", b"X: y") + b"abc"
+
+
+def test_a_body_where_there_was_none() -> None:
+    """A length is added; without a body nothing is."""
+    assert resized(HEADS.request(head(b"X: y")), 3) == head(b"X: y", b"Content-Length: 3")
+    assert resized(HEADS.request(head(b"X: y")), 0) == head(b"X: y")
+
+
+def test_a_head_that_expects_nothing_is_left_alone() -> None:
+    """Byte by byte."""
+    assert without_expect(head(b"X: y")) == head(b"X: y")
+
+
+def test_a_call_is_sent_on_once() -> None:
+    """Whoever tries again is wrong."""
+    one = call(head(), b"")
+    assert not one.forwarded
+    sent(one)
+    assert one.forwarded
+    with pytest.raises(RuntimeError, match="at most once"):
+        asyncio.run(_forward(one, None))
+
+
+@pytest.mark.parametrize("message", ["no", 'say "no"\r\nand more', "für dich"])
+def test_errors_are_written_as_dockerd_writes_them(message: str) -> None:
+    """JSON with a message, and a length that is right whatever the message holds."""
+    answer = error_answer(403, message)
+    raw, blank, body = answer.partition(b"\r\n\r\n")
+    read = HEADS.response(raw + blank, "POST")
+    assert (read.status, read.reason, read.keep_alive) == (403, "Forbidden", False)
+    assert read.length == len(body)
+    assert read.get(b"content-type") == b"application/json"
+    assert json.loads(body) == {"message": message}
+    assert body.endswith(b"\n")
+
+
+def test_an_error_may_leave_the_connection_open() -> None:
+    """A status without a name is no obstacle."""
+    raw = error_answer(599, "x", close=False).partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+    assert HEADS.response(raw, "POST").keep_alive

@@ -1,0 +1,204 @@
+"""Which calls are collected, who sees those that pass, and what is counted."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from interpose.h1.heads import RequestHead
+from interpose.relay.docker.relay import DockerRelay
+from interpose.relay.docker.routes import Act
+from interpose.relay.docker.upstream import DockerUpstream
+from interpose.relay.interceptor import Call, Direction, Interest, Proceed, Reply, Sighting
+from interpose.rpc.status import Code
+from interpose.rpc.transport import Hub
+from interpose.store.store import Store
+from interpose.store.sync import Synchronizer
+from interpose.testing.dockercalls import HEADS, ScriptedDocker, http_call, http_reply, status_of
+from interpose.testing.eventually import eventually
+
+ACTS = {
+    Act.CREATE: "POST /containers/create",
+    Act.START: "POST /containers/x/start",
+    Act.STOP: "POST /v1.41/containers/x/stop",
+    Act.KILL: "POST /containers/x/kill",
+    Act.RESTART: "POST /containers/x/restart",
+    Act.UPDATE: "POST /containers/x/update",
+    Act.REMOVE: "DELETE /containers/x",
+}
+BODY = {"Image": "x", "Labels": {"io.kubernetes.docker.type": "podsandbox"}}
+
+
+def head(line: str) -> RequestHead:
+    """The head of a request."""
+    return HEADS.request(f"{line} HTTP/1.1\r\nHost: docker\r\n\r\n".encode())
+
+
+class Eyes:
+    """A tap that notes what it sees."""
+
+    name = "eyes"
+
+    def __init__(self, *methods: str) -> None:
+        self.methods = methods
+        self.seen: list[str] = []
+
+    def interest(self, method: str) -> Interest:
+        return Interest.MESSAGES if method in self.methods else Interest.NONE
+
+    def on_begin(self, call: Sighting) -> None:
+        self.seen.append(f"begin {call.path.decode()}")
+
+    def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None:
+        self.seen.append(f"{direction} {len(message) > 0}")
+
+    def on_unseen(self, call: Sighting, direction: Direction, size: int, why: str) -> None:
+        self.seen.append(why)
+
+    def on_end(self, call: Sighting, code: int, message: str, changed_by: Sequence[str]) -> None:
+        self.seen.append(f"end {Code(code).name} {message}")
+
+
+class Gate:
+    """An interceptor of the methods it is told."""
+
+    name = "gate"
+
+    def __init__(self, *methods: str) -> None:
+        self.methods = methods
+
+    async def intercept(self, call: Call, proceed: Proceed) -> Reply:
+        return await proceed()
+
+
+class Stage:
+    """A relay that is connected to nobody."""
+
+    def __init__(self) -> None:
+        self.docker = ScriptedDocker()
+        self.relay = DockerRelay(cast("DockerUpstream", self.docker), limit=1 << 20, now=lambda: 0.0)
+
+    def intercept(self, *methods: str) -> None:
+        """Somebody stands in the way of these."""
+        self.relay.subscribe([Gate(*methods)], hub=Hub(), message_limit=1 << 20, now=lambda: 0.0)
+
+    @property
+    def wanted(self) -> set[Act]:
+        """What is collected."""
+        return {act for act, line in ACTS.items() if self.relay.wants(head(line))}
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def test_without_subscribers_everything_passes(stage: Stage) -> None:
+    """Also once somebody was asked."""
+    assert not stage.wanted
+    stage.relay.refresh()
+    assert not stage.wanted
+
+
+@pytest.mark.parametrize(
+    ("method", "acts"),
+    [
+        ("RunPodSandbox", {Act.CREATE}),
+        ("CreateContainer", {Act.CREATE}),
+        ("StartContainer", {Act.START, Act.RESTART}),
+        ("StopContainer", {Act.STOP, Act.KILL}),
+        ("StopPodSandbox", {Act.STOP, Act.KILL}),
+        ("UpdateContainerResources", {Act.UPDATE}),
+        ("RemovePodSandbox", {Act.REMOVE}),
+        ("Version", set()),
+    ],
+)
+def test_acts_are_wanted_with_the_methods_they_may_be(stage: Stage, method: str, acts: set[Act]) -> None:
+    """And no others."""
+    stage.intercept(method)
+    assert stage.wanted == acts
+
+
+def test_other_calls_are_never_wanted(stage: Stage) -> None:
+    """Whatever is intercepted."""
+    stage.intercept("RunPodSandbox", "CreateContainer", "StopContainer", "ListContainers")
+    for line in ("GET /containers/json", "POST /containers/x/wait", "POST /containers/x/kill?signal=HUP", "GET /_ping"):
+        assert not stage.relay.wants(head(line)), line
+
+
+async def test_a_tap_alone_sees_calls_as_cri(stage: Stage) -> None:
+    """Nobody intercepts, and still the call is shown as what it is; dockerd gets the bytes that came."""
+    eyes = Eyes("RunPodSandbox")
+    stage.relay.watch(eyes)
+    sent: list[bytes] = []
+
+    async def send(request: bytes) -> Any:
+        sent.append(request)
+        return http_reply(201, {"Id": "a" * 64, "Warnings": []})
+
+    for _ in range(2):
+        call = http_call("POST /containers/create?name=k8s_POD_web_shop_u-1_0", BODY, send)
+        assert status_of(await stage.relay.handle(call)) == 201
+    assert sent[0].endswith(json.dumps(BODY).encode())
+    path = "/runtime.v1.RuntimeService/RunPodSandbox"
+    assert eyes.seen == [f"begin {path}", "request True", "reply True", "end OK "] * 2
+    stage.relay.unwatch(eyes)
+    assert not stage.wanted
+
+
+def test_calls_that_pass_are_shown_to_who_wants_them(stage: Stage) -> None:
+    """By their line without the query, and with how they ended."""
+    assert stage.relay.begin(head("GET /info"), None) is None
+    eyes = Eyes("")
+    stage.relay.watch(eyes)
+    ends = [(200, ""), (101, ""), (304, ""), (404, ""), (0, "gone"), (500, "why")]
+    for status, why in ends:
+        sighted = stage.relay.begin(head("GET /v1.41/info?x=secret"), None)
+        assert sighted is not None
+        sighted.end(status, why)
+    assert set(eyes.seen[::2]) == {"begin /docker/GET /v1.41/info"}
+    assert eyes.seen[1::2] == [
+        "end OK ",
+        "end OK ",
+        "end OK ",
+        "end NOT_FOUND HTTP 404",
+        "end UNAVAILABLE gone",
+        "end UNKNOWN why",
+    ]
+
+
+def test_what_is_counted(stage: Stage) -> None:
+    """Each endpoint has counters of its own; the same path with another id shares them."""
+    first = stage.relay.stats(head("GET /containers/a/json").route.endpoint)
+    assert stage.relay.stats(head("GET /containers/b/json").route.endpoint) is first
+    first.started += 3
+    first.finish(200, 0.1)
+    first.finish(404, 0.1)
+    assert (stage.relay.in_flight, stage.relay.totals()) == (1, (3, 1))
+
+
+async def test_records_hear_from_dockerd(stage: Stage) -> None:
+    """As long as somebody keeps them; and when a sandbox was stopped, everything is looked at again."""
+    asked: list[str] = []
+
+    async def ask(method: str, _message: bytes) -> bytes:
+        asked.append(method)
+        return b""
+
+    upstream: Any = stage.docker
+    stage.intercept("StopPodSandbox")
+    stage.relay.collector.on_sandbox_stopped()  # nobody keeps records: nothing happens
+    sync = Synchronizer(Store(), ask)
+    stage.relay.inform(sync)
+    assert upstream.on_event is not None
+    stage.relay.collector.on_sandbox_stopped()
+    await eventually(lambda: "ListContainers" in asked, "a look at everything")
+    stage.relay.forget()
+    assert upstream.on_event is None
+    await sync.close()
+
+
+def test_nothing_to_forget(stage: Stage) -> None:
+    """A relay that never kept records can be closed as well."""
+    stage.relay.forget()
