@@ -1,6 +1,6 @@
 """Our own hook server behind the relay in front of a real dockerd: co-located pods get what their annotations say.
 
-It wants a CRI socket to learn which pods there are; dockershim's is not here, so an empty runtime stands in for it.
+It wants a CRI socket to learn which pods there are; dockershim's is not here, so a fake one with other pods stands in for it.
 """
 
 from __future__ import annotations

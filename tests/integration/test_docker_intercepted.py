@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.relay.docker.httpcall import HttpCall, error_answer
+from interpose.relay.docker.httpcall import HttpCall
+from interpose.relay.docker.statuses import error_answer
 from interpose.testing.dockerwire import DockerWire, docker_wire
 from interpose.testing.eventually import eventually
 
@@ -54,7 +55,7 @@ async def test_the_whole_body_is_seen_without_its_framing(wire: DockerWire, requ
 
     async def handler(call: HttpCall) -> bytes:
         seen.append(call.body)
-        return error_answer(403, "no", close=False)
+        return error_answer(403, "no")
 
     wire.relay.handler = handler
     client = await wire.client()
@@ -111,7 +112,7 @@ async def test_a_refusal_keeps_the_connection_if_it_says_so(wire: DockerWire) ->
     """dockerd was never asked."""
 
     async def handler(_call: HttpCall) -> bytes:
-        return error_answer(403, "plugin says no", close=False)
+        return error_answer(403, "plugin says no")
 
     wire.relay.handler = handler
     client = await wire.client()
@@ -127,7 +128,7 @@ async def test_a_refusal_may_end_the_connection(wire: DockerWire) -> None:
     """The answer's own head decides."""
 
     async def handler(_call: HttpCall) -> bytes:
-        return error_answer(403, "plugin says no")
+        return error_answer(403, "plugin says no", close=True)
 
     wire.relay.handler = handler
     client = await wire.client()
@@ -254,7 +255,7 @@ async def test_dockerd_lost_before_the_answer_is_a_failure_of_the_call(wire: Doc
     """Who handles it decides what the client is told."""
 
     async def handler(call: HttpCall) -> bytes:
-        return error_answer(503, (await call.forward()).failure)
+        return error_answer(503, (await call.forward()).failure, close=True)
 
     wire.relay.handler = handler
     client, backend = await wire.ask(START)
@@ -294,7 +295,7 @@ async def test_an_answer_over_the_limit_is_a_failure_of_the_call(wire: DockerWir
     """It is not collected to its end."""
 
     async def handler(call: HttpCall) -> bytes:
-        return error_answer(502, (await call.forward()).failure)
+        return error_answer(502, (await call.forward()).failure, close=True)
 
     wire.relay.handler = handler
     client, backend = await wire.ask(START)
@@ -348,6 +349,25 @@ async def test_a_client_that_leaves_cancels_the_call(wire: DockerWire) -> None:
     assert await backend.ended()
     await wire.empty()
     assert len(cancelled) == 1
+    assert wire.relay.endpoints["POST /containers/{id}/start"].in_flight == 0
+
+
+async def test_whoever_goes_on_after_the_client_left_is_not_counted_twice(wire: DockerWire) -> None:
+    """Nobody is there to take the answer."""
+    done = []
+
+    async def handler(call: HttpCall) -> bytes:
+        try:
+            await call.forward()
+        except asyncio.CancelledError:
+            done.append(call)
+        return error_answer(500, "too late")
+
+    wire.relay.handler = handler
+    client, _ = await wire.ask(START)
+    client.close()
+    await wire.empty()
+    assert len(done) == 1
     assert wire.relay.endpoints["POST /containers/{id}/start"].in_flight == 0
 
 

@@ -1,6 +1,5 @@
 """Calls that become raw streams: attach, exec, upgrades. Each half ends by itself."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -185,7 +184,6 @@ async def test_a_dockerd_that_leaves_after_its_last_word_is_noticed(wire: Docker
     backend.half_close()
     assert await client.ended()
     backend.close()
-    await asyncio.sleep(0.01)
     wire.listener.tick()
     await wire.empty()
 
@@ -196,6 +194,5 @@ async def test_a_client_that_leaves_after_its_last_word_is_noticed(wire: DockerW
     client.half_close()
     assert await backend.ended()
     client.close()
-    await asyncio.sleep(0.01)
     wire.listener.tick()
     await wire.empty()

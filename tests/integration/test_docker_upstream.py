@@ -69,7 +69,7 @@ async def test_it_is_up_when_dockerd_answers(node: Node) -> None:
     node.upstream.start()
     end = await node.dockerd.accept()
     await end.head()
-    assert not node.upstream.up
+    assert node.ups == 0
     await end.send(CHUNKED)
     await eventually(lambda: node.ups == 1, "to be told")
     assert node.upstream.up
@@ -183,6 +183,27 @@ async def test_where_dockerd_is_may_be_found_later(scratch: Path) -> None:
     (await upstream.connect()).abort()
     assert upstream.path == str(dockerd.path)
     await eventually(lambda: upstream.connections == 0, "the connection to end")
+    dockerd.stop()
+
+
+async def test_not_finding_dockerd_is_a_failed_dial(scratch: Path) -> None:
+    """The watch goes on and finds it when it is there."""
+    dockerd = RawDockerd(scratch / "real.sock")
+
+    def find() -> str:
+        if not dockerd.path.exists():
+            raise FileNotFoundError(2, "no daemon at any known place")
+        return str(dockerd.path)
+
+    upstream = DockerUpstream("", heads=Heads(), wait=1, limit=1, find=find)
+    upstream.start()
+    await eventually(lambda: "no daemon at any known place" in upstream.last_error, "the reason")
+    dockerd.start()
+    end = await dockerd.accept()
+    await end.head()
+    await end.send(CHUNKED)
+    await eventually(lambda: upstream.up, "the upstream to be up")
+    await upstream.close()
     dockerd.stop()
 
 

@@ -142,6 +142,21 @@ async def _fill_with(end: RawEnd, piece: bytes) -> None:
             await asyncio.sleep(0.005)
 
 
+async def _to_the_end(end: RawEnd) -> None:
+    with contextlib.suppress(ConnectionResetError):
+        await end.rest()
+
+
+async def _links_end(wire: DockerWire) -> None:
+    """At the latest with a tick; seconds pass quickly here."""
+
+    def gone() -> bool:
+        wire.listener.tick()
+        return not wire.listener.links
+
+    await eventually(gone, "the link to end")
+
+
 @pytest.mark.parametrize("stage", STAGES)
 async def test_a_client_that_vanishes_leaves_nothing(
     wire: DockerWire, stage: Callable[[DockerWire], Awaitable[Ends]]
@@ -151,12 +166,10 @@ async def test_a_client_that_vanishes_leaves_nothing(
     client, backend = await stage(wire)
     await eventually(lambda: bool(wire.listener.links), "the link")
     client.close()
-    await asyncio.sleep(0.02)
-    wire.listener.tick()
-    if backend is not None:
-        with contextlib.suppress(ConnectionResetError):
-            await backend.rest()
-    await eventually(lambda: not wire.listener.links, "the link to end")
+    reading = None if backend is None else asyncio.ensure_future(_to_the_end(backend))
+    await _links_end(wire)
+    if reading is not None:
+        await reading
     await eventually(lambda: not len(wire.listener.tasks), "tasks to end")
     await eventually(lambda: not wire.upstream.connections, "the connection to dockerd to end")
     if backend is not None:
@@ -175,12 +188,8 @@ async def test_a_dockerd_that_vanishes_leaves_nothing(
     client, backend = await stage(wire)
     assert backend is not None
     wire.dockerd.stop()
-    wire.listener.tick()
-    await asyncio.sleep(0.02)
     client.close()
-    await asyncio.sleep(0.02)
-    wire.listener.tick()
-    await eventually(lambda: not wire.listener.links, "the link to end")
+    await _links_end(wire)
     await eventually(lambda: not len(wire.listener.tasks), "tasks to end")
     await eventually(lambda: not wire.upstream.connections, "the connection to dockerd to end")
     await eventually(lambda: open_files() < before, "descriptors to be closed")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interpose.h1.heads import Heads, Malformed
-from interpose.h1.streams import RequestReader, ResponseReader
+from interpose.h1.streams import Part, RequestReader, ResponseReader
 from interpose.testing.h1fuzz import LIMIT, check_answers, check_requests, decoding, run
 
 NAMES = st.text("ABCxyz-_09", min_size=1, max_size=8).map(lambda name: f"X-{name}".encode())
@@ -156,3 +156,56 @@ def test_remembered_verdicts_are_those_of_a_fresh_look(stream: bytes) -> None:
         except Malformed as fault:
             told.append(str(fault))
     assert told[0] == told[1] == told[2]
+
+
+def given_out(reader: RequestReader | ResponseReader) -> list[object]:
+    """All that can be had of a message, or why there is no more, and what is left."""
+    found: list[object] = []
+    try:
+        while (item := reader.next()) is not None:
+            found.append(item)
+    except Malformed as fault:
+        found.append((fault.status, str(fault)))
+    return [*found, reader.buffered, reader.between]
+
+
+@given(st.data(), st.lists(requests(), min_size=1, max_size=4))
+def test_the_short_way_reads_requests_as_the_long_one(data: st.DataObject, messages: list[Message]) -> None:
+    """The same head, and the reader is in the same place; what is not taken is read as if nobody had looked."""
+    heads = Heads()
+    stream = b"".join(message.raw for message in messages)
+    run(decoding(RequestReader(heads)), [stream], limit=65536)
+    piece = data.draw(st.sampled_from([*(message.raw for message in messages), *pieces(data, stream)]))
+    short, long = RequestReader(heads), RequestReader(heads)
+    long.receive(piece)
+    taken = short.whole(piece)
+    if taken is None:
+        short.receive(piece)
+        assert given_out(short) == given_out(long)
+    else:
+        assert [taken, *given_out(short)] == given_out(long)
+
+
+@given(st.data(), answers(), st.sampled_from(["GET", "HEAD", "POST", "CONNECT"]))
+def test_the_short_way_reads_answers_as_the_long_one(data: st.DataObject, message: Message, method: str) -> None:
+    """The same for the other side, where a body may come along."""
+    heads = Heads()
+    seen, short, long = (ResponseReader(heads) for _ in range(3))
+    for reader in (seen, short, long):
+        reader.expect(method)
+    seen.receive(message.raw)
+    given_out(seen)
+    last = message.raw.rfind(b"HTTP/1.1 200")
+    piece = data.draw(st.sampled_from([message.raw, message.raw[last:], *pieces(data, message.raw)]))
+    long.receive(piece)
+    taken = short.whole(piece)
+    if taken is None:
+        short.receive(piece)
+        assert given_out(short) == given_out(long)
+        return
+    head, *parts, buffered, between = given_out(long)
+    assert head is taken
+    assert taken.raw + b"".join(part.raw for part in parts if isinstance(part, Part)) == piece
+    assert given_out(short) == [buffered, between]
+    short.expect(method)  # it is over
+    long.expect(method)

@@ -100,6 +100,14 @@ class Heads:
         """How many verdicts are kept."""
         return len(self._requests) + len(self._responses) + len(self._undated)
 
+    def known_request(self, raw: bytes) -> RequestHead | None:
+        """The head of a request, if these very bytes were read before and are remembered."""
+        return self._requests.get(raw) if len(raw) <= _LONGEST_REMEMBERED else None
+
+    def known_response(self, raw: bytes, method: str) -> ResponseHead | None:
+        """The head of an answer to a request of that method, if these very bytes are remembered."""
+        return self._responses.get((method if method in _KINDS else "", raw))
+
     def request(self, raw: bytes) -> RequestHead:
         """The head of a request, up to and with its blank line. Raises Malformed."""
         head = self._requests.get(raw)

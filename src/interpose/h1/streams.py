@@ -41,6 +41,11 @@ _BODY: Final = {
 }
 
 
+# Bodies whose end is known from the head.
+_COUNTED: Final = (Framing.NONE, Framing.LENGTH)
+_FINAL: Final = 200
+
+
 class _Reader(Generic[Head]):
     """What both directions share: cutting heads, counting bodies."""
 
@@ -214,6 +219,19 @@ class RequestReader(_Reader[RequestHead]):
     def __init__(self, heads: Heads) -> None:
         super().__init__(heads, _At.HEAD)
 
+    def whole(self, data: bytes) -> RequestHead | None:
+        """The head, if these bytes are exactly one request without a body, whose head is remembered, and nothing waits.
+
+        As `receive` and `next`, in one step. None: nothing has happened, take the long way.
+        """
+        if self._at is not _At.HEAD or self._partial or self._inbox.size:
+            return None
+        head = self._heads.known_request(data)
+        if head is None or head.framing is not Framing.NONE:
+            return None
+        self._at = _At.OVER
+        return head
+
     def start_next(self) -> None:
         """The message is over and answered: go on to the next."""
         if self._at is not _At.OVER:
@@ -242,6 +260,21 @@ class ResponseReader(_Reader[ResponseHead]):
         self._at = _At.HEAD
         if self._inbox.size:
             self._break(Malformed(RESPONSES.status, "bytes came that answer nothing"))
+
+    def whole(self, data: bytes) -> ResponseHead | None:
+        """The head, if these bytes are exactly one answer, whose head is remembered, and nothing waits.
+
+        As `receive` and `next` until the answer is over, in one step. None: nothing has happened, take the long way. So
+        it is with answers that others follow (100), and with those behind which a tunnel begins.
+        """
+        if self._at is not _At.HEAD or self._partial or self._inbox.size or self._method == "CONNECT":
+            return None
+        end = data.find(BLANK) + len(BLANK)
+        head = self._heads.known_response(data[:end], self._method)
+        if head is None or head.status < _FINAL or head.framing not in _COUNTED or len(data) - end != head.length:
+            return None
+        self._at = _At.OVER
+        return head
 
     def _parse(self, raw: bytes) -> ResponseHead:
         return self._heads.response(raw, self._method)

@@ -308,3 +308,121 @@ def test_bytes_nobody_asked_for_are_no_answer() -> None:
     with pytest.raises(Malformed, match="bytes came that answer nothing") as caught:
         reader.next()
     assert caught.value.status == 502
+
+
+def test_a_request_that_was_seen_before_is_taken_in_one_step() -> None:
+    """The same head as by the long way; then it is over, and the next may come."""
+    reader = requests(PING)
+    known = head_of(reader)
+    assert reader.whole(PING) is None  # not its turn
+    reader.start_next()
+    assert reader.whole(PING) is known
+    assert reader.next() is None
+    assert reader.buffered == 0
+    reader.start_next()
+    assert reader.between
+
+
+@pytest.mark.parametrize("data", [POST, CHUNKED, PING[:-1], PING + PING, PING + b"x", b"", PING + bytes(5000)])
+def test_other_requests_take_the_long_way(data: bytes) -> None:
+    """Bodies, parts and pipelines are read as ever; that they were looked at changed nothing."""
+    heads = Heads()
+    for raw in (PING, POST, CHUNKED):
+        heads.request(raw)
+    reader = RequestReader(heads)
+    assert reader.whole(data) is None
+    assert reader.between
+    reader.receive(PING)
+    assert head_of(reader).raw == PING
+
+
+def test_a_request_behind_waiting_bytes_takes_the_long_way() -> None:
+    """Searched or not, what waits comes first."""
+    heads = Heads()
+    heads.request(PING)
+    reader = RequestReader(heads)
+    reader.receive(PING[:9])
+    assert reader.whole(PING) is None
+    assert reader.next() is None
+    assert reader.whole(PING) is None
+    reader.receive(PING[9:])
+    assert head_of(reader).raw == PING
+
+
+def test_an_answer_whose_head_was_seen_before_is_taken_in_one_step() -> None:
+    """Its body may be another."""
+    reader = answers(OK + b"hi")
+    known = head_of(reader)
+    assert reader.next() == Part(b"hi", b"", True)
+    assert reader.whole(OK + b"yo") is None  # nobody asked
+    reader.expect("GET")
+    assert reader.whole(OK + b"yo") is known
+    assert reader.next() is None
+    assert reader.buffered == 0
+    reader.expect("GET")
+
+
+def test_an_answer_to_head_has_no_body_in_one_step_either() -> None:
+    """What it says of its length is what GET would have got."""
+    reader = answers(OK, method="HEAD")
+    known = head_of(reader)
+    reader.expect("HEAD")
+    assert reader.whole(OK + b"hi") is None
+    assert reader.whole(OK) is known
+    reader.expect("GET")
+    assert reader.whole(OK) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "data"),
+    [
+        ("GET", OK + b"h"),
+        ("GET", OK + b"hi!"),
+        ("GET", OK + b"hi" + OK + b"hi"),
+        ("GET", OK[:-1]),
+        ("GET", b""),
+        ("GET", b"HTTP/1.1 200 OK\r\n\r\n"),
+        ("GET", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        ("GET", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        ("POST", b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"),
+        ("CONNECT", b"HTTP/1.1 200 OK\r\n\r\n"),
+        ("CONNECT", b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"),
+    ],
+)
+def test_other_answers_take_the_long_way(method: str, data: bytes) -> None:
+    """Cut or followed ones, those without a known end, interim ones and tunnels; nothing has changed by the look."""
+    heads = Heads()
+    heads.response(OK, "GET")
+    if data.endswith(b"\r\n\r\n"):
+        heads.response(data, method)
+    reader = ResponseReader(heads)
+    reader.expect(method)
+    assert reader.whole(data) is None
+    assert reader.between
+
+
+def test_an_answer_behind_waiting_bytes_takes_the_long_way() -> None:
+    """Searched or not."""
+    heads = Heads()
+    heads.response(OK, "GET")
+    reader = ResponseReader(heads)
+    reader.expect("GET")
+    reader.receive(OK[:9])
+    assert reader.whole(OK + b"hi") is None
+    assert reader.next() is None
+    assert reader.whole(OK + b"hi") is None
+    reader.receive(OK[9:] + b"hi")
+    assert head_of(reader).raw == OK
+
+
+def test_after_a_fault_there_is_no_short_way() -> None:
+    """The reader stays broken."""
+    heads = Heads()
+    heads.request(PING)
+    reader = RequestReader(heads)
+    reader.receive(b"GET /\n\r\n\r\n")
+    with pytest.raises(Malformed):
+        reader.next()
+    assert reader.whole(PING) is None
+    with pytest.raises(Malformed):
+        reader.next()

@@ -18,9 +18,10 @@ from interpose.h1.heads import Heads, Malformed, RequestHead
 from interpose.h1.streams import RequestReader
 from interpose.relay.docker.backend import Backend
 from interpose.relay.docker.endpointstats import EndpointStats
-from interpose.relay.docker.httpcall import HttpCall, error_answer
+from interpose.relay.docker.httpcall import HttpCall
 from interpose.relay.docker.intercepting import Intercepting
 from interpose.relay.docker.passing import Passing
+from interpose.relay.docker.statuses import error_answer
 from interpose.relay.docker.tunnel import Tunnel
 from interpose.relay.docker.upstream import BackendAway, DockerUpstream
 from interpose.relay.docker.wire import Wire
@@ -327,7 +328,7 @@ class ClientLink(Wire):
 
     def turn_away(self, status: int, why: str) -> None:
         """Answer in dockerd's place and close."""
-        self.write(error_answer(status, why))
+        self.write(error_answer(status, why, close=True))
         self._part(linger=True)
 
     def _part(self, *, linger: bool = False) -> None:

@@ -3,9 +3,7 @@
 Pure but for `send`, which whoever makes the call lends it.
 """
 
-import json
 from collections.abc import Awaitable, Callable
-from http import HTTPStatus
 from typing import Final
 
 from interpose.h1.heads import Framing, RequestHead
@@ -16,22 +14,8 @@ _LENGTH: Final = b"content-length"
 # What says how the body is framed, or goes with that.
 _FRAMING: Final = frozenset((_LENGTH, b"transfer-encoding", b"trailer"))
 _EXPECT: Final = b"expect"
-_PHRASES: Final = {int(one): one.phrase for one in HTTPStatus}
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
-def error_answer(status: int, message: str, *, close: bool = True) -> bytes:
-    """A whole answer as dockerd gives it when something is wrong; its clients show the message."""
-    body = json.dumps({"message": message}).encode("ascii") + b"\n"
-    lines = [
-        f"HTTP/1.1 {status} {_PHRASES.get(status, 'Unknown')}",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-    ]
-    if close:
-        lines.append("Connection: close")
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii") + body
 
 
 class HttpCall:

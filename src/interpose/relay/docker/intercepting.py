@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from interpose.h1.heads import Framing, Malformed, RequestHead
 from interpose.relay.docker.backend import Backend, HttpReply
 from interpose.relay.docker.endpointstats import EndpointStats
-from interpose.relay.docker.httpcall import CONTINUE, HttpCall, error_answer
+from interpose.relay.docker.httpcall import CONTINUE, HttpCall
+from interpose.relay.docker.statuses import error_answer
 from interpose.relay.docker.upstream import BackendAway
 
 if TYPE_CHECKING:
@@ -105,11 +106,13 @@ class Intercepting:
             answer = await self._link.host.relay.handle(call)
             status, keep = self._read(answer)
         except BackendAway as error:
-            status, keep, answer = 503, False, error_answer(503, str(error))
+            status, keep, answer = 503, False, error_answer(503, str(error), close=True)
         except Exception:
             _log.exception("Handling of a call failed", extra={"kv": {"endpoint": self._head.route.endpoint.name}})
-            status, keep, answer = 500, False, error_answer(500, "internal error")
+            status, keep, answer = 500, False, error_answer(500, "internal error", close=True)
         link = self._link
+        if link.work is not self:
+            return  # the client is gone, and whoever handled the call went on all the same
         self._stats.bytes_sent += len(answer)
         link.write(answer)
         for afterwards in call.afterwards:

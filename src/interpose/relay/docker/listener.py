@@ -49,6 +49,7 @@ class DockerListener:
         self.faults: dict[str, int] = {}
         self._admission = admission
         self._room = _LARGEST_AT_ONCE * upstream.limit
+        upstream.on_unasked = lambda: self._count(HTTPStatus.BAD_GATEWAY)
         self._server: asyncio.AbstractServer | None = None
         # A peer that comes back at once after each refusal must not fill the disk.
         self._limited = RateLimited(_log)
@@ -86,10 +87,13 @@ class DockerListener:
 
     def fault(self, link: ClientLink, status: int, why: str) -> None:
         """Somebody broke the protocol: the client, or dockerd if the status is 502."""
-        name = HTTPStatus(status).name
-        self.faults[name] = self.faults.get(name, 0) + 1
+        self._count(status)
         who = "Backend" if status == HTTPStatus.BAD_GATEWAY else "Peer"
         self._warn(f"{who} broke the protocol", why, pid=link.pid, err=why)
+
+    def _count(self, status: int) -> None:
+        name = HTTPStatus(status).name
+        self.faults[name] = self.faults.get(name, 0) + 1
 
     def hold(self, size: int) -> bool:
         """Room for this many further bytes of requests that are held; a negative number gives it back."""

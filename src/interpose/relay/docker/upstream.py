@@ -53,10 +53,10 @@ class DockerUpstream:
         self.up = False
         self.dials = 0
         self.failures = 0
-        self.unasked = 0  # answers that nobody had asked for
         self.last_error = f"{path}: not dialled yet"
         self.on_up: Callable[[], None] | None = None
         self.on_event: Callable[[bytes], None] | None = None
+        self.on_unasked: Callable[[], None] | None = None  # dockerd sent what nobody had asked for
         self._heads = heads
         self._wait = wait
         self._find = find
@@ -105,11 +105,11 @@ class DockerUpstream:
 
     async def _dial(self) -> Backend:
         """One attempt. OSError says why there is no connection."""
-        if self._find is not None:
-            self.path = self._find()
         self.dials += 1
         backend = Backend(self._heads, self._backends.discard, self._answered_unasked)
         try:
+            if self._find is not None:
+                self.path = self._find()
             async with asyncio.timeout(_DIAL_TIMEOUT):
                 await asyncio.get_running_loop().create_unix_connection(lambda: backend, self.path)
         except OSError as error:
@@ -117,11 +117,15 @@ class DockerUpstream:
             # TimeoutError is an OSError, too, and says nothing.
             why = error.strerror or str(error) or f"no answer within {_DIAL_TIMEOUT:g} s"
             raise ConnectionError(why) from error
+        except BaseException:
+            backend.abort()  # whoever dialled has given up, maybe when it was there
+            raise
         self._backends.add(backend)
         return backend
 
     def _answered_unasked(self) -> None:
-        self.unasked += 1
+        if self.on_unasked is not None:
+            self.on_unasked()
         self._limited.log(logging.ERROR, "Backend sent something that nobody asked for", endpoint=self.path)
 
     async def connect(self) -> Backend:
@@ -228,7 +232,8 @@ class DockerUpstream:
         self._came.set()
         self._limited.log(logging.INFO, "Connected to backend", endpoint=self.path)
         if self.on_up is not None:
-            self.on_up()
+            # Not from here: what goes wrong there must not end the watch.
+            asyncio.get_running_loop().call_soon(self.on_up)
 
     def _went(self, why: str) -> None:
         self.up = False

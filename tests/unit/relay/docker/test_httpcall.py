@@ -1,13 +1,12 @@
-"""A call in the hand: what is sent on, and the answers we give ourselves."""
+"""A call in the hand: what is sent on, and how often."""
 
 import asyncio
-import json
 
 import pytest
 
 from interpose.h1.heads import Heads
 from interpose.relay.docker.backend import HttpReply
-from interpose.relay.docker.httpcall import HttpCall, error_answer, resized, without_expect
+from interpose.relay.docker.httpcall import HttpCall, resized, without_expect
 
 HEADS = Heads()
 
@@ -76,27 +75,7 @@ def test_a_head_that_expects_nothing_is_left_alone() -> None:
 def test_a_call_is_sent_on_once() -> None:
     """Whoever tries again is wrong."""
     one = call(head(), b"")
-    assert not one.forwarded
     sent(one)
     assert one.forwarded
     with pytest.raises(RuntimeError, match="at most once"):
         asyncio.run(_forward(one, None))
-
-
-@pytest.mark.parametrize("message", ["no", 'say "no"\r\nand more', "für dich"])
-def test_errors_are_written_as_dockerd_writes_them(message: str) -> None:
-    """JSON with a message, and a length that is right whatever the message holds."""
-    answer = error_answer(403, message)
-    raw, blank, body = answer.partition(b"\r\n\r\n")
-    read = HEADS.response(raw + blank, "POST")
-    assert (read.status, read.reason, read.keep_alive) == (403, "Forbidden", False)
-    assert read.length == len(body)
-    assert read.get(b"content-type") == b"application/json"
-    assert json.loads(body) == {"message": message}
-    assert body.endswith(b"\n")
-
-
-def test_an_error_may_leave_the_connection_open() -> None:
-    """A status without a name is no obstacle."""
-    raw = error_answer(599, "x", close=False).partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
-    assert HEADS.response(raw, "POST").keep_alive
