@@ -128,9 +128,19 @@ def hook_server(folder: Path) -> Iterator[None]:
 def fake_dockerd(folder: Path, path: Path) -> Child:
     """A fake dockerd in a process of its own: its calls take less than a millisecond, and always the same."""
     argv = [sys.executable, "-m", "interpose.testing.fakedocker", str(path)]
-    child = Child(argv, log=folder / "fake.log", env=CACHED_BYTECODE)
+    child = Child(argv, log=folder / f"{path.name}.log", env=CACHED_BYTECODE)
     child.wait_listening(path)
     return child
+
+
+def before(
+    contestant: Contestant, folder: Path, backend: Path, stack: contextlib.ExitStack
+) -> tuple[Path, Child | None]:
+    """Where to call a backend through this one, and its process, which lives as long as the stack."""
+    if contestant.start is None:
+        return backend, None
+    listen = folder / f"{contestant.name}-{backend.stem}.sock"
+    return listen, stack.enter_context(contestant.start(folder, listen, backend))
 
 
 def rounds(bench: DockerBench, plan: Plan, sockets: Sockets, count: int) -> Iterator[Sample]:
@@ -165,19 +175,15 @@ def run(args: argparse.Namespace, folder: Path) -> DockerResults:
         dockerd = stack.enter_context(Dockerd(folder / "d"))
         prepare(dockerd, folder, big)
         stack.enter_context(hook_server(folder))
-        backends = {DOCKERD: dockerd.socket}
-        if plan.lives:
-            backends[FAKE_DOCKER] = folder / "fake.sock"
-            stack.enter_context(fake_dockerd(folder, backends[FAKE_DOCKER]))
-        sockets: dict[tuple[str, str], tuple[Path, Child | None]] = {}
-        for number, (backend, behind) in enumerate(backends.items()):
-            for contestant in plan.people:
-                if contestant.start is None:
-                    sockets[contestant.name, backend] = (behind, None)
-                elif backend == DOCKERD or contestant.name in ASKED:
-                    listen = folder / f"{contestant.name}-{number}.sock"
-                    child = stack.enter_context(contestant.start(folder, listen, behind))
-                    sockets[contestant.name, backend] = (listen, child)
+        sockets = {
+            (contestant.name, DOCKERD): before(contestant, folder, dockerd.socket, stack) for contestant in plan.people
+        }
+        for contestant in plan.people if plan.lives else ():
+            if contestant.name in ASKED:
+                # One for each: a relay follows what happens in its dockerd, also what others do there.
+                fake = folder / f"{contestant.name}-fake.sock"
+                stack.enter_context(fake_dockerd(folder, fake))
+                sockets[contestant.name, FAKE_DOCKER] = before(contestant, folder, fake, stack)
         for sample in rounds(bench, plan, sockets, args.rounds):
             samples.append(sample)
             tell(sample, args.rounds)

@@ -1,6 +1,6 @@
 """Containers as dockershim makes them, one call at a time: what is timed when calls are intercepted.
 
-All proxies take turns after each container, so that a busy moment of the machine hits all of them alike. A container
+All proxies take turns after a few containers each, so that a busy moment of the machine hits all of them alike. A container
 is made, started and removed; its sandbox is made before and removed after, and never started.
 """
 
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.docker_workloads import LIFE
 from bench.measure import Sample
+from bench.podload import turns
 from interpose.testing.lab.processes import LabError
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from interpose.testing.lab.processes import Child
 
 TIMEOUT = 60.0
+# Containers until the next one's turn.
+TURN = 6
 NAMESPACE = "production"
 CGROUPS = "/interpose-bench/burstable"
 # As many as service links give a container in a namespace of some ten services.
@@ -178,10 +181,11 @@ def life_samples(
             live(target, image, f"{prefix}-{next(numbers)}")
             target.forget()
         order = list(targets.values())
-        for turn in range(loads[0].calls):
+        for turn, count in enumerate(turns(loads[0].calls, TURN)):
             first = turn % len(order)
             for target in (*order[first:], *order[:first]):
-                live(target, image, f"{prefix}-{next(numbers)}")
+                for _ in range(count):
+                    live(target, image, f"{prefix}-{next(numbers)}")
     return [_sample(name, load, round_, target, sockets[name][1]) for load in loads for name, target in targets.items()]
 
 

@@ -114,7 +114,8 @@ def docker_page(results: DockerResults) -> str:
         "\n"
         f"Calls that are intercepted ({', '.join(LIFE)}) are made one at a time with bodies as dockershim's; the hook\n"
         "server is a process of its own that repeats what it was asked. dockerd itself takes many milliseconds for\n"
-        "them, and not always the same number; before a fake dockerd it can be seen what a proxy adds."
+        "them, and not always the same number; before fake ones, one for each, it can be seen what a proxy adds. A\n"
+        "start asks the hook server twice. All relays share the real dockerd, so each follows the others' work there."
     )
     return "\n\n".join(["## Docker mode", intro, *(as_markdown(table) for table in docker_tables(results))]) + "\n"
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interpose.host.sysfs import read_topology
+from interpose.testing.dockershim import DockerClient
 from interpose.testing.lab.cluster import Kubectl, LabCluster, PodAgent, lab_cluster
 from interpose.testing.lab.containerd import Containerd
 from interpose.testing.lab.cri import CriClient
@@ -93,6 +94,13 @@ def docker_relay(dockerd: Dockerd) -> Iterator[Relay]:
     with Relay(folder, dockerd.socket, (*DOCKER, *hook_options(folder))) as running:
         yield running
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def shim(docker_relay: Relay) -> Iterator[DockerClient]:
+    """A dockershim whose Docker is the relay."""
+    with DockerClient(docker_relay.socket) as connected:
+        yield connected
 
 
 @pytest.fixture

@@ -14,37 +14,19 @@ import pytest
 from interpose.api import hook_pb2 as hook
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.testing.dockershim import DockerClient, DockerError
-from interpose.testing.hookserver import echo, register, set_shares
+from interpose.testing.hookserver import echo, set_shares
 from interpose.testing.lab.dockercli import DockerCli
 from interpose.testing.lab.dockerd import Dockerd
-from interpose.testing.lab.dockerpods import DockerPod, described_docker_pod
+from interpose.testing.lab.dockerpods import LIFE, SKIP, assert_complete, described_docker_pod, end
 from interpose.testing.lab.hookplugin import HookPlugin, Refusal
 from interpose.testing.lab.images import TEST_IMAGE
-from interpose.testing.lab.pods import CGROUPS, MEBIBYTE
-from interpose.testing.lab.relay import DOCKER, Relay, hook_options, hooks_dir
+from interpose.testing.lab.pods import MEBIBYTE
+from interpose.testing.lab.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.e2e
-
-SKIP = "runtimeproxy.koordinator.sh/skip-hookserver"
-LIFE = [
-    HookPoint.PRE_RUN_POD_SANDBOX,
-    HookPoint.PRE_CREATE_CONTAINER,
-    HookPoint.PRE_START_CONTAINER,
-    HookPoint.POST_START_CONTAINER,
-    HookPoint.PRE_UPDATE_CONTAINER_RESOURCES,
-    HookPoint.POST_STOP_CONTAINER,
-    HookPoint.POST_STOP_POD_SANDBOX,
-]
-
-
-@pytest.fixture
-def shim(docker_relay: Relay) -> Iterator[DockerClient]:
-    """A dockershim whose Docker is the relay."""
-    with DockerClient(docker_relay.socket) as connected:
-        yield connected
 
 
 @pytest.fixture
@@ -52,35 +34,6 @@ def direct(dockerd: Dockerd) -> Iterator[DockerClient]:
     """A client straight to dockerd: what it says is so."""
     with DockerClient(dockerd.socket, "/v1.41") as connected:
         yield connected
-
-
-def assert_complete(pod: DockerPod, point: HookPoint, request: Any, *, shares: int = 512) -> None:
-    """Nothing is missing in what a hook server was told of this pod and its container."""
-    assert (request.pod_meta.name, request.pod_meta.uid, request.pod_meta.namespace) == (pod.name, pod.uid, "lab")
-    if point.about_pod:
-        assert request.labels["app"] == "web"
-        assert request.annotations["team"] == "blue"
-        assert request.cgroup_parent == pod.cgroup_parent
-        assert request.resources.cpu_shares == 600
-        assert request.runtime_handler == "docker"
-        return
-    assert request.container_meta.name == "main"
-    assert request.container_meta.id == ("" if point is HookPoint.PRE_CREATE_CONTAINER else pod.main.id)
-    assert request.pod_labels["app"] == "web"
-    assert request.pod_annotations["team"] == "blue"
-    assert request.pod_cgroup_parent == pod.cgroup_parent
-    assert request.pod_resources.cpu_shares == 600
-    assert request.container_annotations["port"] == "80"
-    assert dict(request.container_envs) == {"A": "1"}
-    told = request.container_resources
-    assert (told.cpu_period, told.cpu_shares, told.oom_score_adj) == (100_000, shares, 500)
-    assert told.memory_limit_in_bytes == 100 * MEBIBYTE
-
-
-def end(pod: DockerPod) -> None:
-    """The end of a pod's life, in the order of a kubelet."""
-    pod.stop()
-    pod.stop_sandbox()
 
 
 # -- what plugins change
@@ -239,143 +192,3 @@ def test_ignore_lets_pods_start(shim: DockerClient, docker_relay: Relay, plugin:
         pod.create()
         pod.start()
         assert pod.has("cpu", "cpu.shares") == "512"
-
-
-# -- who was away
-
-
-def store_counts(relay: Relay) -> tuple[int, int]:
-    """Pods and containers that the relay knows."""
-    store = relay.hooks()["store"]
-    return store["pods"], store["containers"]
-
-
-def wait_store(relay: Relay, *counts: int) -> None:
-    """Until the relay knows so many pods and containers."""
-    relay.child.wait_until(
-        lambda: store_counts(relay) == counts, within=15, what=f"a store of {counts}, not {store_counts(relay)}"
-    )
-
-
-def test_restarted_relay_tells_the_same(dockerd: Dockerd, scratch: Path, plugin: HookPlugin) -> None:
-    """After kill -9 nothing is forgotten: resources as updated, the cgroup that a plugin chose, variables, labels."""
-    register(hooks_dir(scratch), "plugin", plugin.socket)
-    with (
-        Relay(scratch, dockerd.socket, (*DOCKER, *hook_options(scratch))) as relay,
-        DockerClient(dockerd.socket) as direct,
-        DockerClient(relay.socket) as before,
-        described_docker_pod(direct) as pod,
-    ):
-        relay.wait_hooks(plugin="connected")
-        pod.client = before
-        plugin.answers[HookPoint.PRE_RUN_POD_SANDBOX] = lambda _: hook.PodSandboxHookResponse(
-            cgroup_parent=f"{asked}-batch"
-        )
-        plugin.answers[HookPoint.PRE_CREATE_CONTAINER] = set_shares(99)
-        asked = pod.cgroup_parent
-        pod.run()
-        pod.create()
-        pod.cgroup_parent = f"{asked}-batch"
-        pod.start()
-        assert pod.has("cpu", "cpu.shares") == "99"
-        relay.kill()
-        relay.start()
-        relay.wait_hooks(plugin="connected")
-        wait_store(relay, 1, 1)
-        plugin.calls.clear()
-        with DockerClient(relay.socket) as after:
-            pod.client = after
-            pod.update(Memory=100 * MEBIBYTE)
-            end(pod)
-            assert plugin.points == [LIFE[4], *LIFE[5:]]
-            for call in plugin.calls:
-                # An update starts from what was asked for; everything else tells what there is.
-                told = 512 if call.point is HookPoint.PRE_UPDATE_CONTAINER_RESOURCES else 99
-                assert_complete(pod, call.point, call.request, shares=told)
-            pod.client = direct
-
-
-def test_containers_made_behind_the_relay(dockerd: Dockerd, scratch: Path, plugin: HookPlugin) -> None:
-    """Before it existed, or past it: all that comes later is told completely, and answers have their effect."""
-    register(hooks_dir(scratch), "plugin", plugin.socket)
-    with (
-        DockerClient(dockerd.socket) as direct,
-        described_docker_pod(direct, "before") as before,
-        described_docker_pod(direct, "past") as past,
-    ):
-        before.run()
-        before.create()
-        with Relay(scratch, dockerd.socket, (*DOCKER, *hook_options(scratch))) as relay:
-            relay.wait_hooks(plugin="connected")
-            past.run()
-            past.create()
-            with DockerClient(relay.socket) as client:
-                plugin.answers[HookPoint.PRE_UPDATE_CONTAINER_RESOURCES] = set_shares(300)
-                for pod in (before, past):
-                    plugin.calls.clear()
-                    pod.client = client
-                    pod.start()
-                    pod.update(Memory=100 * MEBIBYTE)
-                    assert pod.has("cpu", "cpu.shares") == "300"
-                    end(pod)
-                    assert plugin.points == LIFE[2:]
-                    for call in plugin.calls:
-                        told = 300 if call.point is HookPoint.POST_STOP_CONTAINER else 512
-                        assert_complete(pod, call.point, call.request, shares=told)
-                    pod.client = direct
-
-
-def test_dockerd_restarts(scratch: Path, plugin: HookPlugin) -> None:
-    """Its containers end with it; the relay stays, follows, and serves the next pod."""
-    if reason := Dockerd.missing():
-        pytest.skip(f"no dockerd: {reason}")
-    register(hooks_dir(scratch), "plugin", plugin.socket)
-    plugin.answers[HookPoint.PRE_CREATE_CONTAINER] = set_shares(300)
-    with Dockerd(scratch / "d") as dockerd:
-        dockerd.add_images()
-        with (
-            Relay(scratch, dockerd.socket, (*DOCKER, *hook_options(scratch))) as relay,
-            DockerClient(relay.socket) as client,
-        ):
-            relay.wait_hooks(plugin="connected")
-            with described_docker_pod(client) as pod:
-                pod.run()
-                pod.create()
-                pod.start()
-                wait_store(relay, 1, 1)
-                dockerd.stop()
-                assert shown_refusal(client) == 503
-                dockerd.start()
-                pod.client.close()
-                relay.child.wait_until(
-                    lambda: client.request("GET", "/_ping").status == 200, within=15, what="the relay to be connected"
-                )
-                assert pod.inspect()["State"]["Status"] == "exited"
-                client.call("POST", f"/containers/{pod.sandbox_id}/start")
-                pod.start()
-                assert pod.has("cpu", "cpu.shares") == "300"
-                assert_complete(
-                    pod, HookPoint.PRE_START_CONTAINER, plugin.last(HookPoint.PRE_START_CONTAINER), shares=300
-                )
-                end(pod)
-                pod.remove_container()
-                pod.remove_sandbox()
-                wait_store(relay, 0, 0)
-
-
-def shown_refusal(client: DockerClient) -> int:
-    """What somebody reads while dockerd is away."""
-    answer = client.request("GET", "/containers/json")
-    client.close()
-    assert "docker.sock" in answer.message
-    return answer.status
-
-
-def test_an_exit_is_learned(shim: DockerClient, docker_relay: Relay, dockerd: Dockerd) -> None:
-    """Containers that somebody removes past the relay are forgotten without anybody asking."""
-    pods, containers = store_counts(docker_relay)
-    with DockerPod(shim, "short") as pod:
-        wait_store(docker_relay, pods + 1, containers + 1)
-        dockerd.docker("rm", "-f", pod.main.id, pod.sandbox_id)
-        wait_store(docker_relay, pods, containers)
-        assert not (CGROUPS / "cpu" / pod.cgroup_parent.strip("/") / pod.main.id).exists()

@@ -1,6 +1,7 @@
 """Our own hook server behind the relay in front of a real dockerd: co-located pods get what their annotations say.
 
-It wants a CRI socket to learn which pods there are; dockershim's is not here, so a fake one with other pods stands in for it.
+It wants a CRI socket to learn which pods there are; dockershim's is not here, so a fake runtime with other pods stands
+in for it.
 """
 
 from __future__ import annotations
@@ -28,13 +29,6 @@ if TYPE_CHECKING:
     from interpose.testing.lab.relay import Relay
 
 pytestmark = pytest.mark.e2e
-
-
-@pytest.fixture
-def shim(docker_relay: Relay) -> Iterator[DockerClient]:
-    """A dockershim whose Docker is the relay."""
-    with DockerClient(docker_relay.socket) as connected:
-        yield connected
 
 
 @pytest.fixture

@@ -139,8 +139,13 @@ class ClientLink(Wire):
             if self.tunnel is not None:
                 self.tunnel.from_client(data)
             elif not self._away:
-                self.reader.receive(data)
-                self._advance()
+                # Clients repeat themselves: most requests come in one piece that is known.
+                head = self.reader.whole(data) if self.work is None else None
+                if head is not None:
+                    self._begin(head)
+                else:
+                    self.reader.receive(data)
+                    self._advance()
         except Exception:
             # A bug of ours costs this connection, never the process and never the others.
             _log.exception("Handling of a request failed")
@@ -261,7 +266,7 @@ class ClientLink(Wire):
         self.reader.start_next()
         if self.reader.buffered or self.eof:
             self._advance()
-        else:
+        elif not self.reading:
             self.regulate()
 
     def regulate(self) -> None:

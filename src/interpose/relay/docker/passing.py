@@ -74,8 +74,14 @@ class Passing:
     def connected(self, backend: Backend) -> None:
         """There is a connection to dockerd."""
         self._backend = backend
-        backend.ask(self._head.method, self)
-        self.pump()
+        head = self._head
+        backend.ask(head.method, self)
+        if self.uploaded and not self._link.eof:
+            self._sent = True
+            self._stats.bytes_received += len(head.raw)
+            backend.write(head.raw)
+        else:
+            self.pump()
 
     def away(self, why: str) -> None:
         """There is none, and will not be soon."""
@@ -123,6 +129,12 @@ class Passing:
         backend = self._backend
         assert backend is not None  # noqa: S101 - it calls us
         reader = backend.reader
+        if not self._began and (whole := reader.whole(data)) is not None:
+            self._response = whole
+            self._began = True
+            self._send_on(backend, data)
+            self._complete()
+            return
         reader.receive(data)
         pieces = []
         began = self._began
@@ -148,17 +160,20 @@ class Passing:
             self._broken(f"docker daemon answered what is not HTTP: {error}")
             return
         self._began = began
-        link = self._link
         if pieces:
-            data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            self._stats.bytes_sent += len(data)
-            link.write(data)
-            if link.blocked:
-                backend.read(False)
+            self._send_on(backend, pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if tunnelled:
             self._open_tunnel(backend)
         elif done:
             self._complete()
+
+    def _send_on(self, backend: Backend, data: bytes) -> None:
+        """Of the answer, to the client."""
+        link = self._link
+        self._stats.bytes_sent += len(data)
+        link.write(data)
+        if link.blocked:
+            backend.read(False)
 
     def _switches(self, head: ResponseHead) -> bool:
         """Whether raw bytes follow, both ways."""

@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from interpose.hookapi.hookpoint import HookPoint
 from interpose.model.cgroup import PERIOD, shares_of
 from interpose.testing.dockershim import ShimPod
 from interpose.testing.lab.pods import CGROUPS, LAB_GROUP, MEBIBYTE, remove_groups
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
     from interpose.testing.dockershim import DockerClient, ShimContainer
     from interpose.testing.lab.qospods import Kubepods
 
+SKIP: Final = "runtimeproxy.koordinator.sh/skip-hookserver"
+"""The label of pods that get no hooks."""
+LIFE: Final = [
+    HookPoint.PRE_RUN_POD_SANDBOX,
+    HookPoint.PRE_CREATE_CONTAINER,
+    HookPoint.PRE_START_CONTAINER,
+    HookPoint.POST_START_CONTAINER,
+    HookPoint.PRE_UPDATE_CONTAINER_RESOURCES,
+    HookPoint.POST_STOP_CONTAINER,
+    HookPoint.POST_STOP_POD_SANDBOX,
+]
+"""Where hook servers are asked about a pod, in the order of its life."""
 _PLACES: Final = {"guaranteed": "", "burstable": "burstable/", "besteffort": "besteffort/"}
 
 
@@ -94,3 +107,32 @@ def described_docker_pod(client: DockerClient, name: str = "web") -> Iterator[Do
         pod.client = client  # the one that is open for as long as this block
         pod.remove()
         remove_groups(groups)
+
+
+def assert_complete(pod: DockerPod, point: HookPoint, request: Any, *, shares: int = 512) -> None:
+    """Nothing is missing in what a hook server was told of this pod and its container."""
+    assert (request.pod_meta.name, request.pod_meta.uid, request.pod_meta.namespace) == (pod.name, pod.uid, "lab")
+    if point.about_pod:
+        assert request.labels["app"] == "web"
+        assert request.annotations["team"] == "blue"
+        assert request.cgroup_parent == pod.cgroup_parent
+        assert request.resources.cpu_shares == 600
+        assert request.runtime_handler == "docker"
+        return
+    assert request.container_meta.name == "main"
+    assert request.container_meta.id == ("" if point is HookPoint.PRE_CREATE_CONTAINER else pod.main.id)
+    assert request.pod_labels["app"] == "web"
+    assert request.pod_annotations["team"] == "blue"
+    assert request.pod_cgroup_parent == pod.cgroup_parent
+    assert request.pod_resources.cpu_shares == 600
+    assert request.container_annotations["port"] == "80"
+    assert dict(request.container_envs) == {"A": "1"}
+    told = request.container_resources
+    assert (told.cpu_period, told.cpu_shares, told.oom_score_adj) == (100_000, shares, 500)
+    assert told.memory_limit_in_bytes == 100 * MEBIBYTE
+
+
+def end(pod: DockerPod) -> None:
+    """The end of a pod's life, in the order of a kubelet."""
+    pod.stop()
+    pod.stop_sandbox()

@@ -122,3 +122,19 @@ class Relay:
         child = Child(argv, log=self.log)
         self._children.append(child)
         return child
+
+
+class KoordRuntimeProxy(Relay):
+    """`koord-runtime-proxy` in front of dockerd, with the flags a node has and the rest in its environment."""
+
+    def _spawn(self, *options: str) -> Child:
+        flags = {
+            "koord-runtimeproxy-endpoint": self.socket,
+            "remote-runtime-service-endpoint": self._runtime,
+            "backend-runtime-mode": "Docker",
+        }
+        argv = [str(program("koord-runtime-proxy")), *(f"--{name}={value}" for name, value in flags.items()), *options]
+        env = {"INTERPOSE_ADMIN_LISTEN": str(self.admin), "INTERPOSE_HOOKS_DIR": str(self.hooks_dir)}
+        child = Child(argv, log=self.log, env=env)
+        self._children.append(child)
+        return child
