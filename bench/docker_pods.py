@@ -1,7 +1,7 @@
 """Containers as dockershim makes them, one call at a time: what is timed when calls are intercepted.
 
-All proxies take turns after a few containers each, so that a busy moment of the machine hits all of them alike. A container
-is made, started and removed; its sandbox is made before and removed after, and never started.
+All proxies take turns after a few containers each, so that a busy moment of the machine hits all of them alike. A
+container is made, started and removed; its sandbox is made before and removed after, and never started.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench.contestants import DIRECT
+from bench.contestants import DIRECT, OURS
 from bench.docker_workloads import CONTAINERS, LIFE
-from bench.report import Row, Table, as_markdown, pairs, ratio, times
+from bench.report import Row, Table, as_markdown, pairs, ratio, ratios, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,6 +87,21 @@ def life_table(results: DockerResults, load: Workload) -> Table:
     return Table(title=load.title[0].upper() + load.title[1:], head=head, rows=_rows(results, load, row))
 
 
+def summary_table(results: DockerResults) -> Table:
+    """Ours against HAProxy in every load that both had: the median of the rounds, and how far they are apart."""
+    rows = []
+    for load in (*results.requests, *results.bulk):
+        found = [ratios(results.samples, load.name, name, OURS) for name in ("rate", "cpu")]
+        if all(found):
+            rows.append((load.title, *(cell for values in found for cell in _spread(values))))
+    head = ("load", "req/s or MB/s", "rounds", "CPU", "rounds")
+    return Table(title="Docker mode against HAProxy", head=head, rows=rows)
+
+
+def _spread(values: Sequence[float]) -> tuple[str, str]:
+    return times(statistics.median(values)), f"{min(values):.2f}-{max(values):.2f}"
+
+
 def added(samples: Sequence[Sample], workload: str, ours: str) -> list[float]:
     """Microseconds that a median call takes longer than without a proxy, for each round."""
     return [mine - other for mine, other in pairs(samples, workload, "p50", ours, DIRECT)]
@@ -95,7 +110,9 @@ def added(samples: Sequence[Sample], workload: str, ours: str) -> list[float]:
 def docker_tables(results: DockerResults) -> list[Table]:
     measured = {sample.workload for sample in results.samples}
     kinds = ((results.requests, request_table), (results.bulk, bulk_table), (results.lives, life_table))
-    return [make(results, load) for loads, make in kinds for load in loads if load.name in measured]
+    found = [make(results, load) for loads, make in kinds for load in loads if load.name in measured]
+    summary = summary_table(results)
+    return [summary, *found] if summary.rows else found
 
 
 def docker_page(results: DockerResults) -> str:

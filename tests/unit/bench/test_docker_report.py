@@ -44,6 +44,7 @@ def test_requests_are_compared_within_their_round() -> None:
             sample("interpose", "ping-1", round=1, p50=1500.0, rate=40.0, cpu=30.0),
         )
     )
+    assert "| `/_ping`, 1 connection | 0.80x | 0.80-0.80 | 1.50x | 1.50-1.50 |" in page
     assert "| none (direct) | 550 | 900 | 1000 | - | - | - |" in page
     assert "| interpose | 875 | 900 | 220 | 30.0 | 30.0 | +325 | 1.25x | 0.80x | 1.50x |" in page
 
