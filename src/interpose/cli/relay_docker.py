@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from socket import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from interpose.cli.relay_fronts import admission_of, method_rows
 from interpose.cli.relay_sockets import Endpoints
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+# docker build sends the credentials of every registry in one field, and dockerd takes a megabyte.
+_LEAST_HEAD: Final = 256 * 1024
+
 
 class DockerFront:
     """An HTTP relay and its one backend."""
 
     def __init__(self, settings: RelaySettings, endpoints: Endpoints) -> None:
         limits = settings.limits
-        heads = Heads(limit=limits.header_list, classify=classify)
+        heads = Heads(limit=max(limits.header_list, _LEAST_HEAD), classify=classify)
         self._upstream = DockerUpstream(
             endpoints.runtime, heads=heads, wait=limits.backend_wait, limit=limits.message, find=endpoints.find
         )
