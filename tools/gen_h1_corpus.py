@@ -22,6 +22,9 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n"
 TCP = b"Connection: Upgrade\r\nUpgrade: tcp\r\n"
 
 
+LONG_FIELD = b"X: " + b"y" * 100 + b"\r\n"
+
+
 class Case(NamedTuple):
     """One file."""
 
@@ -45,6 +48,11 @@ def post(*lines: bytes, body: bytes = b"") -> bytes:
 def chunked(body: bytes) -> bytes:
     """A request with a chunked body."""
     return post(CHUNKED, body=body)
+
+
+def chunk(size: int) -> bytes:
+    """A chunk whose data looks like framing."""
+    return b"%x\r\n%s\r\n" % (size, (b"\r\n1\r\n0" * size)[:size])
 
 
 def bad(data: bytes, says: str, status: int = 400) -> Case:
@@ -93,7 +101,10 @@ def first_lines() -> dict[str, Case]:
         "tab_for_space": bad(get(first=b"GET\t/ HTTP/1.1"), "the request line is"),
         "target_with_space": bad(get(first=b"GET /a b HTTP/1.1"), "the request line is"),
         "target_with_nul": bad(get(first=b"GET /a\x00b HTTP/1.1"), "the request line is"),
-        "target_not_ascii": bad(get(first=b"GET /\xc3\xa4 HTTP/1.1"), "the request line is"),
+        "target_with_del": bad(get(first=b"GET /\x7f HTTP/1.1"), "the request line is"),
+        "target_not_ascii_bad_escape": bad(get(first=b"GET /\xc3\xa4%a HTTP/1.1"), "a % that escapes nothing"),
+        "version_not_ascii": bad(get(first=b"GET / HTTP/1.1\xc3\xa4"), "the request line is"),
+        "method_not_ascii": bad(get(first=b"G\xc3\xa4T / HTTP/1.1"), "the request line is"),
         "target_bad_escape": bad(get(first=b"GET /a%zz HTTP/1.1"), "a % that escapes nothing"),
         "target_cut_escape": bad(get(first=b"GET /a%4 HTTP/1.1"), "a % that escapes nothing"),
         "target_no_slash": bad(get(first=b"GET containers/json HTTP/1.1"), "the target of the request is"),
@@ -139,7 +150,7 @@ def fields() -> dict[str, Case]:
         "head_too_long": bad(get(b"X: " + b"y" * LIMIT + b"\r\n"), "longer than", 431),
         "head_never_ends": bad(b"GET / HTTP/1.1\r\nX: " + b"y" * 2 * LIMIT, "longer than", 431),
         "target_too_long": bad(get(first=b"GET /" + b"y" * LIMIT + b" HTTP/1.1"), "longer than", 431),
-        "too_many_fields": bad(get(b"X: y\r\n" * 300), "more than", 431),
+        "too_many_fields": bad(get(b"X: y\r\n" * 1024), "more than", 431),
     }
 
 
@@ -233,7 +244,9 @@ def chunks() -> dict[str, Case]:
     cases |= {f"trailer_{name}": bad(chunked(b"0\r\n" + lines), says) for name, (lines, says) in trailers.items()}
     return cases | {
         "chunk_line_too_long": bad(chunked(b"5;" + b"a" * 2000 + b"\r\nhello\r\n"), "longer than 1024 bytes"),
-        "trailers_too_long": bad(chunked(b"0\r\n" + b"X: y\r\n" * 20_000), "the trailers are longer than", 431),
+        "trailers_too_long": bad(chunked(b"0\r\n" + LONG_FIELD * 1000), "the trailers are longer than", 431),
+        "too_many_trailers": bad(chunked(b"0\r\n" + b"X: y\r\n" * 1025), "the trailers have more than", 431),
+        "too_many_extensions": bad(chunked(b"1;a\r\nx\r\n" * 1025), "more than 1024 chunks have extensions"),
         "trailer_line_too_long": bad(
             chunked(b"0\r\nX: " + b"y" * LIMIT + b"\r\n"), "the trailers are longer than", 431
         ),
@@ -245,6 +258,12 @@ def fine_requests() -> dict[str, Case]:
     hijack = get(TCP, b"Content-Length: 2\r\n", first=b"POST /exec/x/start HTTP/1.1") + b"{}"
     return {
         "fine_ping": fine(get()),
+        "fine_target_not_ascii": fine(get(first=b"GET /\xc3\xa4?b=\xff\xc3 HTTP/1.1") + get(), 2),
+        "fine_many_fields": fine(get(b"X: y\r\n" * 1000)),
+        "fine_small_chunks": fine(chunked(b"".join(map(chunk, range(1, 300))) + b"0\r\n\r\n") + get(), 2),
+        "fine_sizes_with_zeros": fine(
+            chunked(b"01\r\nx\r\n" + b"0" * 14 + b"1\r\ny\r\n00fF\r\n" + b"z" * 255 + b"\r\n00\r\n\r\n") + get(), 2
+        ),
         "fine_head": fine(get(first=b"HEAD /_ping HTTP/1.1")),
         "fine_http_10": fine(get(first=b"GET /_ping HTTP/1.0", host=b"")),
         "fine_pipelined": fine(get() * 3, 3),
@@ -319,7 +338,7 @@ def answers() -> dict[str, Case]:
         "answer_chunk_end": wrong(answer(CHUNKED, body=b"5\r\nhello!\r\n0\r\n\r\n"), "a chunk is followed by '!'"),
         "answer_trailer": wrong(answer(CHUNKED, body=b"0\r\nContent-Length: 5\r\n\r\n"), "stands in the trailers"),
         "answer_trailers_too_long": wrong(
-            answer(CHUNKED, body=b"0\r\n" + b"X: y\r\n" * 20_000), "the trailers are longer"
+            answer(CHUNKED, body=b"0\r\n" + LONG_FIELD * 1000), "the trailers are longer"
         ),
     }
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from interpose.h1.heads import Heads, Malformed
 from interpose.h1.streams import Part, RequestReader, ResponseReader
-from interpose.testing.h1fuzz import LIMIT, check_answers, check_requests, decoding, run
+from interpose.testing.h1fuzz import LIMIT, asked, check_answers, check_requests, decoding, read_by_h11, run
 
 NAMES = st.text("ABCxyz-_09", min_size=1, max_size=8).map(lambda name: f"X-{name}".encode())
 VALUES = st.lists(st.binary(max_size=6)).map(lambda parts: b" ".join(parts).translate(None, bytes((*range(32), 127))))
@@ -85,17 +85,6 @@ def pieces(source: st.DataObject, data: bytes) -> list[bytes]:
     return [data[a:b] for a, b in pairwise(sorted({0, len(data), *cuts}))]
 
 
-def read_by_h11(connection: h11.Connection, data: bytes) -> bytes:
-    """The body of one message, as h11 reads it by itself."""
-    connection.receive_data(data)
-    body = b""
-    while type(event := connection.next_event()) is not h11.EndOfMessage:
-        if type(event) is h11.Data:
-            body += event.data
-    assert connection.trailing_data[0] == b""
-    return body
-
-
 @given(st.data(), st.lists(requests(), min_size=1, max_size=4))
 def test_right_requests_come_out_as_they_went_in(data: st.DataObject, messages: list[Message]) -> None:
     """All of them, whole, with their bodies, and as h11 reads them."""
@@ -115,10 +104,7 @@ def test_a_right_answer_comes_out_as_it_went_in(data: st.DataObject, message: Me
     assert outcome.status is None, outcome.why
     assert outcome.raw == message.raw
     assert b"".join(body for _, _, body in outcome.messages) == message.body
-    connection = h11.Connection(h11.CLIENT)
-    connection.send(h11.Request(method="GET", target="/", headers=[("host", "x")]))
-    connection.send(h11.EndOfMessage())
-    assert read_by_h11(connection, message.raw) == message.body
+    assert read_by_h11(asked("GET"), message.raw) == message.body
 
 
 @given(st.data(), broken(requests()))

@@ -1,7 +1,7 @@
 """Chunked bodies, piece by piece: what may go on as it came, and where the body ends.
 
-What clients send h11 reads along. What the server sends it reads along from the first line on that is more than a
-size: chunks are read one like the other, so it need not have seen those before.
+Whole chunks with plain sizes are passed over by `plainchunks`. What is left is read step by step: chunks that a piece
+cuts, lines that are more than a size, trailers. The latter two h11 is asked about, and they are counted.
 
 Where h11, Go and others differ in what they let pass, nothing passes: sizes have at most 15 digits and no white space
 around them, lines end with CR LF only, extensions are printable and short, trailers are checked as heads are.
@@ -14,11 +14,14 @@ import re
 from enum import Enum, auto
 from typing import Final
 
+from interpose.h1 import plainchunks
 from interpose.h1.opinion import BodyOpinion
-from interpose.h1.rules import Grammar, Malformed, shown
+from interpose.h1.rules import FIELDS, Grammar, Malformed, shown
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})(;[\t\x20-\x7e]*)?\r\n")
 _LONGEST_LINE: Final = 1024
+# Nobody sends extensions; reading very many of them would keep everybody else waiting.
+_EXTENSIONS: Final = 1024
 # Fields that say where a message ends, or who is meant, come too late in a trailer.
 _NOT_IN_TRAILERS: Final = (b"content-length", b"transfer-encoding", b"host", b"trailer", b"connection", b"upgrade")
 
@@ -35,17 +38,18 @@ class _At(Enum):
 class Chunks:
     """One chunked body."""
 
-    __slots__ = ("_asked_from", "_at", "_grammar", "_held", "_left", "_limit", "_opinion", "_trailers", "fault")
+    __slots__ = ("_at", "_extensions", "_fields", "_grammar", "_held", "_left", "_limit", "_opinion", "_room", "fault")
 
-    def __init__(self, grammar: Grammar, limit: int, *, trusting: bool) -> None:
+    def __init__(self, grammar: Grammar, limit: int) -> None:
         self._grammar = grammar
         self._limit = limit
-        self._opinion = BodyOpinion(limit, grammar.status) if not trusting else None
-        self._asked_from = 0  # where in the piece at hand h11 begins to read along
+        self._opinion: BodyOpinion | None = None
         self._at = _At.SIZE
         self._left = 0  # of the chunk at hand
-        self._trailers = 0
-        self._held = bytearray()  # the line that is not complete
+        self._extensions = 0
+        self._fields = 0  # of the trailers
+        self._room = _LONGEST_LINE  # for the line at hand
+        self._held = bytearray()  # that line, if it is not complete
         self.fault: Malformed | None = None
 
     @property
@@ -66,31 +70,19 @@ class Chunks:
 
     def feed(self, piece: bytes, start: int, payload: list[bytes] | None) -> tuple[bytes, int]:
         """Read on in a piece: the bytes that may go on, and where the piece was left. `payload` gets the data."""
+        if self._held:
+            return self._complete(piece, start, payload)
+        good = start
+        size = len(piece)
         try:
-            if self._held:
-                return self._complete(piece, start, payload)
-            raw, stop = self._run(piece, start, payload)
-            if raw:
-                self._agree(raw, self._asked_from - start)
+            while good < size and self._at is not _At.END:
+                after = self._step(piece, good, payload)
+                if after == good:
+                    self._held += piece[good:]
+                    break
+                good = after
         except Malformed as fault:
             self.fault = fault.with_traceback(None)
-            return b"", len(piece)
-        return raw, stop
-
-    def _run(self, piece: bytes, start: int, payload: list[bytes] | None) -> tuple[bytes, int]:
-        """As many steps as the piece allows."""
-        good = self._asked_from = start
-        size = len(piece)
-        while good < size and self._at is not _At.END:
-            try:
-                after = self._step(piece, good, payload)
-            except Malformed as fault:
-                self.fault = fault.with_traceback(None)
-                break
-            if after == good:
-                self._held += piece[good:]
-                break
-            good = after
         stop = good if self._at is _At.END else size
         return (piece if good - start == size else piece[start:good]), stop
 
@@ -98,17 +90,19 @@ class Chunks:
         """Go on with the line that was cut; it goes out by itself, so that the rest of the piece need not be copied."""
         stop = piece.find(b"\n", start) + 1 or len(piece)
         self._held += piece[start:stop]
-        if self._held[-1:] != b"\n" and len(self._held) < self._room():
+        if self._held[-1:] != b"\n" and len(self._held) < self._room:
             return b"", stop
         line = bytes(self._held)
-        self._asked_from = 0
-        self._step(line, 0, payload)
-        self._agree(line, 0)
+        try:
+            self._step(line, 0, payload)
+        except Malformed as fault:
+            self.fault = fault.with_traceback(None)
+            return b"", len(piece)
         self._held.clear()
         return line, stop
 
     def _step(self, piece: bytes, at: int, payload: list[bytes] | None) -> int:
-        """Read one thing; where the next begins, or `at` again if the line is not complete."""
+        """Read one thing, or many chunks; where the next begins, or `at` again if the line is not complete."""
         match self._at:
             case _At.DATA:
                 stop = min(at + self._left, len(piece))
@@ -123,7 +117,8 @@ class Chunks:
             case _At.LF:
                 return self._end_of_data(piece, at, b"\n", _At.SIZE)
             case _At.SIZE:
-                return self._size(piece, at)
+                after = plainchunks.passed(piece, at) if payload is None else plainchunks.decoded(piece, at, payload)
+                return after if after > at else self._size(piece, at)
             case _:
                 return self._trailer(piece, at)
 
@@ -142,10 +137,21 @@ class Chunks:
                 return at
             raise Malformed(self._grammar.status, f"the line before a chunk is {shown(line)}")
         if found[2]:
-            self._ask(at)
+            self._extension(found[2])
         self._left = int(found[1], 16)
-        self._at = _At.DATA if self._left else _At.TRAILERS
+        if self._left:
+            self._at = _At.DATA
+        else:
+            self._at = _At.TRAILERS
+            self._room = self._limit
         return found.end()
+
+    def _extension(self, extension: bytes) -> None:
+        """A chunk line that is more than a size. The size is plain; h11 reads the rest before a chunk of one byte."""
+        self._extensions += 1
+        if self._extensions > _EXTENSIONS:
+            raise Malformed(self._grammar.status, f"more than {_EXTENSIONS} chunks have extensions")
+        self._asked().agree(b"1%s\r\nx\r\n" % extension, end=False)
 
     def _trailer(self, piece: bytes, at: int) -> int:
         line = self._line(piece, at)
@@ -154,19 +160,26 @@ class Chunks:
         if not line.endswith(b"\r\n"):
             raise Malformed(self._grammar.status, "the trailers have a LF without CR")
         if line == b"\r\n":
+            if self._fields:
+                self._asked().agree(line, end=True)
             self._at = _At.END
         else:
-            if self._ask(at):
-                self._agree(b"0\r\n", 0)
-            name, _ = self._grammar.field(line[:-2])
-            if name in _NOT_IN_TRAILERS:
-                raise Malformed(self._grammar.status, f"{name.decode('ascii')} stands in the trailers")
-        self._trailers += len(line)
+            self._field(line)
+        self._room -= len(line)
         return at + len(line)
+
+    def _field(self, line: bytes) -> None:
+        self._fields += 1
+        if self._fields > FIELDS:
+            raise Malformed(self._grammar.large, f"the trailers have more than {FIELDS} fields")
+        name, _ = self._grammar.field(line[:-2])
+        if name in _NOT_IN_TRAILERS:
+            raise Malformed(self._grammar.status, f"{name.decode('ascii')} stands in the trailers")
+        self._asked().agree(line if self._fields > 1 else plainchunks.LAST[:3] + line, end=False)
 
     def _line(self, piece: bytes, at: int) -> bytes:
         """The line that begins here, with its end; empty if that is not known yet."""
-        room = self._room()
+        room = self._room
         stop = piece.find(b"\n", at, at + room) + 1
         if stop:
             return piece[at:stop]
@@ -176,17 +189,8 @@ class Chunks:
             raise Malformed(self._grammar.large, f"the trailers are longer than {self._limit} bytes")
         return b""
 
-    def _ask(self, at: int) -> bool:
-        """From here on h11 reads along; whether it did not before."""
-        if self._opinion is not None:
-            return False
-        self._opinion = BodyOpinion(self._limit, self._grammar.status)
-        self._asked_from = at
-        return True
-
-    def _agree(self, raw: bytes, start: int) -> None:
-        if self._opinion is not None and (part := raw[start:]):
-            self._opinion.agree(part, end=self.ended)
-
-    def _room(self) -> int:
-        return _LONGEST_LINE if self._at is _At.SIZE else self._limit - self._trailers
+    def _asked(self) -> BodyOpinion:
+        """h11, which reads what is more than plain. Chunks are read one like the other: it need not see the others."""
+        if self._opinion is None:
+            self._opinion = BodyOpinion(self._limit, self._grammar.status)
+        return self._opinion

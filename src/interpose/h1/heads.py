@@ -47,7 +47,10 @@ def _no_route(_method: str, _path: str, _query: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHead:
-    """What a client asks. `raw` ends with the blank line; `route` is what `classify` said."""
+    """What a client asks. `raw` ends with the blank line; `route` is what `classify` said.
+
+    A byte of `target`, `path` and `query` is a letter of the same number, so that nothing is lost.
+    """
 
     raw: bytes = field(repr=False)
     method: str
@@ -147,7 +150,7 @@ class Heads:
         fields = REQUESTS.fields(lines[1:])
         REQUESTS.hosts(fields, line.version)
         declared = REQUESTS.declared(fields, line.version)
-        method, target = line.method.decode("ascii"), line.target.decode("ascii")
+        method, target = line.method.decode("ascii"), line.target.decode("latin-1")
         path, query = targets.read(method, target)
         opinion.of_request(raw, self.limit)
         tokens = _tokens(fields, b"connection")

@@ -1,5 +1,6 @@
 """The second opinion: h11 reads what our own rules have let pass, and may still refuse it. The only use of h11 here."""
 
+import re
 from typing import Final
 
 import h11
@@ -8,6 +9,7 @@ from interpose.h1.rules import Malformed
 
 _HEAD: Final = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
 _END: Final = h11.EndOfMessage()
+_NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 _PLAIN: Final = [("host", "x")]
 # What an answer is read as the answer to: h11 takes 101 only if somebody asked to switch.
 _UPGRADE: Final = h11.Request(
@@ -20,6 +22,11 @@ _ASKED: Final = {
 
 def of_request(raw: bytes, limit: int) -> None:
     """Have the head of a request read. Raises Malformed with the status h11 would answer."""
+    line, end, rest = raw.partition(b"\r\n")
+    if not line.isascii():
+        # h11 wants letters that are not ASCII to be escaped, Go does not; they have no bearing on anything else.
+        line = _NOT_ASCII.sub(lambda found: b"%%%02X" % found[0][0], line)
+        raw = b"".join((line, end, rest))
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=limit)
     try:
         connection.receive_data(raw)

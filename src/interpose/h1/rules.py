@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 LIMIT: Final = 65536
-FIELDS: Final = 256  # lines of a head; Docker's clients send ten
+FIELDS: Final = 1024  # lines of a head or of trailers; Docker's clients send ten
 
 _TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _TCHARS: Final = frozenset(b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
@@ -21,7 +21,8 @@ _NAME: Final = re.compile(_TOKEN)
 _FIELD: Final = re.compile(rb"(" + _TOKEN + rb"):([\t\x20-\x7e\x80-\xff]*)")
 # What h11 takes for white space is not taken for text either.
 _LOOSE_FIELD: Final = re.compile(rb"(" + _TOKEN + rb"):([^\x00\r\n\x0b\x0c]*)")
-_REQUEST_LINE: Final = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) HTTP/([0-9]\.[0-9])")
+# Go takes names that are not ASCII in a target as they are.
+_REQUEST_LINE: Final = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e\x80-\xff]+) HTTP/([0-9]\.[0-9])")
 _STATUS_LINE: Final = re.compile(rb"HTTP/([0-9]\.[0-9]) ([0-9]{3})(?: ([^\x00\r\n\x0b\x0c]*))?")
 # A CR at the end of what is known so far may yet be followed by its LF.
 _STRAY: Final = re.compile(rb"\r(?=[^\n])|(?<!\r)\n")

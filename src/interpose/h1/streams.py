@@ -11,6 +11,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from interpose.h1.chunks import Chunks
 from interpose.h1.heads import Framing, Heads, Malformed, RequestHead, ResponseHead
 from interpose.h1.inbox import Inbox
+from interpose.h1.plainchunks import LAST, passed
 from interpose.h1.rules import BLANK, REQUESTS, RESPONSES, Grammar
 
 Head = TypeVar("Head", RequestHead, ResponseHead)
@@ -39,10 +40,6 @@ _BODY: Final = {
     Framing.CHUNKED: _At.CHUNKED,
     Framing.UNTIL_CLOSE: _At.UNTIL_CLOSE,
 }
-
-
-# Bodies whose end is known from the head.
-_COUNTED: Final = (Framing.NONE, Framing.LENGTH)
 _FINAL: Final = 200
 
 
@@ -50,7 +47,6 @@ class _Reader(Generic[Head]):
     """What both directions share: cutting heads, counting bodies."""
 
     _grammar: Grammar
-    _trusting: bool
 
     def __init__(self, heads: Heads, at: _At) -> None:
         self.decode = False
@@ -138,11 +134,8 @@ class _Reader(Generic[Head]):
         head = self._parse(raw)
         self._at = self._after_head(head)
         self._left = head.length
-        self._chunks = self._make_chunks() if self._at is _At.CHUNKED else None
+        self._chunks = Chunks(self._grammar, self._heads.limit) if self._at is _At.CHUNKED else None
         return head
-
-    def _make_chunks(self) -> Chunks:
-        return Chunks(self._grammar, self._heads.limit, trusting=self._trusting)
 
     def _cut(self) -> bytes | None:
         """The bytes of a head. Bytes that were searched are not searched again."""
@@ -214,7 +207,6 @@ class RequestReader(_Reader[RequestHead]):
     """What a client sends."""
 
     _grammar = REQUESTS
-    _trusting = False
 
     def __init__(self, heads: Heads) -> None:
         super().__init__(heads, _At.HEAD)
@@ -246,7 +238,6 @@ class ResponseReader(_Reader[ResponseHead]):
     """What the server sends. `expect` comes before each answer."""
 
     _grammar = RESPONSES
-    _trusting = True
 
     def __init__(self, heads: Heads) -> None:
         super().__init__(heads, _At.OVER)
@@ -271,7 +262,7 @@ class ResponseReader(_Reader[ResponseHead]):
             return None
         end = data.find(BLANK) + len(BLANK)
         head = self._heads.known_response(data[:end], self._method)
-        if head is None or head.status < _FINAL or head.framing not in _COUNTED or len(data) - end != head.length:
+        if head is None or head.status < _FINAL or not _is_body(head, data, end):
             return None
         self._at = _At.OVER
         return head
@@ -281,3 +272,10 @@ class ResponseReader(_Reader[ResponseHead]):
 
     def _after_head(self, head: ResponseHead) -> _At:
         return _At.HEAD if head.interim else _BODY[head.framing]
+
+
+def _is_body(head: ResponseHead, data: bytes, at: int) -> bool:
+    """Whether the bytes from there on are the whole body and nothing more. False also if that takes longer to tell."""
+    if head.framing is Framing.CHUNKED:
+        return data.endswith(LAST) and passed(data, at) == len(data) - len(LAST)
+    return head.framing is not Framing.UNTIL_CLOSE and len(data) - at == head.length

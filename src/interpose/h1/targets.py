@@ -23,7 +23,7 @@ class Target(NamedTuple):
 
 
 def read(method: str, target: str) -> Target:
-    """Take a target apart. It is printable ASCII already. Raises Malformed."""
+    """Take a target apart. It has no white space and no control characters. Raises Malformed."""
     if method == "CONNECT" and not target.startswith("/"):
         return Target("", "")
     if target == "*":
@@ -32,10 +32,12 @@ def read(method: str, target: str) -> Target:
     if not rest.startswith("/"):
         match = _ABSOLUTE.fullmatch(rest)
         if match is None:
-            raise Malformed(400, f"the target of the request is {shown(target.encode())}")
+            raise Malformed(400, f"the target of the request is {shown(target.encode('latin-1'))}")
         rest = match[1]
     if "%" in rest:
         if _BAD_ESCAPE.search(rest) is not None:
-            raise Malformed(400, f"the target of the request has a % that escapes nothing: {shown(target.encode())}")
+            raise Malformed(
+                400, f"the target of the request has a % that escapes nothing: {shown(target.encode('latin-1'))}"
+            )
         rest = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), rest)
     return Target(rest, query)

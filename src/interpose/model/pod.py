@@ -7,8 +7,12 @@ never changed in place, so a record may be handed to anybody.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from interpose.model.resources import NO_RESOURCES, LinuxResources, nothing
+
+DOCKER: Final = "docker"
+"""The runtime handler of pods that dockerd runs: there containers live for themselves."""
 
 
 class ContainerState(StrEnum):
@@ -37,6 +41,11 @@ class Pod:
     resources: LinuxResources = NO_RESOURCES
     overhead: LinuxResources = NO_RESOURCES
     ready: bool = True
+
+    @property
+    def starts_nothing(self) -> bool:
+        """Whether none of its containers can be started any more. Docker starts them without their sandbox, too."""
+        return not self.ready and self.runtime_handler != DOCKER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

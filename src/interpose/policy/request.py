@@ -10,14 +10,24 @@ from interpose.model.resources import nothing
 
 
 class Key(NamedTuple):
-    """Which container: known before the runtime gives it an id, and unique as long as its pod exists."""
+    """Which container: known before the runtime gives it an id, and unique as long as its pod exists.
+
+    CRI keeps name and attempt unique in a pod. Docker does not: `twin` counts those that came later.
+    """
 
     pod_id: str
     name: str
     attempt: int = 0
+    twin: int = 0
+
+    @property
+    def next(self) -> "Key":
+        """Of a twin that comes later."""
+        return self._replace(twin=self.twin + 1)
 
     def __str__(self) -> str:
-        return f"{self.pod_id}/{self.name}/{self.attempt}"
+        twin = f"+{self.twin}" if self.twin else ""
+        return f"{self.pod_id}/{self.name}/{self.attempt}{twin}"
 
 
 class Source(StrEnum):

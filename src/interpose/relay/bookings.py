@@ -178,8 +178,20 @@ class OfPod(Step):
         self.ref: str = request.pod_sandbox_id
 
 
-class StopPod(OfPod):
-    """A pod ends, with all its containers."""
+class PodEnds(OfPod):
+    """It does so with all its containers, unless it does so alone."""
+
+    def gone(self) -> None:
+        pod = self.store.pod(self.ref)
+        if pod is not None and self.call.alone and self.store.containers_of(pod.id):
+            # Those that are left are its own, and it is there as long as they are.
+            self.store.put_pod(replace(pod, ready=False))
+        else:
+            self.store.remove_pod(self.ref)
+
+
+class StopPod(PodEnds):
+    """A pod does not run any more."""
 
     def done(self, response: Any) -> None:
         pod = self.store.pod(self.ref)
@@ -187,21 +199,16 @@ class StopPod(OfPod):
             self.store.disturb(self.ref)
             return
         self.store.put_pod(replace(pod, ready=False))
-        for container in self.store.containers_of(pod.id):
-            self.store.put_container(_ended(container))
-
-    def gone(self) -> None:
-        self.store.remove_pod(self.ref)
+        if not self.call.alone:
+            for container in self.store.containers_of(pod.id):
+                self.store.put_container(_ended(container))
 
 
-class RemovePod(OfPod):
-    """A pod goes, with all its containers."""
+class RemovePod(PodEnds):
+    """A pod goes."""
 
     def done(self, response: Any) -> None:
-        self.store.remove_pod(self.ref)
-
-    def gone(self) -> None:
-        self.store.remove_pod(self.ref)
+        self.gone()
 
 
 class UpdatePod(OfPod):

@@ -23,6 +23,10 @@ class Unreadable(Exception):  # noqa: N818 - a fact about the message, which pas
     """The message cannot be parsed: an encoding nobody knows, or bytes that are no such message."""
 
 
+class Opaque(Unreadable):
+    """It cannot be parsed here, and the runtime may understand it all the same: who has to decide about it refuses."""
+
+
 class Parser(Protocol):
     """Turns bytes into a message and back. Messages keep what they do not know."""
 
@@ -40,13 +44,14 @@ class Body:
     serializes to something else than right after parsing.
     """
 
-    __slots__ = ("_message", "_parser", "_raw", "_snapshot", "_unreadable", "received")
+    __slots__ = ("_message", "_parser", "_raw", "_snapshot", "_understood", "_unreadable", "received")
 
-    def __init__(self, raw: bytes, parser: Parser, *, unreadable: str = "") -> None:
+    def __init__(self, raw: bytes, parser: Parser, *, unreadable: str = "", understood: bool = False) -> None:
         self.received = raw  # as it came, whatever was done to it since
         self._raw = raw
         self._parser = parser
-        self._unreadable = unreadable
+        self._unreadable = unreadable  # why nobody can read it
+        self._understood = understood  # nobody but the runtime
         self._message: Any = None
         self._snapshot = b""
 
@@ -54,8 +59,7 @@ class Body:
     def message(self) -> Any:
         """The parsed message, to be edited in place. Raises Unreadable."""
         if self._message is None:
-            if self._unreadable:
-                raise Unreadable(self._unreadable)
+            self._check()
             self._message = self._parser.parse(self._raw)
             self._snapshot = self._parser.serialize(self._message)
         return self._message
@@ -72,8 +76,7 @@ class Body:
 
     def original(self) -> Any:
         """A parsed copy of the message as it came; for whoever has to know what was asked for. Raises Unreadable."""
-        if self._unreadable:
-            raise Unreadable(self._unreadable)
+        self._check()
         return self._parser.parse(self.received)
 
     def data(self) -> bytes:
@@ -88,6 +91,10 @@ class Body:
         self._raw = raw
         self._message = None
 
+    def _check(self) -> None:
+        if self._unreadable:
+            raise (Opaque if self._understood else Unreadable)(self._unreadable)
+
 
 class Call:
     """A call on its way to the runtime."""
@@ -95,6 +102,7 @@ class Call:
     __slots__ = (
         "_afterwards",
         "_metadata",
+        "alone",
         "body",
         "changed_by",
         "claims",
@@ -117,6 +125,7 @@ class Call:
         origin: str = CLIENT,
         afterwards: list[Callable[[], None]] | None = None,
         watched: bool = False,
+        alone: bool = False,
     ) -> None:
         self.method = method
         self.path = path
@@ -126,6 +135,7 @@ class Call:
         self.deadline = deadline  # on the loop's clock; None: the caller waits for ever
         self.origin = origin  # CLIENT, or the name of the part of ours that made the call
         self._afterwards = afterwards
+        self.alone = alone  # of a pod that ends or goes: unlike in CRI, the containers in it live on
         self.claims: Mapping[str, str] = _NO_CLAIMS  # fields of the resources that were changed on the way, and by whom
         self.changed_by: list[str] | None = [] if watched else None  # kept for taps only, it costs comparisons
 

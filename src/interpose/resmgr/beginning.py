@@ -81,12 +81,12 @@ class Beginning:
         books.ready.set()
         # What came, went or changed while we were at it.
         there = {one.id: one for one in books.alive()}
-        books.adopt([one for one in there.values() if key_of(one) not in books.ledger.held])
+        books.adopt([one for one in there.values() if books.key_of(one) not in books.ledger.held])
         self.entries = {}
         books.release([key for key, held in books.ledger.held.items() if held.id and held.id not in there])
         for before in alive:
             if (now := there.get(before.id)) is not None and now.resources != before.resources:
-                books.writers.found(key_of(now), actual(now.resources))
+                books.writers.found(books.key_of(now), actual(now.resources))
         counts = {"containers": len(books.ledger.held), "without_place": len(books.ledger.without_place)}
         _log.info("Running containers were taken over", extra={"kv": {"policy": policy, **counts}})
         books.carry_out_soon(tuple(books.ledger.held))

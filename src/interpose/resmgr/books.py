@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
 
 _SHRINKING: Final = 10.0  # seconds after which those who grow do not wait for the others any longer
 _PATIENCE: Final = 120  # ticks that a create of somebody else may take: the kubelet gives up after as long
+_TWIN_PATIENCE: Final = 10  # ticks in which a twin shows in a list of the runtime
 _RESERVED: Final = "reserved"  # the pool of policies that have one
 _NO_GRANT: Final = Grant()
 
@@ -142,10 +143,27 @@ class Books:
 
     # -- containers come and go
 
+    def key_of(self, container: Container) -> Key:
+        """How a container is known here, or would be."""
+        return self.ledger.by_id.get(container.id) or self.free_key(key_of(container))
+
+    def free_key(self, key: Key) -> Key:
+        """The key of a container that is new here: this one, unless a twin of it lives. Docker makes both."""
+        while self._has_owner(key):
+            key = key.next
+        return key
+
+    def _has_owner(self, key: Key) -> bool:
+        held = self.ledger.held.get(key)
+        container = None if held is None else self.store.containers.get(held.id)
+        return container is not None and concerns_us(container, self.store.pods.get(container.pod_id))
+
     def confirm(self, key: Key, container_id: str, written: Assignment) -> None:
         """The runtime made a container, with these values of ours."""
         if key not in self.ledger.held:
             return  # released meanwhile, with its pod; if it is there all the same, the store will tell
+        if self.ledger.held[key].id != container_id and self._has_owner(key):
+            return  # a twin that was made at the same time; the store will tell of this one
         self.touch(key, written)
         self._identify(key, container_id, written)
 
@@ -176,10 +194,11 @@ class Books:
         if not self._doubtful:
             return
         waiting = {key_of(one.container) for one in self.store.pending if isinstance(one, PendingContainer)}
-        there = {key_of(one): one for one in self.alive()}
+        there = {self.key_of(one): one for one in self.alive()}
         for key, ticks in tuple(self._doubtful.items()):
             self._doubtful[key] = ticks + 1
-            if key in waiting or ticks <= 0:  # the store may be about to hear of it
+            # The store may be about to hear of it; what it says about a twin may be about the other one.
+            if key._replace(twin=0) in waiting or ticks <= (_TWIN_PATIENCE if key.twin else 0):
                 continue
             if (container := there.get(key)) is not None:
                 self._seen_alive(container)
@@ -244,7 +263,7 @@ class Books:
             self.carry_out_soon(self.release((key,)))
 
     def _seen_alive(self, container: Container) -> None:
-        key = key_of(container)
+        key = self.key_of(container)
         held = self.ledger.held.get(key)
         if held is None:
             self.adopt([container])
@@ -264,7 +283,9 @@ class Books:
         """Take containers into the books that came around us."""
         pairs = [(one, self.store.pods[one.pod_id]) for one in containers]
         changed: dict[Key, None] = {}
-        for one in coming(pairs, self.beginning.entries, self.configuration.policy, self.capacity):
+        for found in coming(pairs, self.beginning.entries, self.configuration.policy, self.capacity):
+            key = self.free_key(found.request.key)
+            one = replace(found, request=replace(found.request, key=key))
             changed.update(dict.fromkeys(self.enter(one, self.taken(one))))
         self.carry_out_soon(changed)
         self.on_change()
@@ -303,7 +324,7 @@ class Books:
         return (key, *decision.changed)
 
     def _as_asked(self, container: Container) -> Container:
-        asked = as_asked(container, self.beginning.entries.get(key_of(container)))
+        asked = as_asked(container, self.beginning.entries.get(self.key_of(container)))
         if asked is not container:
             self.store.put_container(asked)
         return asked

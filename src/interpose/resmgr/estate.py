@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from interpose.model.cgroup import KubeQos
-from interpose.policy.request import Key, Request
+from interpose.policy.request import Request
 from interpose.resmgr.books import Books
-from interpose.resmgr.plain import Fields, items, number, text
+from interpose.resmgr.plain import Fields, items, key_from_plain, key_to_plain, text
 from interpose.resmgr.statefile import State, decode, encode
 
 
@@ -38,11 +38,8 @@ def read_estate(memory: object) -> Estate | None:
 
 
 def _plain(request: Request) -> dict[str, Any]:
-    key = request.key
     return {
-        "pod_id": key.pod_id,
-        "name": key.name,
-        "attempt": key.attempt,
+        **key_to_plain(request.key),
         "namespace": request.namespace,
         "pod": request.pod,
         "qos": request.qos.value,
@@ -52,7 +49,7 @@ def _plain(request: Request) -> dict[str, Any]:
 def _request(plain: object, where: str) -> Request:
     fields = Fields(plain, where)
     return Request(
-        key=Key(fields.get("pod_id", text), fields.get("name", text), fields.get("attempt", number)),
+        key=key_from_plain(fields),
         namespace=fields.get("namespace", text),
         pod=fields.get("pod", text),
         qos=KubeQos(fields.get("qos", text)),

@@ -7,6 +7,7 @@ confirmed, taken back or in doubt, but never forgotten.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from interpose.model.cpuset import EMPTY
@@ -14,7 +15,7 @@ from interpose.model.pod import ContainerState, Pod
 from interpose.policy.decision import Assignment, Decision, Why
 from interpose.policy.names import NONE
 from interpose.policy.request import Key, Request
-from interpose.relay.interceptor import CLIENT, Call, Proceed, Reply, Unreadable
+from interpose.relay.interceptor import CLIENT, Call, Opaque, Proceed, Reply, Unreadable
 from interpose.resmgr.books import Books
 from interpose.resmgr.edits import write_create, write_fallback
 from interpose.resmgr.grants import ANNOTATION, grant_note
@@ -73,11 +74,15 @@ class Manager:
         booked: _Booked | Reply | None = None
         try:
             booked = await self._book(call)
+        except Opaque as error:
+            return self.tally.unread(self.books.configuration.policy, call, error)
         except Unreadable:
             return await proceed()
         except Exception as error:
             return await self._create_undecided(call, proceed, error)
         if booked is None:
+            # Docker makes it all the same, in a pod that nobody knows: the store will tell.
+            self._shelter(call)
             return await proceed()
         if isinstance(booked, Reply):
             return booked
@@ -98,7 +103,7 @@ class Manager:
             raise
         if written is None:
             # Its pod was stopped meanwhile. If the runtime makes it all the same, the store will tell.
-            write_fallback(call.request, self.books.shelter)
+            self._shelter(call)
             return await proceed()
         reply = await proceed()
         await self._conclude(call, booked, written, reply)
@@ -106,16 +111,21 @@ class Manager:
 
     async def _create_undecided(self, call: Call, proceed: Proceed, error: Exception) -> Reply:
         self.tally.failed(call, error)
-        write_fallback(call.request, self.books.shelter)
+        self._shelter(call)
         return await proceed()
+
+    def _shelter(self, call: Call) -> None:
+        """Nobody decides about it. Notes of a grant are written where one is given: such a one is not ours."""
+        call.request.config.annotations.pop(ANNOTATION, None)
+        write_fallback(call.request, self.books.shelter)
 
     async def _book(self, call: Call) -> _Booked | Reply | None:
         """The decision; a refusal; None if the runtime knows no such pod and will say so itself."""
+        message = call.request
         if self.books.retired:
             raise RpcError(Code.UNAVAILABLE, "a successor keeps the books")
         await self._waiting.for_books(call)
-        message = call.request
-        pod = await self.books.sync.pod(message.pod_sandbox_id)
+        pod = await self.books.sync.pod(message.pod_sandbox_id) if message.pod_sandbox_id else None
         if pod is None:
             return None
         container = convert.container_of_request(message, asked_by_caller(call), pod)
@@ -123,17 +133,28 @@ class Manager:
         made = make_request(container, pod, command=command, args=args, capacity=self.books.capacity)
         request = made.request
         self.tally.estimated(request.title, made.problems)
-        await self._waiting.for_a_look(call, [one.id for one in self._holders() if one.request.key.pod_id == pod.id])
-        before = request.key in self.books.ledger.held
-        decision = self.books.ledger.allocate(request)
-        if decision.refusal is not None and decision.refusal.why is Why.EXHAUSTED:
+        await self._waiting.for_a_look(call, self._neighbours(request.key))
+        booked = self._decided(request)
+        if booked.decision.refusal is not None and booked.decision.refusal.why is Why.EXHAUSTED:
             # Somebody who holds CPUs may have ended without anybody having told us yet.
             await self._look_at_all(call)
-            before = request.key in self.books.ledger.held
-            decision = self.books.ledger.allocate(request)
-        if decision.refusal is not None:
-            return self.tally.refuse(self.books.configuration.policy, request, decision, decision.refusal)
-        return _Booked(request, decision, before)
+            booked = self._decided(request)
+        refusal = booked.decision.refusal
+        if refusal is not None:
+            return self.tally.refuse(self.books.configuration.policy, booked.request, booked.decision, refusal)
+        return booked
+
+    def _decided(self, request: Request) -> _Booked:
+        ledger = self.books.ledger
+        request = replace(request, key=self.books.free_key(request.key))
+        before = request.key in ledger.held
+        return _Booked(request, ledger.allocate(request), before)
+
+    def _neighbours(self, key: Key) -> list[str]:
+        """Who holds CPUs in the same pod, and who is booked like a new container: both may have ended unseen."""
+        found = [one for one in self._holders() if one.request.key.pod_id == key.pod_id]
+        same = self.books.ledger.held.get(key)
+        return list(dict.fromkeys(one.id for one in (*found, same) if one is not None and one.id))
 
     def _holders(self) -> list[Held]:
         """Containers that hold CPUs of their own."""
@@ -217,6 +238,8 @@ class Manager:
     def _ended(self, call: Call, reply: Reply) -> list[Key]:
         """Who does not run any more."""
         ledger, store = self.books.ledger, self.books.store
+        if call.alone:
+            return []
         if call.method.name in ("StopPodSandbox", "RemovePodSandbox"):
             pod: Pod | None = store.pod(call.request.pod_sandbox_id)
             pod_id = pod.id if pod is not None else call.request.pod_sandbox_id

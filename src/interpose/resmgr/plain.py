@@ -12,7 +12,7 @@ from interpose.model.cpuset import CpuSet
 from interpose.model.resources import nothing
 from interpose.model.text import quoted
 from interpose.policy.decision import Grant
-from interpose.policy.request import Amounts, Source
+from interpose.policy.request import Amounts, Key, Source
 
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _KINDS: Final[Mapping[type, str]] = MappingProxyType(
@@ -27,6 +27,18 @@ _KINDS: Final[Mapping[type, str]] = MappingProxyType(
     }
 )
 T = TypeVar("T")
+
+
+def key_to_plain(key: Key) -> dict[str, Any]:
+    """Which container."""
+    plain: dict[str, Any] = {"pod_id": key.pod_id, "name": key.name, "attempt": key.attempt}
+    return plain | ({"twin": key.twin} if key.twin else {})
+
+
+def key_from_plain(fields: "Fields") -> Key:
+    """The key again."""
+    twin = fields.get("twin", number) if "twin" in fields else 0
+    return Key(fields.get("pod_id", text), fields.get("name", text), fields.get("attempt", number), twin)
 
 
 def grant_to_plain(grant: Grant) -> dict[str, Any]:

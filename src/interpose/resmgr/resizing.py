@@ -10,7 +10,7 @@ from dataclasses import replace
 from interpose.model.pod import Container
 from interpose.policy.decision import Decision
 from interpose.policy.request import Key, Request
-from interpose.relay.interceptor import Call, Proceed, Reply, Unreadable
+from interpose.relay.interceptor import Call, Opaque, Proceed, Reply, Unreadable
 from interpose.resmgr.books import Books
 from interpose.resmgr.edits import write_update
 from interpose.resmgr.requests import resized
@@ -36,6 +36,8 @@ class Resizing:
         """Decide, carry out, let the update pass."""
         try:
             known = await self._known(call)
+        except Opaque as error:
+            return self._tally.unread(self._books.configuration.policy, call, error)
         except (RpcError, Unreadable):
             known = None
         if known is None:

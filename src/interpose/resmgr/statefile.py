@@ -22,6 +22,8 @@ from interpose.resmgr.plain import (
     grant_from_plain,
     grant_to_plain,
     items,
+    key_from_plain,
+    key_to_plain,
     number,
     text,
     text_map,
@@ -103,9 +105,7 @@ def state_from_plain(plain: object, where: str = "state") -> State:
 
 def _entry_to_plain(entry: Entry) -> dict[str, Any]:
     return {
-        "pod_id": entry.key.pod_id,
-        "name": entry.key.name,
-        "attempt": entry.key.attempt,
+        **key_to_plain(entry.key),
         "container_id": entry.container_id,
         "grant": grant_to_plain(entry.grant),
         "amounts": amounts_to_plain(entry.amounts),
@@ -115,7 +115,7 @@ def _entry_to_plain(entry: Entry) -> dict[str, Any]:
 def _entry_from_plain(plain: object, where: str) -> Entry:
     fields = Fields(plain, where)
     return Entry(
-        key=Key(fields.get("pod_id", text), fields.get("name", text), fields.get("attempt", number)),
+        key=key_from_plain(fields),
         container_id=fields.get("container_id", text),
         grant=fields.get("grant", grant_from_plain),
         amounts=fields.get("amounts", amounts_from_plain),

@@ -29,7 +29,7 @@ _UNKNOWN: Final = LinuxResources(cpu_shares=-2, cpu_quota=-2)  # nobody asks for
 
 
 def key_of(container: Container) -> Key:
-    """How the books know a container."""
+    """How the books know a container, unless there is a twin of it."""
     return Key(container.pod_id, container.name, container.attempt)
 
 
@@ -37,7 +37,7 @@ def concerns_us(container: Container, pod: Pod | None) -> bool:
     """Whether a container has CPUs to speak of: it runs, or is about to."""
     if pod is None or container.state is ContainerState.EXITED:
         return False
-    return pod.ready or container.state is ContainerState.RUNNING
+    return container.state is ContainerState.RUNNING or not pod.starts_nothing
 
 
 def actual(resources: LinuxResources) -> Assignment:
@@ -52,20 +52,39 @@ def coming(
 ) -> list[Coming]:
     """Everything that runs, in the order in which it is to be taken over: those that hold CPUs of their own first.
 
-    `entries` are what was remembered, with the policy that decided it.
+    `entries` are what was remembered, with the policy that decided it. No two of them have the same key.
     """
     remembered = {key: place for place, key in enumerate(entries)}
     found: list[tuple[tuple[bool, int, str], Coming]] = []
     for container, pod in containers:
-        key = key_of(container)
+        key = _remembered_key(container, entries)
         entry = entries.get(key)
         grant, amounts = held_by(container, entry, policy)
         made = make_request(container, pod, capacity=capacity).request
-        made = _recalling(made, amounts, _remembered(container, entry))
+        made = _recalling(replace(made, key=key), amounts, _remembered(container, entry))
         first = grant is None or not grant.exclusive
         order = (first, remembered.get(key, len(remembered)), str(key))
         found.append((order, Coming(request=made, id=container.id, held=grant)))
-    return [one for _, one in sorted(found, key=lambda item: item[0])]
+    return _told_apart(one for _, one in sorted(found, key=lambda item: item[0]))
+
+
+def _remembered_key(container: Container, entries: Mapping[Key, tuple[str, Entry]]) -> Key:
+    """The key under which a container was remembered: that of its twins is not its own."""
+    key = key_of(container)
+    while (entry := entries.get(key)) is not None and entry[1].container_id not in ("", container.id):
+        key = key.next
+    return key
+
+
+def _told_apart(found: Iterable[Coming]) -> list[Coming]:
+    """Twins get keys of their own, in the order of their coming."""
+    taken: dict[Key, Coming] = {}
+    for one in found:
+        key = one.request.key
+        while key in taken:
+            key = key.next
+        taken[key] = one if key == one.request.key else replace(one, request=replace(one.request, key=key))
+    return list(taken.values())
 
 
 def held_by(container: Container, entry: tuple[str, Entry] | None, policy: str) -> tuple[Grant | None, Amounts | None]:

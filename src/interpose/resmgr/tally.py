@@ -59,6 +59,12 @@ class Tally:
         _log.warning("Container was refused by the policy", extra={"kv": kv})
         return refusal(_CODES[why.why], f"policy {policy}: {why.message}")
 
+    def unread(self, policy: str, call: Call, error: Exception) -> Reply:
+        """The reply to a call that only the runtime understands: nobody can say what it would take from others."""
+        kv = {"method": call.method.name, "why": str(error)}
+        self._remarks.log(logging.WARNING, "Call was refused: the policy cannot read it", key=call.method.name, **kv)
+        return refusal(Code.INVALID_ARGUMENT, f"policy {policy}: the request cannot be read: {error}")
+
     def too_early(self, container: str, others: int) -> None:
         """A container got CPUs although others may still have them."""
         self.late += 1

@@ -15,7 +15,6 @@ from interpose.model.resources import NO_RESOURCES
 from interpose.policy.request import Amounts, Key
 from interpose.resmgr.ledger import Held
 from interpose.resmgr.requests import resized
-from interpose.resmgr.takeover import key_of
 from interpose.resmgr.unsettled import RESIZED
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class Upkeep:
 
     def settle(self, container: Container) -> None:
         """Decide again about a container if its record shows that an update did not do what the books believe."""
-        books, key = self._books, key_of(container)
+        books, key = self._books, self._books.key_of(container)
         if key not in books.updates:
             return
         held, writer = books.ledger.held.get(key), books.writers.all.get(key)
@@ -71,7 +70,7 @@ class Upkeep:
 
     def follow(self, old: Container, new: Container) -> None:
         """Decide again about a container that was resized around us: behind the relay, or while there was no policy."""
-        books, key = self._books, key_of(new)
+        books, key = self._books, self._books.key_of(new)
         held = books.ledger.held.get(key)
         if held is None or held.id != new.id or key in books.updates or books.updates.is_under_way(key):
             return
@@ -82,7 +81,7 @@ class Upkeep:
 
     def catch_up(self, container: Container) -> None:
         """A container turned out to be there; it may have been resized before anybody here knew it."""
-        held, asked = self._books.ledger.held[key_of(container)], container.requested
+        held, asked = self._books.ledger.held[self._books.key_of(container)], container.requested
         self._decide_again(held, resized(held.request, asked, asked))
 
     def _decide_again(self, held: Held, amounts: Amounts) -> None:
@@ -111,7 +110,7 @@ class Upkeep:
         gone = [one for one in absent if one in records or (one in self._missed and books.sync.in_step)]
         self._missed = missing.difference(gone)
         books.sync.learn(containers=self._missed)
-        new = [one for one in alive.values() if key_of(one) not in books.ledger.held]
+        new = [one for one in alive.values() if books.key_of(one) not in books.ledger.held]
         if gone or new:
             kv = {"gone": len(gone), "new": len(new)}
             _log.warning("The books were not what the node is, they are put right", extra={"kv": kv})

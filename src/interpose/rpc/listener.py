@@ -22,6 +22,10 @@ _log = logging.getLogger(__name__)
 # Two whole frames: who sends more than that between two looks is not stuck in one.
 _PROGRESS: Final = 32 * 1024
 
+BACKLOG: Final = 4096
+"""Connections that may wait to be accepted. Clients that dial without blocking, as those written in Go do, fail at once
+when it is full, so it is what the kernel allows by default and what such servers have; event loops take 100."""
+
 
 class Peer(Protocol):
     """Who is at the other end, as the kernel saw it when it connected."""
@@ -107,7 +111,7 @@ class Listener:
     async def start(self, sock: socket.socket) -> None:
         """Serve a bound socket. The caller keeps its own descriptor: we work on a duplicate."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(self._connected, sock=sock.dup(), **_NO_CLEANUP)
+        self._server = await loop.create_unix_server(self._connected, sock=sock.dup(), backlog=BACKLOG, **_NO_CLEANUP)
 
     def _connected(self) -> ClientLink:
         conn = ServerConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)

@@ -100,11 +100,15 @@ class Settler:
         container = entry.container
         uid = container.labels.get(UID_LABEL, "")
         message = convert.list_containers(uid=uid) if uid else convert.list_containers(pod_id=container.pod_id)
-        for one in convert.listed_containers(await self._call("ListContainers", message)):
-            same_name = (one.name, one.attempt) == (container.name, container.attempt)
-            if same_name and one.pod_id.startswith(container.pod_id):
-                return replace(container, id=one.id, pod_id=one.pod_id, state=one.state)
-        return None
+        found = [
+            one
+            for one in convert.listed_containers(await self._call("ListContainers", message))
+            if (one.name, one.attempt) == (container.name, container.attempt)
+            and one.pod_id.startswith(container.pod_id)
+        ]
+        # Docker may show several: the one in doubt is not one that is known already.
+        one = min(found, key=lambda one: one.id in self._store.containers, default=None)
+        return None if one is None else replace(container, id=one.id, pod_id=one.pod_id, state=one.state)
 
     def _drop(self, entry: Entry) -> None:
         self._store.pending.drop(entry)

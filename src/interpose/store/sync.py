@@ -297,6 +297,8 @@ class Synchronizer:
                 return
             answer = await self._status("ContainerStatus", convert.container_status(known.id))
             if answer is None:
+                if self.store.unchanged_since(known.id, mark):
+                    self.store.remove_container(known.id)
                 return
             if self.store.unchanged_since(known.id, mark):
                 found = _readable(convert.container_of_status, answer).record

@@ -4,7 +4,7 @@ For tests of what stands between the two. A dockerd with state is `testing.faked
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -28,12 +28,12 @@ def http_reply(status: int, document: Any = None) -> HttpReply:
     return HttpReply(head=HEADS.response(head, "POST"), body=body, raw=head + body)
 
 
-def http_call(line: str, document: Any, send: Send, *, headers: Mapping[str, str] | None = None) -> HttpCall:
+def http_call(line: str, document: Any, send: Send, *, kind: str = "application/json") -> HttpCall:
     """A call: `POST /v1.41/containers/create?name=x` with a JSON document, bytes as they are, or None for no body."""
     body = document if isinstance(document, bytes) else b"" if document is None else json.dumps(document).encode()
-    fields = {"Host": "docker", **(headers or {})}
+    fields = {"Host": "docker"}
     if body:
-        fields |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        fields |= {"Content-Type": kind, "Content-Length": str(len(body))}
     lines = [f"{line} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     head = HEADS.request(("\r\n".join(lines) + "\r\n\r\n").encode())
     return HttpCall(head=head, body=body, send=send)
@@ -54,6 +54,8 @@ class ScriptedDocker:
     """Answers requests of ours by their line, as `DockerUpstream.request` does, and notes them."""
 
     def __init__(self) -> None:
+        self.hearing = 1
+        self.on_event: Callable[[bytes], None] | None = None
         self.answers: dict[str, HttpReply | Exception] = {}
         self.asked: list[tuple[str, bytes]] = []
 

@@ -89,11 +89,19 @@ class DockerClient:
         """End the connection; the next request makes another one."""
         self._connection.close()
 
-    def request(self, method: str, path: str, query: dict[str, str] | None = None, document: Any = None) -> Answer:
-        """One call, whatever the answer says. A document may be given as bytes."""
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str] | None = None,
+        document: Any = None,
+        *,
+        kind: str = "application/json",
+    ) -> Answer:
+        """One call, whatever the answer says. A document may be given as bytes, and be of another kind."""
         target = f"{self.prefix}{path}" + (f"?{urlencode(query)}" if query else "")
         body = document if isinstance(document, bytes) else b"" if document is None else json.dumps(document).encode()
-        headers = {"User-Agent": "Go-http-client/1.1"} | ({"Content-Type": "application/json"} if body else {})
+        headers = {"User-Agent": "Go-http-client/1.1"} | ({"Content-Type": kind} if body else {})
         self.sent.append((method, target, body))
         try:
             self._connection.request(method, target, body or None, headers)

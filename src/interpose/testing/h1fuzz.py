@@ -1,14 +1,17 @@
 """What has to hold for any bytes at all in `interpose.h1`, for fuzzers, property tests and the corpus.
 
 Nothing but Malformed is raised; what comes out, joined, is what went in, up to the first wrong byte; how the bytes were
-cut makes no difference; nothing comes out and nothing is held after Malformed; what is held before is bounded; and the
-messages are cut where `cut`, a plain reading of the RFC that shares no code with the readers, cuts them.
+cut makes no difference, nor does whether bodies are decoded; nothing comes out and nothing is held after Malformed;
+what is held before is bounded; the messages are cut where `cut`, a plain reading of the RFC that shares no code with
+the readers, cuts them; and h11, given a whole message, reads it to its end and finds the same body.
 """
 
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
+
+import h11
 
 from interpose.h1.heads import Framing, Heads, Malformed, ResponseHead
 from interpose.h1.streams import Part, RequestReader, ResponseReader
@@ -31,6 +34,11 @@ class Outcome:
     def raw(self) -> bytes:
         """Everything that was given out."""
         return b"".join(part for message in self.messages for part in message[:2])
+
+    @property
+    def undecoded(self) -> tuple[object, ...]:
+        """All but the decoded bodies."""
+        return [message[:2] for message in self.messages], self.whole, self.status, self.why, self.rest
 
 
 class BrokenPromise(AssertionError):  # noqa: N818 - a fact about the readers
@@ -60,15 +68,24 @@ def run(
 
 def check_requests(data: bytes) -> Outcome:
     """The promises for what clients send."""
-    outcome = _check(lambda pieces: run(decoding(RequestReader(Heads(limit=LIMIT))), pieces), data)
+    outcome = _check(lambda reader, pieces: run(reader, pieces), lambda: RequestReader(Heads(limit=LIMIT)), data)
     _as_the_reference(outcome, cut(data))
+    for head, raw, body in outcome.messages[: outcome.whole]:
+        _must(read_by_h11(h11.Connection(h11.SERVER), head + raw) == body, "h11 reads another body")
     return outcome
 
 
 def check_answers(data: bytes) -> Outcome:
     """The promises for what a server sends; the first byte says to which method."""
     method = _METHODS[data[0] % len(_METHODS)] if data else "GET"
-    return _check(lambda pieces: run(decoding(ResponseReader(Heads(limit=LIMIT))), pieces, method), data[1:])
+    outcome = _check(
+        lambda reader, pieces: run(reader, pieces, method), lambda: ResponseReader(Heads(limit=LIMIT)), data[1:]
+    )
+    # h11 takes 101 only if somebody asked to switch; after CONNECT it waits for nothing more.
+    if outcome.whole and method != "CONNECT" and outcome.messages[-1][0].split(b" ", 2)[1][:3] != b"101":
+        raw = b"".join(head + raw for head, raw, _ in outcome.messages)
+        _must(read_by_h11(asked(method), raw) == outcome.messages[-1][2], "h11 reads another body")
+    return outcome
 
 
 TARGETS: Final[dict[str, Callable[[bytes], Outcome]]] = {"requests": check_requests, "answers": check_answers}
@@ -80,6 +97,29 @@ def decoding(reader: _Reader) -> _Reader:
     """The same reader, with bodies decoded."""
     reader.decode = True
     return reader
+
+
+def asked(method: str) -> h11.Connection:
+    """h11 as a client that has sent a request."""
+    connection = h11.Connection(h11.CLIENT)
+    connection.send(h11.Request(method=method, target="/", headers=[("host", "x")]))
+    connection.send(h11.EndOfMessage())
+    return connection
+
+
+def read_by_h11(connection: h11.Connection, data: bytes) -> bytes:
+    """The body of one message, as h11 reads it by itself. It is told letters of a target that are not ASCII escaped."""
+    line, end, rest = data.partition(b"\r\n")
+    if connection.our_role is h11.SERVER:
+        line = b"".join(bytes((byte,)) if byte < 0x80 else b"%%%02X" % byte for byte in line)
+    connection.receive_data(line + end + rest)
+    body = b""
+    while type(event := connection.next_event()) is not h11.EndOfMessage:
+        _must(event not in (h11.PAUSED, h11.NEED_DATA), "h11 sees no end")
+        if type(event) is h11.Data:
+            body += event.data
+    _must(connection.trailing_data[0] == b"", "h11 sees an earlier end")
+    return body
 
 
 def cut(data: bytes) -> list[tuple[bytes, bytes]]:
@@ -124,14 +164,20 @@ def _dechunk(data: bytes) -> tuple[bytes, bytes | None]:
             return body, data
 
 
-def _check(attempt: Callable[[Iterable[bytes]], Outcome], data: bytes) -> Outcome:
-    whole = attempt([data] if data else [])
+def _check(
+    attempt: Callable[[_Reader, Iterable[bytes]], Outcome], fresh: Callable[[], _Reader], data: bytes
+) -> Outcome:
+    whole = attempt(decoding(fresh()), [data] if data else [])
     _must(data.startswith(whole.raw), "what came out is not what went in")
     if whole.status is None:
         _must(whole.raw + whole.rest == data, "bytes were lost")
     for size in (1, 7, 64):
         pieces = [data[at : at + size] for at in range(0, len(data), size)]
-        _must(attempt(pieces) == whole, f"pieces of {size} bytes make a difference")
+        _must(attempt(decoding(fresh()), pieces) == whole, f"pieces of {size} bytes make a difference")
+    for size in (7, len(data) or 1):
+        pieces = [data[at : at + size] for at in range(0, len(data), size)]
+        passed = attempt(fresh(), pieces)
+        _must(passed.undecoded == whole.undecoded, f"decoding makes a difference, in pieces of {size} bytes")
     return whole
 
 

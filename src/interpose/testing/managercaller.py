@@ -25,12 +25,17 @@ class ManagerCaller:
         *,
         raw: bytes | None = None,
         edit: Callable[[Any], object] | None = None,
+        unreadable: str = "",
         **more: Any,
     ) -> Reply:
-        """The reply; `raw` are the bytes that came, if they are no such message; `edit` is what a hook server does."""
+        """The reply; `raw` are the bytes that came, if they are no such message; `edit` is what a hook server does.
+
+        `unreadable` is why only the runtime understands the request.
+        """
         name = type(request).__name__.removesuffix("Request")
         method = METHODS[name]
-        body = Body(request.SerializeToString() if raw is None else raw, CriParser(f"{name}Request"))
+        data = request.SerializeToString() if raw is None else raw
+        body = Body(data, CriParser(f"{name}Request"), unreadable=unreadable, understood=bool(unreadable))
         call = Call(method=method, path=b"/", body=body, **more)
         if edit is not None:
             edit(call.request)

@@ -1,20 +1,18 @@
 """Chunked bodies: what goes on when, where they end, and when h11 is asked."""
 
-import re
-
 import pytest
 
 from interpose.h1 import chunks as module
 from interpose.h1.chunks import Chunks
 from interpose.h1.opinion import BodyOpinion
-from interpose.h1.rules import REQUESTS, RESPONSES
+from interpose.h1.rules import FIELDS, REQUESTS, RESPONSES, Grammar, Malformed
 
 HELLO = b"5\r\nhello\r\n"
 
 
-def fresh(*, trusting: bool = False, limit: int = 1000) -> Chunks:
+def fresh(grammar: Grammar = REQUESTS, limit: int = 1000) -> Chunks:
     """A body that has not begun."""
-    return Chunks(RESPONSES if trusting else REQUESTS, limit, trusting=trusting)
+    return Chunks(grammar, limit)
 
 
 def feed(chunks: Chunks, *pieces: bytes) -> list[bytes]:
@@ -93,16 +91,16 @@ def test_held_bytes_can_be_taken() -> None:
     assert chunks.holding == 0
 
 
-@pytest.mark.parametrize("trusting", [False, True])
+@pytest.mark.parametrize("grammar", [REQUESTS, RESPONSES])
 @pytest.mark.parametrize("size", [1, 10_000])
-def test_lines_are_not_held_for_ever(trusting: bool, size: int) -> None:
+def test_lines_are_not_held_for_ever(grammar: Grammar, size: int) -> None:
     """A size line has its limit, trailers have that of heads."""
     for data, text in (
         (b"5;" + b"a" * 5000, "the line before a chunk is longer than 1024 bytes"),
         (b"0\r\nX: " + b"a" * 5000, "the trailers are longer than 1000 bytes"),
         (b"0\r\n" + b"X: y\r\n" * 1000, "the trailers are longer than 1000 bytes"),
     ):
-        chunks = fresh(trusting=trusting)
+        chunks = fresh(grammar)
         for at in range(0, len(data), size):
             if chunks.fault is None:
                 feed(chunks, data[at : at + size])
@@ -137,43 +135,79 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return Asked.told
 
 
-def test_h11_reads_along_what_clients_send(told: list[bytes]) -> None:
-    """All of it."""
-    feed(fresh(), HELLO, b"0\r\n\r\n")
-    assert told == [HELLO, b"0\r\n\r\n"]
-
-
-def test_h11_is_not_asked_about_plain_answers(told: list[bytes]) -> None:
+@pytest.mark.parametrize("grammar", [REQUESTS, RESPONSES])
+def test_h11_is_not_asked_about_plain_chunks(told: list[bytes], grammar: Grammar) -> None:
     """There is nothing to differ about."""
-    feed(fresh(trusting=True), HELLO, b"0\r\n\r\n")
+    feed(fresh(grammar), HELLO, b"5\r\nhel", b"lo\r\n", b"0\r\n\r\n")
     assert told == []
 
 
-def test_h11_reads_along_from_an_extension_on(told: list[bytes]) -> None:
-    """It need not have seen the chunks before."""
-    feed(fresh(trusting=True), HELLO + b"5;a\r\nwor", b"ld\r\n0\r\n\r\n")
-    assert told == [b"5;a\r\nwor", b"ld\r\n0\r\n\r\n"]
-
-
-@pytest.mark.parametrize("cut", [False, True])
-def test_h11_is_shown_trailers(told: list[bytes], cut: bool) -> None:
-    """With the line they belong to, whether or not they come in one piece."""
-    chunks = fresh(trusting=True)
-    feed(chunks, *([HELLO, b"0\r\nX", b": y\r\n\r\n"] if cut else [HELLO + b"0\r\nX: y\r\n\r\n"]))
-    assert b"".join(told) == b"0\r\nX: y\r\n\r\n"
+@pytest.mark.parametrize("grammar", [REQUESTS, RESPONSES])
+def test_h11_is_asked_about_extensions(told: list[bytes], grammar: Grammar) -> None:
+    """It need not see the data, nor the chunks before and after."""
+    chunks = fresh(grammar)
+    feed(chunks, HELLO + b"5;a\r\nwor", b"ld\r\n" + HELLO + b"0;b\r\n\r\n")
+    assert told == [b"1;a\r\nx\r\n", b"1;b\r\nx\r\n"]
     assert chunks.ended
 
 
-def test_h11_is_not_told_the_end_of_the_connection_by_nothing(told: list[bytes]) -> None:
-    """A wrong trailer is named as what it is, though h11 was asked for it and nothing of it goes on."""
-    chunks = fresh(trusting=True)
+@pytest.mark.parametrize("grammar", [REQUESTS, RESPONSES])
+@pytest.mark.parametrize("cut", [False, True])
+def test_h11_is_asked_about_trailers(told: list[bytes], grammar: Grammar, cut: bool) -> None:
+    """With the line they belong to, whether or not they come in one piece."""
+    chunks = fresh(grammar)
+    rest = [b"0\r\nX", b": y\r\n", b"Z:\r", b"\n\r\n"]
+    feed(chunks, HELLO, *(rest if cut else [b"".join(rest)]))
+    assert b"".join(told) == b"".join(rest)
+    assert chunks.ended
+
+
+def test_a_wrong_trailer_is_named_as_what_it_is(told: list[bytes]) -> None:
+    """h11 is not even asked."""
+    chunks = fresh(RESPONSES)
     assert feed(chunks, HELLO + b"0\r\nHost: y\r\n\r\n") == [HELLO + b"0\r\n"]
     assert str(chunks.fault) == "host stands in the trailers"
+    assert told == []
 
 
-def test_what_h11_refuses_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Should our own rules ever let something pass."""
+class Refusing(BodyOpinion):
+    """Refuses everything."""
+
+    def agree(self, data: bytes, *, end: bool) -> None:
+        """No."""
+        raise Malformed(400, "h11 thinks otherwise")
+
+
+@pytest.mark.parametrize(("data", "good"), [(b"1;a\r\nx\r\n", b""), (b"0\r\nX: y\r\n\r\n", b"0\r\n")])
+@pytest.mark.parametrize("size", [1, 100])
+def test_what_h11_refuses_does_not_go_on(monkeypatch: pytest.MonkeyPatch, data: bytes, good: bytes, size: int) -> None:
+    """Should our own rules ever let something pass; what came before it does."""
+    monkeypatch.setattr(module, "BodyOpinion", Refusing)
     chunks = fresh()
-    monkeypatch.setattr(module, "_SIZE", re.compile(rb"([0-9]+)( )?\r\n"))
-    assert feed(chunks, b"123456789012345678901\r\nx") == [b""]
-    assert "illegal chunk header" in str(chunks.fault)
+    given = b""
+    for at in range(0, len(data), size):
+        if chunks.fault is None:
+            given += b"".join(feed(chunks, data[at : at + size]))
+    assert given == good
+    assert str(chunks.fault) == "h11 thinks otherwise"
+
+
+def test_extensions_are_counted() -> None:
+    """Nobody sends them by the thousand, and each takes long."""
+    chunks = fresh()
+    data = b"1;\r\nx\r\n" * 1024
+    assert feed(chunks, data) == [data]
+    feed(chunks, b"1;\r\n")
+    assert str(chunks.fault) == "more than 1024 chunks have extensions"
+
+
+@pytest.mark.parametrize(("grammar", "status"), [(REQUESTS, 431), (RESPONSES, 502)])
+def test_trailers_are_counted(grammar: Grammar, status: int) -> None:
+    """As the fields of heads are."""
+    chunks = fresh(grammar, 100_000)
+    data = b"0\r\n" + b"X: y\r\n" * FIELDS
+    assert feed(chunks, data) == [data]
+    feed(chunks, b"X: y\r\n")
+    assert chunks.fault is not None
+    assert str(chunks.fault) == f"the trailers have more than {FIELDS} fields"
+    assert chunks.fault.status == status

@@ -244,3 +244,11 @@ def test_all_but_the_date_makes_another_verdict() -> None:
     assert response("Server: Docker", "Date: ", "Content-Length: 5", heads=heads).get(b"date") == b""
     with pytest.raises(Malformed):
         dated(2, heads, "Content-Length: +5")
+
+
+def test_a_target_need_not_be_ascii() -> None:
+    """Its bytes are letters of the same number; routes are told so, too."""
+    heads = Heads(classify=lambda *asked: asked)
+    head = heads.request("GET /v1/\u00fcber?a=\u00c3\u00a4 HTTP/1.1\r\nHost: x\r\n\r\n".encode("latin-1"))
+    assert (head.target, head.path, head.query) == ("/v1/\u00fcber?a=\u00c3\u00a4", "/v1/\u00fcber", "a=\u00c3\u00a4")
+    assert head.route == ("GET", head.path, head.query)

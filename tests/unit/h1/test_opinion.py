@@ -11,6 +11,11 @@ def test_a_right_request_is_agreed_to() -> None:
     opinion.of_request(b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n", 1000)
 
 
+def test_letters_of_a_target_that_are_not_ascii_are_agreed_to() -> None:
+    """h11 is shown them escaped, as Go reads both alike."""
+    opinion.of_request(b"GET /\xc3\xa4?\xff HTTP/1.1\r\nHost: docker\r\n\r\n", 1000)
+
+
 @pytest.mark.parametrize(
     ("raw", "status", "text"),
     [

@@ -9,6 +9,7 @@ PING = b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n"
 POST = b"POST /x HTTP/1.1\r\nHost: docker\r\nContent-Length: 5\r\n\r\n"
 CHUNKED = b"POST /x HTTP/1.1\r\nHost: docker\r\nTransfer-Encoding: chunked\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
+CHUNKED_OK = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def requests(*pieces: bytes, limit: int = 65536) -> RequestReader:
@@ -382,7 +383,12 @@ def test_an_answer_to_head_has_no_body_in_one_step_either() -> None:
         ("GET", OK[:-1]),
         ("GET", b""),
         ("GET", b"HTTP/1.1 200 OK\r\n\r\n"),
-        ("GET", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        ("GET", CHUNKED_OK),
+        ("GET", CHUNKED_OK + b"5\r\nhello\r\n0\r\n"),
+        ("GET", CHUNKED_OK + b"5\r\nhello\r\n0\r\nX: y\r\n\r\n"),
+        ("GET", CHUNKED_OK + b"5;a\r\nhello\r\n0\r\n\r\n"),
+        ("GET", CHUNKED_OK + b"5\r\nhello\r\n0\r\n\r\n" + b"0\r\n\r\n"),
+        ("GET", CHUNKED_OK + b"7\r\n0\r\n\r\n"),
         ("GET", b"HTTP/1.1 100 Continue\r\n\r\n"),
         ("POST", b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"),
         ("CONNECT", b"HTTP/1.1 200 OK\r\n\r\n"),
@@ -393,12 +399,26 @@ def test_other_answers_take_the_long_way(method: str, data: bytes) -> None:
     """Cut or followed ones, those without a known end, interim ones and tunnels; nothing has changed by the look."""
     heads = Heads()
     heads.response(OK, "GET")
-    if data.endswith(b"\r\n\r\n"):
+    heads.response(CHUNKED_OK, "GET")
+    if data.endswith(b"\r\n\r\n") and not data.startswith(CHUNKED_OK):
         heads.response(data, method)
     reader = ResponseReader(heads)
     reader.expect(method)
     assert reader.whole(data) is None
     assert reader.between
+
+
+@pytest.mark.parametrize("body", [b"", b"5\r\nhello\r\n", b"1\r\nx\r\n" * 1000 + b"400\r\n" + b"y" * 1024 + b"\r\n"])
+def test_a_whole_chunked_answer_takes_the_short_way(body: bytes) -> None:
+    """As dockerd answers lists; it is over then."""
+    heads = Heads()
+    known = heads.response(CHUNKED_OK, "GET")
+    reader = ResponseReader(heads)
+    reader.expect("GET")
+    assert reader.whole(CHUNKED_OK + body + b"0\r\n\r\n") is known
+    assert reader.next() is None
+    assert not reader.buffered
+    reader.expect("GET")
 
 
 def test_an_answer_behind_waiting_bytes_takes_the_long_way() -> None:

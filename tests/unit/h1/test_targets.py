@@ -17,6 +17,7 @@ from interpose.h1.rules import Malformed
         ("/a+b", "/a+b", ""),
         ("/a?b=%zz", "/a", "b=%zz"),
         ("/%C3%A4%00", "/\u00c3\u00a4\x00", ""),
+        ("/\u00c3\u00a4%C3?\u00ff=%", "/\u00c3\u00a4\u00c3", "\u00ff=%"),
         ("//docker/containers/json", "//docker/containers/json", ""),
         ("http://docker/containers/json?a", "/containers/json", "a"),
         ("HTTP://user@docker:80/a", "/a", ""),

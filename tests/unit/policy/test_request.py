@@ -38,3 +38,14 @@ def test_a_request_says_how_much_and_for_whom() -> None:
     made = Request(key=Key("id", "app"), namespace="shop", pod="web", amounts=Amounts(milli=1500))
     assert made.milli == 1500
     assert made.title == "shop/web/app"
+
+
+def test_twins_have_keys_of_their_own() -> None:
+    """And the first one has the key that everybody has."""
+    first = Key("pod-1", "app", 2)
+    assert [str(one) for one in (first, first.next, first.next.next)] == [
+        "pod-1/app/2",
+        "pod-1/app/2+1",
+        "pod-1/app/2+2",
+    ]
+    assert first == ("pod-1", "app", 2, 0)

@@ -37,12 +37,14 @@ class Asked:
         self.settles += 1
 
 
-def step_of(store: Store, request: Any, *, asked: Any = None, origin: str = CLIENT) -> tuple[Step, Asked]:
+def step_of(
+    store: Store, request: Any, *, asked: Any = None, origin: str = CLIENT, alone: bool = False
+) -> tuple[Step, Asked]:
     """The step of a request that came as `asked` and is sent as `request`."""
     name = type(request).__name__.removesuffix("Request")
     body = Body((asked or request).SerializeToString(), CriParser(f"{name}Request"))
     body.message.CopyFrom(request)
-    call = Call(method=METHODS[name], path=b"", body=body, origin=origin)
+    call = Call(method=METHODS[name], path=b"", body=body, origin=origin, alone=alone)
     sync: Any = Asked()
     return STEPS[name](store, sync, call), sync
 
@@ -144,3 +146,45 @@ def test_too_many_in_doubt(caplog: pytest.LogCaptureFixture) -> None:
         assert sync.settles == 1
     assert [one.key for one in store.pending] == [("u1", "b", 0)]
     assert "the oldest is given up" in caplog.text
+
+
+# -- Docker: a sandbox ends and goes without its neighbours
+
+
+def test_a_pod_that_stops_alone_stops_nobody() -> None:
+    """Its containers run on."""
+    store = store_with(ContainerState.RUNNING)
+    step_of(store, cri.StopPodSandboxRequest(pod_sandbox_id="p1"), alone=True)[0].done(None)
+    assert (store.pods["p1"].ready, store.containers["c1"].state) == (False, ContainerState.RUNNING)
+    step_of(store, cri.StopPodSandboxRequest(pod_sandbox_id="p1"))[0].done(None)
+    assert store.containers["c1"].state is ContainerState.EXITED
+
+
+@pytest.mark.parametrize("request_", [cri.RemovePodSandboxRequest, cri.StopPodSandboxRequest])
+def test_a_pod_that_goes_alone_is_there_until_its_containers_are_gone(request_: Any) -> None:
+    """It is only not ready."""
+    store = store_with(ContainerState.RUNNING)
+    step_of(store, request_(pod_sandbox_id="p1"), alone=True)[0].gone()
+    assert (store.pods["p1"].ready, list(store.containers)) == (False, ["c1"])
+    store.remove_container("c1")
+    step_of(store, request_(pod_sandbox_id="p1"), alone=True)[0].gone()
+    assert not store.pods
+
+
+def test_a_removal_alone() -> None:
+    """As if it had been gone before. One that nobody knows only makes answers stale."""
+    store = store_with(ContainerState.RUNNING)
+    step_of(store, cri.RemovePodSandboxRequest(pod_sandbox_id="p1"), alone=True)[0].done(None)
+    assert (list(store.pods), list(store.containers)) == (["p1"], ["c1"])
+    with store.asking("p9") as question:
+        step_of(store, cri.RemovePodSandboxRequest(pod_sandbox_id="p9"), alone=True)[0].done(None)
+    assert question.stale
+    step_of(store, cri.RemovePodSandboxRequest(pod_sandbox_id="p1"))[0].done(None)
+    assert not store.containers
+
+
+def test_an_update_of_a_pod_that_is_not_there_removes_nothing() -> None:
+    """A list will."""
+    store = store_with()
+    step_of(store, cri.UpdatePodSandboxResourcesRequest(pod_sandbox_id="p1"))[0].gone()
+    assert "p1" in store.pods

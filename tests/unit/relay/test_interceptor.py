@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from interpose.relay.interceptor import Body, Call, Reply, Unreadable, refusal
+from interpose.relay.interceptor import Body, Call, Opaque, Reply, Unreadable, refusal
 from interpose.relay.methods import METHODS
 
 
@@ -104,3 +104,14 @@ def test_what_is_done_afterwards_waits_for_the_reply() -> None:
     for act in later:
         act()
     assert done == ["now", "late"]
+
+
+def test_body_that_only_the_runtime_understands() -> None:
+    """Whoever asks can tell it from one that nobody does."""
+    for understood in (False, True):
+        body = Body(b"a", Words(), unreadable="a key twice", understood=understood)
+        for read in (lambda body=body: body.message, body.original):
+            with pytest.raises(Unreadable, match="a key twice") as caught:
+                read()
+            assert isinstance(caught.value, Opaque) is understood
+        assert not body.readable

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from interpose.api import cri_pb2 as cri
 from interpose.model.cgroup import KubeQos
 from interpose.model.cpuset import CpuSet
 from interpose.model.pod import ContainerState
@@ -171,3 +172,94 @@ async def test_retired_books_follow_nothing(bare: PolicyNode) -> None:
     bare.store.remove_container(own)
     bare.books.tick()
     assert bare.own == ["2-3"]
+
+
+# -- twins: Docker makes containers of the same name and attempt
+
+
+def _twin(bare: PolicyNode, of: str) -> str:
+    """A container with the name and attempt of another one, made at the runtime."""
+    elder = bare.runtime.containers[of]
+    config = cri.ContainerConfig()
+    config.CopyFrom(elder.config)
+    config.metadata.name = f"{config.metadata.name}-{len(bare.runtime.containers)}"
+    made = bare.runtime.state.create_container(bare.runtime.sandboxes[elder.sandbox_id], config, elder.image)
+    made.config.metadata.name = elder.config.metadata.name
+    bare.runtime.state.start_container(made)
+    return made.id
+
+
+async def test_twins_found_at_the_start_share_nothing(bare: PolicyNode) -> None:
+    """Each is in the books, and goes alone."""
+    first = bare.add("db", 2000)
+    second = _twin(bare, first)
+    await bare.start()
+    await bare.in_step()
+    assert sorted(bare.own) == sorted((bare.cpus(first), bare.cpus(second))) == ["2-3", "4-5"]
+    for one, left in ((first, [bare.cpus(second)]), (second, [])):
+        bare.runtime.exit_container(one, 1)
+        await bare.sync.resync()
+        assert bare.own == left
+
+
+async def test_twins_that_come_around_us_share_nothing(bare: PolicyNode) -> None:
+    """One by one, and several at once."""
+    first = bare.add("db", 2000)
+    await bare.start()
+    others = [_twin(bare, first), _twin(bare, first)]
+    await bare.sync.resync()
+    await bare.in_step()
+    found = [bare.cpus(one) for one in (first, *others)]
+    assert sorted(bare.own) == sorted(found) == ["2-3", "4-5", "6-7"]
+    bare.books.release([bare.books.ledger.by_id[one] for one in others])
+    for _ in range(10):
+        bare.books.tick()  # the books are compared with the store
+    assert len(bare.own) == 3
+    assert set(bare.books.ledger.by_id) == {first, *others}
+
+
+async def test_a_twin_that_was_made_at_the_same_time_is_booked_when_it_is_known(bare: PolicyNode) -> None:
+    """Both were created under one booking: it is the first one's."""
+    await bare.start()
+    first = bare.add("db", 2000)
+    key = _booked(bare, first)
+    second = _twin(bare, first)
+    given = bare.books.ledger.assignment(key)
+    bare.books.confirm(key, first, given)
+    await bare.sync.container(first)
+    bare.books.confirm(key, second, given)
+    assert bare.books.ledger.by_id == {first: key}
+    bare.books.confirm(key, first, given)  # told twice
+    await bare.sync.container(second)
+    assert bare.books.ledger.by_id == {first: key, second: key.next}
+    await bare.in_step()
+    assert (bare.cpus(first), bare.cpus(second)) == ("2-3", "4-5")
+
+
+async def test_a_twin_in_doubt_is_waited_for(bare: PolicyNode) -> None:
+    """What the store settles by name may be about the other one."""
+    first = bare.add("db", 2000)
+    await bare.start()
+    key = bare.books.free_key(bare.books.ledger.by_id[first])
+    bare.books.ledger.allocate(Request(key=key, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000)))
+    bare.books.doubt(key)
+    for _ in range(11):
+        assert bare.books.in_doubt(key)
+        bare.books.tick()
+    bare.books.tick()
+    assert not bare.books.in_doubt(key)
+    assert bare.own == ["2-3"]
+
+
+async def test_a_twin_in_doubt_turns_up(bare: PolicyNode) -> None:
+    """It has what was booked for it."""
+    first = bare.add("db", 2000)
+    await bare.start()
+    key = bare.books.free_key(bare.books.ledger.by_id[first])
+    bare.books.ledger.allocate(Request(key=key, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000)))
+    bare.books.doubt(key)
+    second = _twin(bare, first)
+    await bare.sync.resync()
+    assert bare.books.ledger.by_id[second] == key
+    await bare.in_step()
+    assert (bare.cpus(first), bare.cpus(second)) == ("2-3", "4-5")

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
@@ -67,11 +68,20 @@ async def test_one_that_is_tried_again_and_again_is_remembered_once(node: Policy
     assert node.manager.tally.refused[-1].decision.refusal == node.manager.tally.refused[-1].refusal
 
 
-async def test_of_a_pod_nobody_knows_the_runtime_says_so_itself(caller: Caller) -> None:
-    """There is nothing to decide."""
-    reply = await caller.create(("nope", pod_config("nope")), 2000)
-    assert reply.code == Code.NOT_FOUND
+@pytest.mark.parametrize("pod_id", ["nope", ""])
+async def test_of_a_pod_nobody_knows_the_runtime_says_so_itself(node: PolicyNode, caller: Caller, pod_id: str) -> None:
+    """There is nothing to decide. Docker makes the container: it takes nothing from anybody, and brings no note."""
+    sent: list[cri.CreateContainerRequest] = []
+
+    def forge(request: cri.CreateContainerRequest) -> None:
+        request.config.annotations[ANNOTATION] = "{}"
+        sent.append(request)
+
+    reply = await caller.create((pod_id, pod_config("nope")), 2000, edit=forge)
+    assert reply.code != Code.OK
     assert caller.passed == ["CreateContainer"]
+    assert ANNOTATION not in sent[0].config.annotations
+    assert sent[0].config.linux.resources.cpuset_cpus == str(node.books.shelter)
 
 
 async def test_what_cannot_be_read_passes(node: PolicyNode, caller: Caller) -> None:
@@ -81,6 +91,15 @@ async def test_what_cannot_be_read_passes(node: PolicyNode, caller: Caller) -> N
             await caller(request, raw=b"\xff\xff")
     assert len(caller.passed) == 3
     assert not node.manager.tally.failures
+
+
+@pytest.mark.parametrize("request_", [cri.CreateContainerRequest(), cri.UpdateContainerResourcesRequest()])
+async def test_what_only_the_runtime_can_read_is_refused(caller: Caller, request_: Any) -> None:
+    """Nobody could say whose CPUs it takes."""
+    reply = await caller(request_, unreadable="a key twice")
+    assert reply.code == Code.INVALID_ARGUMENT
+    assert reply.message == "policy static: the request cannot be read: a key twice"
+    assert caller.passed == []
 
 
 async def test_nobody_waits_longer_than_half_of_what_is_left(node: PolicyNode, caller: Caller) -> None:
@@ -264,3 +283,46 @@ async def test_a_stop_that_failed_frees_nothing(node: PolicyNode, caller: Caller
     assert node.own == ["2-3"]
     await caller(cri.RemoveContainerRequest(container_id="nope"))
     assert node.own == ["2-3"]
+
+
+# -- Docker: sandboxes end alone, and names are not unique
+
+
+@pytest.mark.parametrize("method", [cri.StopPodSandboxRequest, cri.RemovePodSandboxRequest])
+async def test_a_sandbox_that_ends_alone_frees_nothing(node: PolicyNode, caller: Caller, method: Any) -> None:
+    """Its containers live on."""
+    pod = caller.pod("db")
+    await caller.create(pod, 2000)
+    await caller(method(pod_sandbox_id=pod[0]), alone=True)
+    assert node.own == ["2-3"]
+    await caller(method(pod_sandbox_id=pod[0]))
+    assert node.own == []
+
+
+async def test_a_twin_of_one_that_lives_is_another_container(node: PolicyNode, caller: Caller) -> None:
+    """It gets CPUs of its own."""
+    pod = caller.pod("db")
+    first = (await caller.create(pod, 2000)).response.container_id
+    await node.sync.resync()
+    node.runtime.fail("CreateContainer", Code.INVALID_ARGUMENT, "no", times=1)
+    assert (await caller.create(pod, 2000)).code == Code.INVALID_ARGUMENT
+    assert node.own == ["2-3"]
+    node.runtime.fail("CreateContainer", Code.UNAVAILABLE, "gone", times=1)
+    await caller.create(pod, 2000)
+    assert node.own == ["2-3", "4-5"]
+    assert [(key.twin, held.id) for key, held in node.books.ledger.held.items() if key.pod_id == pod[0]] == [
+        (0, first),
+        (1, ""),
+    ]
+
+
+async def test_one_that_the_runtime_has_lost_has_no_twin(node: PolicyNode, caller: Caller) -> None:
+    """Its name is free: it is looked at before anything is decided."""
+    pod = caller.pod("db")
+    first = (await caller.create(pod, 100)).response.container_id
+    await node.sync.resync()
+    node.runtime.state.remove_container(node.runtime.containers[first])
+    second = (await caller.create(pod, 100)).response.container_id
+    assert [key.twin for key in node.books.ledger.held if key.pod_id == pod[0]] == [0]
+    assert first not in node.store.containers
+    assert second in node.books.ledger.by_id

@@ -7,8 +7,16 @@ import pytest
 
 from interpose.model.cpuset import CpuSet
 from interpose.policy.decision import Grant
-from interpose.policy.request import Amounts, Source
-from interpose.resmgr.plain import amounts_from_plain, amounts_to_plain, grant_from_plain, grant_to_plain
+from interpose.policy.request import Amounts, Key, Source
+from interpose.resmgr.plain import (
+    Fields,
+    amounts_from_plain,
+    amounts_to_plain,
+    grant_from_plain,
+    grant_to_plain,
+    key_from_plain,
+    key_to_plain,
+)
 
 GRANT = Grant(
     exclusive=CpuSet.parse("2-3"),
@@ -79,3 +87,11 @@ def test_a_source_nobody_knows_is_named() -> None:
     assert str(caught.value) == (
         "amounts.source: expected one of annotation, estimate, resize, manifest, found 'hearsay'"
     )
+
+
+@pytest.mark.parametrize("key", [Key("p", "app"), Key("p", "app", 3), Key("p", "app", 3, 1)])
+def test_a_key_comes_back(key: Key) -> None:
+    """Through JSON; of a twin only, there is more to say."""
+    plain = json.loads(json.dumps(key_to_plain(key)))
+    assert key_from_plain(Fields(plain, "key")) == key
+    assert ("twin" in plain) is bool(key.twin)

@@ -22,6 +22,7 @@ STATE = State(
             grant=Grant(exclusive=CpuSet.parse("2-3"), envs={"A": "ä"}, command=("x",)),
             amounts=Amounts(milli=2000),
         ),
+        Entry(key=Key("p2", "b", 1, 1), container_id="c3", grant=Grant(), amounts=Amounts(milli=100)),
         Entry(key=Key("p1", "a"), container_id="", grant=Grant(pools=("shared",)), amounts=Amounts(milli=100)),
     ),
     config={"policy": "ActivePolicy: static\n"},
@@ -45,7 +46,7 @@ def test_people_find_one_container_per_line() -> None:
     """And see its version first."""
     lines = encode(STATE).decode().splitlines()
     assert lines[0].startswith('{"version":1,')
-    assert ["p2" in lines[2], "p1" in lines[3]] == [True, True]
+    assert ["p2" in lines[2], "p2" in lines[3], "p1" in lines[4]] == [True, True, True]
 
 
 def test_layout_does_not_matter() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interpose.model.cpuset import CpuSet
-from interpose.model.pod import Container, ContainerState, Pod
+from interpose.model.pod import DOCKER, Container, ContainerState, Pod
 from interpose.model.resources import LinuxResources
 from interpose.policy.decision import Assignment, Grant
 from interpose.policy.request import Amounts, Key, Request, Source
@@ -53,9 +53,11 @@ def noted(grant: Grant, policy: str = "static") -> dict[str, str]:
     ],
 )
 def test_who_has_cpus_to_speak_of(state: ContainerState, ready: bool, concerns: bool) -> None:
-    """Who runs, and who may still be started."""
+    """Who runs, and who may still be started: in Docker also without a sandbox."""
     pod = Pod(id="pod", name="db", uid="u", namespace="n", ready=ready)
     assert concerns_us(container(state=state), pod) is concerns
+    docker = replace(pod, runtime_handler=DOCKER)
+    assert concerns_us(container(state=state), docker) is (state is not ContainerState.EXITED)
     assert not concerns_us(container(state=state), None)
 
 
@@ -93,6 +95,16 @@ def test_owners_are_taken_over_first() -> None:
     assert found[0].held == OWN
     assert found[0].request.amounts == AMOUNTS
     assert key_of(other) == Key("pod", "side", 0)
+
+
+def test_twins_are_told_apart() -> None:
+    """Each by what was remembered of it, and nobody by what was of another one."""
+    twins = [(replace(container("1"), id=one), POD) for one in ("e", "d", "c")]
+    second = ("static", replace(entry(SHARED, "d")[1], key=KEY.next))
+    found = coming(twins, {KEY: entry(OWN), KEY.next: second}, "static", 0)
+    assert {one.id: one.request.key.twin for one in found} == {"c": 0, "d": 1, "e": 2}
+    assert {one.id: one.held for one in found} == {"c": OWN, "d": SHARED, "e": OWN}
+    assert {one.id: one.request.key.twin for one in coming(twins[:2], {}, "static", 0)} == {"e": 0, "d": 1}
 
 
 # -- resized since somebody noted what it holds

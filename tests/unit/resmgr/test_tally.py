@@ -80,3 +80,12 @@ def test_what_could_not_be_used_is_told(tally: Tally, caplog: pytest.LogCaptureF
     """Once in a while per container."""
     tally.estimated("default/db/app", ["cannot be read", "is not believed"])
     assert len(caplog.records) == 1
+
+
+def test_what_cannot_be_read_is_refused_and_told_once(tally: Tally, caplog: pytest.LogCaptureFixture) -> None:
+    """With the reason."""
+    for _ in range(3):
+        reply = tally.unread("static", call(), ValueError("a key twice"))
+    message = "policy static: the request cannot be read: a key twice"
+    assert (reply.code, reply.message) == (Code.INVALID_ARGUMENT, message)
+    assert len(caplog.records) == 1

@@ -153,3 +153,13 @@ async def test_nothing_pending_asks_nothing(node: Node) -> None:
     node.store.remove_pod(node.pod.id)
     await node.settler.settle()
     assert node.asked == []
+
+
+async def test_of_twins_the_one_that_nobody_knew_is_recorded(node: Node) -> None:
+    """Docker makes containers of the same name and attempt."""
+    known, other = node.create(), node.create(attempt=1)
+    node.runtime.containers[other].config.metadata.attempt = 0
+    node.store.put_container(replace(node.container, id=known))
+    node.store.pending.add(node.container, pod_uid=node.pod.uid)
+    await node.settler.settle()
+    assert set(node.store.containers) == {known, other}

@@ -242,3 +242,19 @@ async def test_strange_legacy_is_no_trouble(node: Node, notes: object) -> None:
     """A predecessor of another version may say anything."""
     node.sync.inherit(notes)
     assert await node.sync.resync()
+
+
+async def test_second_look_at_what_is_gone_removes_it(node: Node) -> None:
+    """Unless the record is newer than the answer."""
+    await node.sync.resync()
+    (container,) = node.store.containers.values()
+    node.runtime.state.remove_container(node.runtime.containers[container.id])
+    stall = node.runtime.stall("ContainerStatus", "after")
+    look = asyncio.create_task(node.sync.refresh(container.id))
+    await stall.entered.wait()
+    node.store.put_container(replace(container, attempt=1))
+    stall.release()
+    await look
+    assert container.id in node.store.containers
+    await node.sync.refresh(container.id)
+    assert container.id not in node.store.containers

@@ -6,17 +6,21 @@ from an answer to somebody else's question.
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from interpose.h1.heads import Framing, Heads, Malformed, ResponseHead
 from interpose.h1.streams import ResponseReader
-from interpose.relay.docker.wire import Wire
+from interpose.relay.docker.wire import Wire, discard
 
 _log = logging.getLogger(__name__)
 CLOSED: Final = "dockerd closed the connection"
 _SWITCHED: Final = 101
+_PIECE: Final = 64 * 1024
+# More than a socket holds: only a dockerd that goes on writing could have so much to say after its end.
+_LAST_PIECES: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +104,15 @@ class Backend(Wire):
         self.eof = True
         return self.user.on_eof() if self.user is not None else False
 
+    def write_failed(self, error: OSError, data: bytes) -> None:
+        """dockerd reads no more. It may have answered before, and that is read to its end; the rest of the request is
+        for nobody."""
+        if isinstance(error, (BrokenPipeError, ConnectionResetError)):
+            self.shut = True
+            self.write = discard
+        else:
+            super().write_failed(error, data)
+
     def on_blocked(self) -> None:
         if self.user is not None:
             self.user.on_blocked()
@@ -109,6 +122,8 @@ class Backend(Wire):
             self.user.on_writable()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if isinstance(exc, OSError):
+            self._read_rest()
         super().connection_lost(exc)
         user, self.user = self.user, None
         try:
@@ -117,6 +132,19 @@ class Backend(Wire):
                 user.on_lost(why)
         finally:
             self._ended(self)
+
+    def _read_rest(self) -> None:
+        """What is still in the socket when the transport gave up because of a write."""
+        for _ in range(_LAST_PIECES):
+            if self.user is None or self._fd < 0:
+                return
+            try:
+                data = os.read(self._fd, _PIECE)
+            except OSError:
+                return
+            if not data:
+                return
+            self.data_received(data)
 
     async def fetch(self, method: str, request: bytes, limit: int, *, last: bool = False) -> HttpReply:
         """Send a whole request and collect the answer. A caller that gives up costs the connection.

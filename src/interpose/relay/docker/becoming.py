@@ -1,14 +1,16 @@
 """Which CRI call a call of Docker's API is, if any.
 
-A create says itself whose container it makes; for everything else dockerd is asked, unless we know. What is nobody's
-business becomes nothing, and passes.
+A create says itself whose container it makes, or the labels of its image do; for everything else dockerd is asked,
+unless we know. What is nobody's business becomes nothing, and passes. A container of Kubernetes that is named by
+anything but its whole id is named by that to dockerd: what was looked at is what is acted on.
 
 What cannot be read is never a way around a hook server that must see the call. A body that dockerd may understand and
 we do not (a key given twice) and that may be about Kubernetes, and a container of which dockerd does not say whose it
 is, become calls with an unreadable message, of every method they may be: interceptors refuse those or let them pass,
-and nobody takes them for calls about somebody else. A body in which no label of Kubernetes can be is not held up.
+and nobody takes them for calls about somebody else.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -16,9 +18,9 @@ from typing import Any, Final
 from interpose.relay.docker import creating, updating
 from interpose.relay.docker.bodies import Edited
 from interpose.relay.docker.httpcall import HttpCall
-from interpose.relay.docker.jsontext import UnreadableBody
-from interpose.relay.docker.labels import Identity
-from interpose.relay.docker.routes import METHODS_OF, Act
+from interpose.relay.docker.jsontext import BodyTooLarge, UnreadableBody
+from interpose.relay.docker.labels import RESERVED, Identity
+from interpose.relay.docker.routes import METHODS_OF, Act, act_of, kills, parameters, renamed
 from interpose.relay.docker.runtime import DockerRuntime
 from interpose.relay.messages import CriParser
 from interpose.relay.methods import METHODS
@@ -26,6 +28,8 @@ from interpose.rpc.status import RpcError
 
 # Seconds; more than CRI's int64 takes is as good as for ever.
 _LONGEST_GRACE: Final = 1 << 40
+_MOST_DIGITS: Final = 12
+_DIGITS: Final = re.compile("[0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,30 +41,52 @@ class Becoming:
     identity: Identity | None = None  # of a create without an id yet; None: nobody knows
     message: bytes = b""
     unreadable: str = ""
+    understood: bool = False  # dockerd may well understand what is unreadable here; else it did not tell whose it is
     edit: Callable[[Any], Edited] | None = None  # from the message as it left the chain to Docker's body
 
 
 async def become(call: HttpCall, runtime: DockerRuntime) -> Becoming | None:
-    """What the call is to interceptors; None: nothing, it passes."""
-    act: Act | None = call.head.route.endpoint.act
+    """What the call is to interceptors; None: nothing, it passes. BodyTooLarge: it does not even pass."""
+    act = act_of(call.head)
     if act is None:
         return None
     if act is Act.CREATE:
-        return _creation(call)
+        return await _creation(call, runtime)
+    readings = parameters(call.head, call.body)
+    killing = {kills(one) for one in readings} if act is Act.KILL else {True}
+    if killing == {False}:
+        return None
     try:
         identity = await runtime.whose(call.head.route.ref)
     except RpcError as error:
         return _unreadable(act, f"dockerd does not say whose container it is: {error}")
-    if identity is None or not _method(act, identity):
+    if identity is None:
         return None
-    return _update(call, identity) if act is Act.UPDATE else _of_object(act, identity, call.head.route.params)
+    if identity.id != call.head.route.ref:
+        call.target = renamed(call.head, identity.id)
+    if not _methods(act, identity):
+        return None
+    if act is Act.RESET:
+        return _unreadable(act, "a start with a body sets anew what the container is to have", identity)
+    if len(killing) > 1:
+        return _unreadable(act, "its form and its query have different signals", identity)
+    return _update(call, identity) if act is Act.UPDATE else _of_object(act, identity, readings[0])
 
 
-def _creation(call: HttpCall) -> Becoming | None:
+async def _creation(call: HttpCall, runtime: DockerRuntime) -> Becoming | None:
+    params = call.head.route.params
     try:
-        creation = creating.read(call.body, call.head.route.params)
+        creation = creating.read(call.body, params)
+        if creation is None and (image := creating.image_named(call.body)):
+            labels = await runtime.labels_of_image(image)
+            if any(key.startswith(RESERVED) for key in labels):
+                creation = creating.read(call.body, params, labels)
+    except BodyTooLarge:
+        raise
     except UnreadableBody as error:
-        return _unreadable(Act.CREATE, str(error))
+        return _unreadable(Act.CREATE, str(error), understood=True)
+    except RpcError as error:
+        return _unreadable(Act.CREATE, f"dockerd does not say which labels the image has: {error}")
     if creation is None:
         return None
     made = _readable(Act.CREATE, creation.identity, creation.fill)
@@ -70,8 +96,10 @@ def _creation(call: HttpCall) -> Becoming | None:
 def _update(call: HttpCall, identity: Identity) -> Becoming:
     try:
         update = updating.read(call.body)
+    except BodyTooLarge:
+        raise
     except UnreadableBody as error:
-        return _unreadable(Act.UPDATE, str(error))
+        return _unreadable(Act.UPDATE, str(error), identity)
     made = _readable(Act.UPDATE, identity, lambda message: update.fill(message, identity.id))
     return replace(made, edit=lambda after: update.edited(_parsed(made), after))
 
@@ -82,24 +110,26 @@ def _of_object(act: Act, identity: Identity, params: Mapping[str, str]) -> Becom
             message.pod_sandbox_id = identity.id
             return
         message.container_id = identity.id
-        if act is Act.STOP and (grace := params.get("t", "")).isdecimal():
-            message.timeout = min(int(grace), _LONGEST_GRACE)
+        if act is Act.STOP and _DIGITS.fullmatch(grace := params.get("t", "")):
+            grace = grace.lstrip("0")
+            message.timeout = int(grace or 0) if len(grace) <= _MOST_DIGITS else _LONGEST_GRACE
 
     return _readable(act, identity, fill)
 
 
 def _readable(act: Act, identity: Identity, fill: Callable[[Any], None]) -> Becoming:
-    method = _method(act, identity)
+    (method,) = _methods(act, identity)
     parser = CriParser(METHODS[method].request)
     message = parser.parse(b"")
     fill(message)
     return Becoming(act=act, methods=(method,), identity=identity, message=parser.serialize(message))
 
 
-def _method(act: Act, identity: Identity) -> str:
-    """Empty if there is nothing like it for sandboxes."""
-    *of_sandboxes, of_containers = METHODS_OF[act]
-    return "".join(of_sandboxes) if identity.sandbox else of_containers
+def _methods(act: Act, identity: Identity | None) -> tuple[str, ...]:
+    """What it may be; empty if there is nothing like it for sandboxes."""
+    return tuple(
+        name for name in METHODS_OF[act] if identity is None or identity.sandbox is name.endswith("PodSandbox")
+    )
 
 
 def _parsed(made: Becoming) -> Any:
@@ -107,5 +137,11 @@ def _parsed(made: Becoming) -> Any:
     return CriParser(METHODS[made.methods[0]].request).parse(made.message)
 
 
-def _unreadable(act: Act, why: str) -> Becoming:
-    return Becoming(act=act, methods=METHODS_OF[act], unreadable=why)
+def _unreadable(act: Act, why: str, identity: Identity | None = None, *, understood: bool = False) -> Becoming:
+    return Becoming(
+        act=act,
+        methods=_methods(act, identity),
+        identity=identity,
+        unreadable=why,
+        understood=understood or identity is not None,
+    )

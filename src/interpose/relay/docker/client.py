@@ -1,16 +1,13 @@
 """A client's connection: reads requests, one at a time, and sends each on its way.
 
-Requests that come early wait as bytes in a bounded buffer. A client has one connection to dockerd, dialled with its
-first request and again if dockerd closed it in between. Invariant: whatever ends the link ends that connection and
-every task that works for it.
+Requests that come early wait as bytes in a bounded buffer, those of a client that does not read its answers, too. It has
+one connection to dockerd, dialled with its first request and again if dockerd closed it in between. What a client has
+said reaches dockerd even if it leaves at once. Invariant: whatever ends the link ends that connection and every task
+that works for it.
 """
 
-import array
 import asyncio
-import contextlib
-import fcntl
 import logging
-import termios
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
@@ -33,6 +30,7 @@ _log = logging.getLogger(__name__)
 _AHEAD: Final = 64 * 1024
 # Seconds a client we turned away has to read the answer.
 _LINGER: Final = 2.0
+_HEAD_END: Final = b"\r\n\r\n"
 
 
 class Sighted(Protocol):
@@ -62,7 +60,7 @@ class Host(Protocol):
     tasks: TaskBag
     clock: Callable[[], float]
 
-    def admit(self, link: "ClientLink") -> bool: ...
+    def arrived(self, link: "ClientLink") -> None: ...
 
     def ended(self, link: "ClientLink") -> None: ...
 
@@ -77,8 +75,10 @@ class ClientLink(Wire):
     __slots__ = (
         "_away",
         "_head_for",
+        "_heard_out",
         "_linger",
         "_passing",
+        "_refusal",
         "_requests_before",
         "_task",
         "backend",
@@ -106,6 +106,8 @@ class ClientLink(Wire):
         self._passing = Passing(self)
         self._task: asyncio.Task[None] | None = None
         self._away = False  # turned away: what still comes is not looked at
+        self._refusal = ""  # why it is told to go as soon as it says something
+        self._heard_out = False
         self._linger: asyncio.TimerHandle | None = None
         self._head_for = 0
         self._requests_before = 0
@@ -130,8 +132,7 @@ class ClientLink(Wire):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if not self.host.admit(self):
-            self.abort()
+        self.host.arrived(self)
 
     def data_received(self, data: bytes) -> None:
         self.bytes_read += len(data)
@@ -140,12 +141,15 @@ class ClientLink(Wire):
                 self.tunnel.from_client(data)
             elif not self._away:
                 # Clients repeat themselves: most requests come in one piece that is known.
-                head = self.reader.whole(data) if self.work is None else None
+                head = self.reader.whole(data) if self.work is None and not self.blocked else None
                 if head is not None:
                     self._begin(head)
                 else:
                     self.reader.receive(data)
                     self._advance()
+            elif self._refusal:
+                why, self._refusal = self._refusal, ""
+                self.turn_away(503, why, "HEAD" if data.startswith(b"HEAD ") else "")
         except Exception:
             # A bug of ours costs this connection, never the process and never the others.
             _log.exception("Handling of a request failed")
@@ -153,15 +157,16 @@ class ClientLink(Wire):
 
     def eof_received(self) -> bool:
         self.eof = True
+        work = self.work
         if self.tunnel is not None:
             self.tunnel.client_eof()
-        elif self.work is None:
-            self.closing = True
-            return False
-        elif self.hung_up:
+        elif work is None:
+            if not (self.blocked and self.reader.buffered) or self._away or self.hung_up:
+                self.closing = True
+        elif self.hung_up and not work.pending:
             self.vanish()
         else:
-            self.work.client_eof()
+            work.client_eof()
         return not self.closing
 
     def on_blocked(self) -> None:
@@ -171,6 +176,12 @@ class ClientLink(Wire):
     def on_writable(self) -> None:
         if self.backend is not None:
             self.backend.read(True)
+        if self.work is None and (self.reader.buffered or self.eof) and not self._away and not self.closing:
+            try:
+                self._advance()
+            except Exception:
+                _log.exception("Handling of a request failed")
+                self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -200,7 +211,7 @@ class ClientLink(Wire):
         """A second has passed. False if a head has been on its way for longer than `timeout` seconds."""
         if self.tunnel is not None:
             self.tunnel.tick()
-        if (self.eof or not self.reading) and self.hung_up and not self._more_to_take():
+        if (self.eof or not self.reading) and self.hung_up and not self._wanted_all_the_same():
             self.vanish()
         if self.work is not None or self._away or self.reader.between or self.requests != self._requests_before:
             self._head_for = 0
@@ -209,22 +220,22 @@ class ClientLink(Wire):
         self._head_for += 1
         return self._head_for <= timeout
 
-    def _more_to_take(self) -> bool:
-        """Whether a client that is gone has left bytes that dockerd should still get."""
-        if self.eof or self._fd < 0 or self.work is None or (self.work.uploaded and self.tunnel is None):
+    def _wanted_all_the_same(self) -> bool:
+        """Whether a client that is gone has said something that dockerd should still get."""
+        work = self.work
+        if work is None:
             return False
-        size = array.array("i", [0])
-        with contextlib.suppress(OSError):
-            fcntl.ioctl(self._fd, termios.FIONREAD, size)
-        return size[0] > 0
+        if work.pending:
+            return True
+        return not self.eof and (self.tunnel is not None or not work.uploaded) and self.unread > 0
 
     # Requests
 
     def _advance(self) -> None:
-        if self.work is None:
-            self._take()
-        else:
+        if self.work is not None:
             self.work.pump()
+        elif not (self.blocked and self.reader.buffered):  # who does not read what it asked for may not ask for more
+            self._take()
         self.regulate()
 
     def _take(self) -> None:
@@ -260,10 +271,12 @@ class ClientLink(Wire):
         self.endless = False
         if self.closing:
             return
-        if not keep or self.draining:
+        if not keep:
             self._part(linger=linger)
             return
         self.reader.start_next()
+        if self.draining:
+            self._wind_up()
         if self.reader.buffered or self.eof:
             self._advance()
         elif not self.reading:
@@ -279,8 +292,8 @@ class ClientLink(Wire):
 
     @property
     def spoken_out(self) -> bool:
-        """Whether no further request will come."""
-        return self.eof and not self.reader.buffered
+        """Whether the client has said that no further request will come."""
+        return self.eof and not self.deaf and not self.reader.buffered
 
     # Connections to dockerd, and tasks
 
@@ -296,12 +309,12 @@ class ClientLink(Wire):
         if self.backend is not None:
             self.backend.close()
             self.backend = None
-        self.backend = await self.host.upstream.connect()
+        self.backend = await self.host.upstream.connect(lambda: not self.hung_up)
         return self.backend
 
     def dial(self) -> None:
         """Get a connection for the request at hand."""
-        self.run(self._dial(), "dial of dockerd for a client")
+        self.run(self._dial, "dial of dockerd for a client")
 
     async def _dial(self) -> None:
         try:
@@ -311,17 +324,21 @@ class ClientLink(Wire):
                 self.work.away(str(error))
         else:
             if self.work is not None:
+                self._task = None  # what follows may end the link, and that is no reason to cancel this
                 self.work.connected(backend)
-                self.regulate()
+                if self.eof and self.hung_up:
+                    self.vanish()
+                else:
+                    self.regulate()
 
-    def run(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def run(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         """Do something for the request at hand; it is cancelled when the client leaves."""
         self._task = self.host.tasks.spawn(self._guarded(work), name=name)
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         mine = asyncio.current_task()
         try:
-            await work
+            await work()
         except Exception:
             _log.exception("Handling of a request failed")
             self.abort()
@@ -331,9 +348,17 @@ class ClientLink(Wire):
 
     # The end
 
-    def turn_away(self, status: int, why: str) -> None:
+    def refuse(self, why: str) -> None:
+        """Tell a client that there is no room for it, when it has said something: an answer that comes before the
+        question is none to some clients."""
+        self._away = True
+        self._refusal = why
+        self._linger = asyncio.get_running_loop().call_later(_LINGER, self.close)
+
+    def turn_away(self, status: int, why: str, method: str = "") -> None:
         """Answer in dockerd's place and close."""
-        self.write(error_answer(status, why, close=True))
+        answer = error_answer(status, why, close=True)
+        self.write(answer if method != "HEAD" else answer.partition(_HEAD_END)[0] + _HEAD_END)
         self._part(linger=True)
 
     def _part(self, *, linger: bool = False) -> None:
@@ -348,13 +373,24 @@ class ClientLink(Wire):
             return
         self.write_eof()
         self.read(True)
+        if self._linger is not None:
+            self._linger.cancel()
         self._linger = asyncio.get_running_loop().call_later(_LINGER, self.close)
 
     def drain(self) -> None:
-        """Take no further request; close when the one at hand is answered."""
+        """Take no further request than those that are here; close when they are answered."""
         self.draining = True
-        if self.work is None and not self._away:
-            self._part()
+        if self.work is None and not self._away and not self.closing:
+            self._wind_up()
+
+    def _wind_up(self) -> None:
+        """Nothing is owed at this moment. Who has begun to say something may say it to its end, but only once: who
+        never stops asking would keep us for ever. Others are listened to no more; see `stop_listening`."""
+        if not self._heard_out and (self.reader.buffered or self.unread):
+            self._heard_out = True
+        else:
+            self.stop_listening()
+        self.regulate()
 
     def cut(self) -> None:
         """End it, whatever is under way."""

@@ -20,6 +20,8 @@ from interpose.relay.chain import Chain
 from interpose.relay.docker import statuses
 from interpose.relay.docker.becoming import Becoming, become
 from interpose.relay.docker.httpcall import HttpCall
+from interpose.relay.docker.jsontext import BodyTooLarge
+from interpose.relay.docker.remembered import Mark
 from interpose.relay.docker.routes import Act
 from interpose.relay.docker.runtime import Answered, DockerRuntime, read_object
 from interpose.relay.docker.upstream import BackendAway
@@ -34,6 +36,7 @@ from interpose.rpc.tasks import TaskBag
 _log = logging.getLogger(__name__)
 
 _LEFT: Final = 499  # how a proxy writes down that the caller did not wait
+_TOO_LARGE: Final = 413
 _BAD_GATEWAY: Final = 502
 _STOPPED: Final = "StopPodSandbox"
 
@@ -78,7 +81,10 @@ class DockerCollector:
     async def handle(self, call: HttpCall) -> bytes:
         """Run a call of a client; the whole answer."""
         try:
-            becoming = await become(call, self.runtime)
+            try:
+                becoming = await become(call, self.runtime)
+            except BodyTooLarge as error:
+                return self._too_large(call, str(error))
             if becoming is None:
                 return await self._pass(call)
             return await Intercepted(self, call, becoming).run()
@@ -88,6 +94,13 @@ class DockerCollector:
             for act in afterwards:
                 act()
             raise
+
+    def _too_large(self, call: HttpCall, why: str) -> bytes:
+        """Nobody looks at it, so nobody may act on it."""
+        sighted = self.sight(call.head, call.peer)
+        if sighted is not None:
+            sighted.end(_TOO_LARGE, why)
+        return statuses.error_answer(_TOO_LARGE, why)
 
     async def _pass(self, call: HttpCall) -> bytes:
         """Nobody's business."""
@@ -99,8 +112,6 @@ class DockerCollector:
                 status, why = 0, answered.message
                 return statuses.error_answer(_BAD_GATEWAY, why, close=True)
             status = answered.http.head.status
-            if call.head.route.endpoint.act is Act.CREATE and answered.code() is Code.OK:
-                self.runtime.remember(_created(answered), None)
             return answered.http.raw
         except BackendAway as error:
             status, why = statuses.status_of_code(Code.UNAVAILABLE), str(error)
@@ -181,11 +192,17 @@ class Intercepted:
         return Call(
             method=method,
             path=_path_of(method),
-            body=Body(becoming.message, CriParser(method.request), unreadable=becoming.unreadable),
+            body=Body(
+                becoming.message,
+                CriParser(method.request),
+                unreadable=becoming.unreadable,
+                understood=becoming.understood,
+            ),
             metadata=lambda: head.headers,
             peer=self._http.peer,
             afterwards=self._http.afterwards,
             watched=self._watched,
+            alone=True,  # whatever becomes of a sandbox, dockerd leaves its neighbours alone
         )
 
     async def run(self) -> bytes:
@@ -234,11 +251,12 @@ class Intercepted:
         now = owner.now()
         self._stats.spent(now - self._since)
         self._since = now
+        mark = owner.runtime.known.mark()
         try:
             answered = Answered(await self._http.forward(self._edited()))
         except BackendAway as error:
             return Reply(code=Code.UNAVAILABLE, message=str(error))
-        reply = self._understood(answered)
+        reply = self._understood(answered, mark)
         if self._view is not None:
             self._view.answered(reply)
         return reply
@@ -262,13 +280,13 @@ class Intercepted:
             )
         return None if edited.body is self._http.body else edited.body
 
-    def _understood(self, answered: Answered) -> Reply:
+    def _understood(self, answered: Answered, mark: Mark) -> Reply:
         """dockerd's answer as interceptors see it."""
-        becoming, runtime = self._becoming, self._owner.runtime
+        becoming, known = self._becoming, self._owner.runtime.known
         code = answered.code(creating=becoming.act is Act.CREATE)
         identity = becoming.identity
-        if identity is not None and becoming.act is Act.REMOVE and code in (Code.OK, Code.NOT_FOUND):
-            runtime.forget(identity.id)
+        if identity is not None and (code is Code.NOT_FOUND or (becoming.act is Act.REMOVE and code is Code.OK)):
+            known.removed(identity.id)
         if code is not Code.OK:
             return Reply(code=code, message=answered.message, raw=answered)
         parser = CriParser(self._method.response)
@@ -279,7 +297,7 @@ class Intercepted:
             made = _created(answered)
             if not made:
                 return Reply(code=code, body=Body(b"", parser, unreadable="dockerd named no id"), raw=answered)
-            runtime.remember(made, replace(identity, id=made))
+            known.add(replace(identity, id=made), mark)
             if identity.sandbox:
                 message.pod_sandbox_id = made
             else:

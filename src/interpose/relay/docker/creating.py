@@ -9,14 +9,15 @@ away. Pure; messages are duck-typed.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from interpose.model.pod import Pod
 from interpose.relay.docker import hostconfig, parents
-from interpose.relay.docker.bodies import Body, Edited, as_text
-from interpose.relay.docker.jsontext import UnreadableBody, quote
+from interpose.relay.docker.bodies import Body, Edited, Editing
+from interpose.relay.docker.jsontext import UnreadableBody, fold, quote
 from interpose.relay.docker.labels import (
     CREATED,
     RESERVED,
@@ -31,10 +32,21 @@ from interpose.store.requested import ANNOTATION
 RUNTIME_HANDLER: Final = "docker"
 _LABELS: Final = "Labels"
 _HOST: Final = "HostConfig"
-_PARENT: Final = "CgroupParent"
 _ENV: Final = "Env"
-# Until API 1.18 these were members of the body itself. Older dockerds still mix them in, by rules of their own.
-_LEGACY: Final = (*hostconfig.KEYS.values(), hostconfig.NANO_CPUS, _PARENT, "Cpuset")
+# Until API 1.18 the members of HostConfig were members of the body itself. dockerds up to 23 still mix these in, by
+# rules of their own, and all of them if there is no HostConfig.
+_MIXED: Final = (*hostconfig.KEYS.values(), hostconfig.NANO_CPUS, hostconfig.PARENT, "Cpuset")
+# What is a member of the body and of nothing else.
+_MEMBERS: Final = frozenset(
+    (
+        *("hostname", "domainname", "user", "attachstdin", "attachstdout", "attachstderr", "exposedports", "tty"),
+        *("openstdin", "stdinonce", "env", "cmd", "healthcheck", "argsescaped", "image", "volumes", "workingdir"),
+        *("entrypoint", "networkdisabled", "macaddress", "onbuild", "labels", "stopsignal", "stoptimeout", "shell"),
+        *("hostconfig", "networkingconfig"),
+    )
+)
+# A letter of the prefix of Kubernetes' labels in an escape. Nobody who writes JSON does that by chance.
+_HIDDEN: Final = re.compile(rb"\\u00(?:2[eE]|6[259bBeEfF]|7[2-5])")
 _WORDS: Final = (("command", "Entrypoint"), ("args", "Cmd"))
 
 
@@ -49,7 +61,7 @@ class Creation:
     texts: Mapping[str, str]
     words: Mapping[str, tuple[str, ...]]
     envs: tuple[str, ...]  # as Docker has them
-    _raw: bytes = field(repr=False)
+    _body: Body = field(repr=False)
 
     @property
     def sandbox(self) -> bool:
@@ -75,10 +87,12 @@ class Creation:
         config.working_dir = self.texts["WorkingDir"]
         for name, key in _WORDS:
             getattr(config, name).extend(self.words[key])
+        add = config.envs.add
         for one in self.envs:
             name, equals, value = one.partition("=")
             if equals:
-                config.envs.add(key=name, value=value.encode())
+                variable = add()
+                variable.key, variable.value = name, value.encode()
         _write_pod(message.sandbox_config, whose)
         _write_parent(message.sandbox_config, self.parent)
         if pod is not None:
@@ -88,7 +102,7 @@ class Creation:
 
     def edited(self, before: Any, after: Any) -> Edited:
         """The body that says what `after` does; `before` is the message as it was filled."""
-        body = Body(self._raw)
+        body = Editing(self._body)
         labels = changed_labels(
             (before.config.labels, after.config.labels), (before.config.annotations, after.config.annotations)
         )
@@ -99,82 +113,105 @@ class Creation:
             labels[CREATED] = None
         if labels:
             written = {key: None if value is None else quote(value) for key, value in labels.items()}
-            body.set_entries(_LABELS, body.object(_LABELS), written)
+            body.set_entries(_LABELS, written)
         resources, without_effect = hostconfig.changes(
             self.resources, before.config.linux.resources, after.config.linux.resources, update=False
         )
         host = {key: json.dumps(value) for key, value in resources.items()}
         linux = [(one.config if self.sandbox else one.sandbox_config).linux for one in (before, after)]
         if linux[0].cgroup_parent != linux[1].cgroup_parent:
-            host[_PARENT] = quote(parents.written(linux[1].cgroup_parent, self.parent))
+            host[hostconfig.PARENT] = quote(parents.written(linux[1].cgroup_parent, self.parent))
         if host:
-            body.set_fields(_HOST, body.object(_HOST), host)
+            body.set_fields(_HOST, host)
         if not self.sandbox:
             self._edit_process(body, before.config, after.config)
         return Edited(body.data(), tuple(without_effect))
 
-    def _edit_process(self, body: Body, before: Any, after: Any) -> None:
+    def _edit_process(self, body: Editing, before: Any, after: Any) -> None:
         for name, key in _WORDS:
             words = list(getattr(after, name))
             if words != list(getattr(before, name)):
                 # An empty list is more than nothing to Docker: it takes the image's own away.
                 body.set(key, json.dumps(words, ensure_ascii=False) if words else "null")
-        wanted = [(one.key, one.value) for one in after.envs]
-        if wanted != [(one.key, one.value) for one in before.envs]:
-            self._edit_envs(body, [f"{key}={value.decode('utf-8', 'replace')}" for key, value in wanted])
+        if _only(before, "envs") != _only(after, "envs"):
+            self._edit_envs(body, [f"{one.key}={one.value.decode('utf-8', 'replace')}" for one in after.envs])
 
-    def _edit_envs(self, body: Body, wanted: list[str]) -> None:
+    def _edit_envs(self, body: Editing, wanted: list[str]) -> None:
         """Variables in their order, in the places they had; an entry that is no variable stays where it is."""
-        held = body.array(_ENV)
-        if held is None:
-            body.set(_ENV, json.dumps(wanted, ensure_ascii=False))
-            return
         replaced: dict[int, str] = {}
         removed: list[int] = []
         done = 0
         for place, one in enumerate(self.envs):
-            name, equals, _ = one.partition("=")
-            if not equals:
-                continue
-            if done < len(wanted) and wanted[done].partition("=")[0] == name:
-                if wanted[done] != one:
-                    replaced[place] = quote(wanted[done])
+            wants = wanted[done] if done < len(wanted) else None
+            if wants == one:
                 done += 1
-            else:
+                continue
+            name, equals, _ = one.partition("=")
+            if equals and wants is not None and wants.partition("=")[0] == name:
+                replaced[place] = quote(wants)
+                done += 1
+            elif equals:
                 removed.append(place)
-        body.set_items(held, replaced=replaced, removed=removed, added=[quote(one) for one in wanted[done:]])
+        body.set_items(_ENV, replaced=replaced, removed=removed, added=[quote(one) for one in wanted[done:]])
 
 
-def read(raw: bytes, params: Mapping[str, str]) -> Creation | None:
+def may_be_kubernetes(raw: bytes) -> bool:
+    """Whether a label of Kubernetes can be in a body at all. Where its letters are neither spelt out nor hidden in
+    escapes there is none, whatever else is wrong with the body."""
+    return RESERVED.encode() in raw or _HIDDEN.search(raw) is not None
+
+
+def image_named(raw: bytes) -> str:
+    """The image a body asks for; empty if it names none. Raises UnreadableBody."""
+    return Body(raw).string("Image")
+
+
+def read(raw: bytes, params: Mapping[str, str], inherited: Mapping[str, str] | None = None) -> Creation | None:
     """The container a body and its query ask for; None if it is not Kubernetes'. Raises UnreadableBody.
 
-    Where the letters of Kubernetes' labels are nowhere, spelt out or possibly hidden in escapes, nothing is read at
-    all: such a body is not Kubernetes' whatever is wrong with it.
+    `inherited` are the labels of its image: dockerd gives them to the container, so they count for whose it is, and for
+    nothing else. Without them a body that cannot be Kubernetes' is not read at all.
     """
-    if RESERVED.encode() not in raw and b"\\u" not in raw:
+    if inherited is None and not may_be_kubernetes(raw):
         return None
     body = Body(raw)
-    held = body.object(_LABELS)
-    labels = {} if held is None else {key: as_text(item.value, _LABELS) for key, item in held.entries().items()}
-    whose = identity(labels, params.get("name", ""))
+    labels = body.text_map(_LABELS)
+    whose = identity({**(inherited or {}), **labels}, params.get("name", ""))
     if whose is None:
         return None
-    for key in _LEGACY:
-        if (item := body.root.member(key)) is not None and item.value:
-            raise UnreadableBody(f"{key} is not in {_HOST} but beside it")
     host = body.object(_HOST)
-    parent = None if host is None else host.member(_PARENT)
-    envs = body.array(_ENV)
+    _check_members(body, host is not None)
+    resources = hostconfig.raw_values(host or ())
     return Creation(
         identity=whose,
         labels=labels,
-        resources={} if host is None else hostconfig.raw_values(host),
-        parent="" if parent is None else as_text(parent.value, _PARENT),
+        resources=resources,
+        parent=str(resources.pop(hostconfig.PARENT, "")),
         texts={key: body.string(key) for key in ("Hostname", "Image", "WorkingDir")},
-        words={key: tuple(body.words(key)) for _, key in _WORDS},
-        envs=() if envs is None else tuple(as_text(one.value, _ENV) for one in envs.items),
-        _raw=raw,
+        words={key: body.words(key) for _, key in _WORDS},
+        envs=body.texts(_ENV),
+        _body=body,
     )
+
+
+def _check_members(body: Body, has_host: bool) -> None:
+    """Nothing of HostConfig is beside it: that would count in the one place or the other, and be lost if we write."""
+    if has_host:
+        odd = next((key for key in _MIXED if body.value(key)), None)
+        if odd is not None:
+            raise UnreadableBody(f"{odd} is not in {_HOST} but beside it")
+    elif any(item.value is not None and fold(item.key) not in _MEMBERS for item in body.root.items):
+        raise UnreadableBody(f"it has no {_HOST} and members that are not its own")
+
+
+def _only(message: Any, field: str) -> Any:
+    """A message with nothing but this. Two of them are compared at once; one by one, thousands of parts take long."""
+    found = type(message)()
+    found.CopyFrom(message)
+    for one, _ in found.ListFields():
+        if one.name != field:
+            found.ClearField(one.name)
+    return found
 
 
 def _write_pod(config: Any, whose: Identity) -> None:

@@ -1,7 +1,8 @@
 """Leaving without cutting a call short.
 
 Clients with nothing in flight are closed at once, the others after their answer; a tunnel counts as a call. Answers
-that never end (events, logs that are followed) are ended when nothing else is left: their clients ask again.
+that never end (events, logs that are followed) are ended a moment after the last call: what they still have to tell of
+it has time to arrive, and their clients ask again.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LOOK_AGAIN: Final = 0.02
-# A client that has been answered has this long to hang up.
+# Seconds after the last call in which endless answers go on, and clients may hang up or finish what they began to say.
 _FAREWELL: Final = 1.0
 
 
@@ -50,8 +51,6 @@ class Drain:
             if self._waiting():
                 quiet_since = None
             else:
-                for link in [link for link in self._listener.links if link.endless]:
-                    link.cut()
                 quiet_since = quiet_since or loop.time()
                 if loop.time() - quiet_since > _FAREWELL:
                     break

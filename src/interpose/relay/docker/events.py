@@ -11,14 +11,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from interpose.model.pod import ContainerState
+from interpose.relay.docker.labels import identity
 from interpose.store.store import Store
 
+GONE: Final = "destroy"
 # After them something is there, runs or is gone that was not, did not or was there before.
 _STATES: Final[Mapping[str, ContainerState | None]] = {
     "create": ContainerState.CREATED,
     "start": ContainerState.RUNNING,
     "die": ContainerState.EXITED,
-    "destroy": None,
+    GONE: None,
 }
 ACTIONS: Final = tuple(_STATES)
 """The actions that matter, for whoever asks dockerd for nothing else."""
@@ -44,7 +46,7 @@ class Timer(Protocol):
 
 
 def read_event(line: bytes) -> Event | None:
-    """What a line says, if it is about a container and matters; a line that cannot be read does not."""
+    """What a line says, if it is about a container of Kubernetes and matters; a line that cannot be read does not."""
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
@@ -55,8 +57,14 @@ def read_event(line: bytes) -> Event | None:
     action = _text(document, "Action") or _text(document, "status")
     kind = _text(document, "Type") or "container"
     actor = document.get("Actor")
-    object_id = _text(actor, "ID") if isinstance(actor, dict) else _text(document, "id")
-    return Event(action, object_id) if kind == "container" and action in _STATES else None
+    if kind != "container" or action not in _STATES:
+        return None
+    if not isinstance(actor, dict):
+        return Event(action, _text(document, "id"))
+    labels = actor.get("Attributes")  # and some more
+    if isinstance(labels, dict) and identity(labels, "") is None:
+        return None
+    return Event(action, _text(actor, "ID"))
 
 
 def is_news(event: Event, store: Store) -> bool:
@@ -87,10 +95,9 @@ class Nudge:
         self._waiting: dict[str, Event] = {}  # by container, the newest one
         self._timer: Timer | None = None
 
-    def __call__(self, line: bytes) -> None:
-        """A line has come."""
-        event = read_event(line)
-        if event is None or not is_news(event, self._store):
+    def __call__(self, event: Event) -> None:
+        """Something happened."""
+        if not is_news(event, self._store):
             return
         self._waiting[event.id if len(self._waiting) < _MOST else ""] = event
         if self._timer is None:

@@ -10,11 +10,12 @@
 Zero and empty mean "not set" on both sides. Pure; messages are duck-typed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.relay.docker.jsontext import Container, UnreadableBody, excerpt, whole
+from interpose.relay.docker.bodies import as_text
+from interpose.relay.docker.jsontext import Fields, Pairs, UnreadableBody, kind
 
 NUMBERS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -29,6 +30,7 @@ NUMBERS: Final[Mapping[str, str]] = MappingProxyType(
 TEXTS: Final[Mapping[str, str]] = MappingProxyType({"cpuset_cpus": "CpusetCpus", "cpuset_mems": "CpusetMems"})
 KEYS: Final[Mapping[str, str]] = MappingProxyType({**NUMBERS, **TEXTS})
 NANO_CPUS: Final = "NanoCpus"
+PARENT: Final = "CgroupParent"
 # What Docker has no word for.
 UNKNOWN: Final = ("hugepage_limits", "unified")
 
@@ -40,40 +42,51 @@ _SCORE: Final = "oom_score_adj"
 _NANO: Final = 10**9
 _SHOWN_PERIOD: Final = 100_000
 _INT64: Final = range(-(1 << 63), 1 << 63)
+_WORDS: Final = frozenset((*TEXTS.values(), PARENT))
 
 Values = dict[str, int | str]
 
 
-def raw_values(within: Container) -> Values:
-    """What is set, by Docker's keys; what has the wrong type makes the body unreadable, as it does to dockerd."""
+def raw_values(pairs: Pairs) -> Values:
+    """What an object sets, by Docker's keys; what has the wrong type makes the body unreadable, as to dockerd."""
+    fields = Fields(key for key, _ in pairs)
     found: Values = {}
-    for key in (*NUMBERS.values(), NANO_CPUS):
-        if (item := within.member(key)) is not None and item.value is not None:
-            if type(item.value) is not int or item.value not in _INT64:
-                raise UnreadableBody(f"{key} is not a whole number but {excerpt(str(item.value))}")
-            found[key] = item.value
-    for key in TEXTS.values():
-        if (item := within.member(key)) is not None and item.value is not None:
-            if not isinstance(item.value, str):
-                raise UnreadableBody(f"{key} is not a text but {excerpt(str(item.value))}")
-            found[key] = whole(item.value)
+    for key in (*NUMBERS.values(), NANO_CPUS, *TEXTS.values(), PARENT):
+        place = fields.place(key)
+        value = None if place is None else pairs[place][1]
+        if value is not None:
+            found[key] = as_text(value, key) if key in _WORDS else _whole_number(value, key)
     return found
 
 
-def shown(raw: Mapping[str, Any], *, defaults: bool = False) -> Values:
+def shown(raw: Mapping[str, Any], *, filled: Collection[int] = ()) -> Values:
     """The values CRI shows, by CRI's names; what is not set is left out.
 
-    `defaults`: what dockerd fills in counts as not set. Who limits memory gets as much swap again, and no limit of it
-    at all where the kernel has none.
+    `filled` are limits of swap beside one of memory that count as not set: see `filled_in`.
     """
     found: Values = {name: value for name, key in KEYS.items() if (value := raw.get(key))}
     nano = raw.get(NANO_CPUS, 0)
     if nano and not {_QUOTA, _PERIOD} & found.keys():
         found[_QUOTA], found[_PERIOD] = nano * _SHOWN_PERIOD // _NANO, _SHOWN_PERIOD
-    memory = found.get(_MEMORY, 0)
-    if found.get(_SWAP) in ((memory, 2 * memory, -1) if defaults and memory else (memory,)):
+    swap, memory = found.get(_SWAP), found.get(_MEMORY)
+    if memory and (swap == memory or swap in filled):
         del found[_SWAP]
     return found
+
+
+def filled_in(sent: Mapping[str, Any] | None) -> tuple[int, ...]:
+    """What dockerd may have made itself of the swap of a container with a limit of memory.
+
+    `sent` is what it was created with by CRI's names, None: nobody knows. Where the kernel does not count swap, dockerd
+    makes every limit -1, that of dockershim too: so unless it was asked for, -1 says nothing. Twice the memory is what
+    it fills in if a create says nothing; without knowing that one did not, the limit is shown as what it is.
+    """
+    if sent is None:
+        return (-1,)
+    if sent.get(_SWAP):
+        return ()
+    memory = sent.get(_MEMORY)
+    return (-1, 2 * memory) if type(memory) is int else (-1,)
 
 
 def fill(message: Any, values: Mapping[str, int | str]) -> None:
@@ -110,3 +123,11 @@ def changes(raw: Mapping[str, Any], before: Any, after: Any, *, update: bool) ->
         # Taken away: with a limit and nothing said, Docker would give as much swap again.
         wanted[_SWAP] = raw["Memory"]
     return {KEYS.get(name, name): value for name, value in wanted.items()}, without_effect
+
+
+def _whole_number(value: Any, key: str) -> int:
+    if type(value) is not int:
+        raise UnreadableBody(f"{key} is not a whole number but {kind(value)}")
+    if value not in _INT64:
+        raise UnreadableBody(f"{key} is a number of more than 64 bits")
+    return value

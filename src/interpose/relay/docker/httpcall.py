@@ -21,7 +21,7 @@ CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 class HttpCall:
     """A request whose body is complete. `afterwards` is run when the answer has been written."""
 
-    __slots__ = ("_continued", "_raw", "_send", "afterwards", "body", "forwarded", "head", "peer")
+    __slots__ = ("_continued", "_raw", "_send", "afterwards", "body", "forwarded", "head", "peer", "target")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class HttpCall:
         self.peer = peer
         self.afterwards: list[Callable[[], None]] = []
         self.forwarded = False
+        self.target = ""  # what dockerd is asked for, if that is to be something else than what the client wrote
         self._raw = body if raw is None else raw
         self._send = send
         self._continued = continued
@@ -52,13 +53,20 @@ class HttpCall:
         if self.forwarded:
             raise RuntimeError("a call is sent on at most once")
         self.forwarded = True
-        return await self._send(self._request(body))
+        request = self._request(body)
+        return await self._send(retargeted(request, self.target) if self.target else request)
 
     def _request(self, body: bytes | None) -> bytes:
         head = self.head
         if body is None:
             return (without_expect(head.raw) if self._continued else head.raw) + self._raw
         return resized(head, len(body)) + body
+
+
+def retargeted(request: bytes, target: str) -> bytes:
+    """The request with another target; of its first line the rest stays, too."""
+    method, _, rest = request.partition(b" ")
+    return b" ".join((method, target.encode("latin-1"), rest.partition(b" ")[2]))
 
 
 def without_expect(raw: bytes) -> bytes:

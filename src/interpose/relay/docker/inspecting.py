@@ -3,9 +3,10 @@
 Docker shows what a container has now. It is told twice, as the OCI view that is in force and as the request it was
 created with; where a label keeps what was sent then (see `creating`), the latter is from there.
 
-Docker also mixes labels and variables of the image into those of its containers. With the image at hand they are told
-apart again: whoever builds images must not be able to write annotations, ours least of all. A missing or odd value
-reads as not set, an answer of another shape is UnreadableBody. Pure; messages are duck-typed.
+Docker also mixes labels and variables of the image into those of its containers. With the image at hand annotations and
+variables are told apart again: whoever builds images must not be able to write annotations, ours least of all. Its
+plain labels stay, as in what dockershim tells: nobody can say whether the container was given the same. A missing or
+odd value reads as not set, an answer of another shape is UnreadableBody. Pure; messages are duck-typed.
 """
 
 import json
@@ -16,12 +17,12 @@ from urllib.parse import urlencode
 
 from interpose.relay.docker import hostconfig, parents
 from interpose.relay.docker.creating import RUNTIME_HANDLER
-from interpose.relay.docker.jsontext import UnreadableBody, decode, excerpt, whole
+from interpose.relay.docker.jsontext import UnreadableBody, decode, kind, whole
 from interpose.relay.docker.labels import (
     CREATED,
     LOG_PATH,
+    PREFIX,
     REQUESTED,
-    RESERVED,
     SANDBOX,
     TYPE,
     Identity,
@@ -103,7 +104,10 @@ def pod_status(body: bytes, message: Any, image: Image = NO_IMAGE) -> None:
     status.annotations.update(shown_annotations(labels))
     status.runtime_handler = RUNTIME_HANDLER
     parent = _text(host.get("CgroupParent"))
-    linux = {"cgroup_parent": parents.shown(parent), "resources": hostconfig.shown(_amounts(host), defaults=True)}
+    linux = {
+        "cgroup_parent": parents.shown(parent),
+        "resources": hostconfig.shown(_amounts(host), filled=hostconfig.filled_in(None)),
+    }
     _write_info(message, whose, {"linux": linux}, host, {})
 
 
@@ -126,7 +130,7 @@ def container_status(body: bytes, message: Any, image: Image = NO_IMAGE) -> None
     status.labels.update(shown_labels(labels))
     status.annotations.update(shown_annotations(labels))
     sent = _sent(labels)
-    current = hostconfig.shown(_amounts(host), defaults=not (sent or {}).get("memory_swap_limit_in_bytes"))
+    current = hostconfig.shown(_amounts(host), filled=hostconfig.filled_in(sent))
     envs = _own_variables(_variables(config), image)
     created = {
         "envs": [{"key": one.partition("=")[0], "value": one.partition("=")[2]} for one in envs],
@@ -175,10 +179,10 @@ def _listed(body: bytes, wanted: Any) -> Iterator[tuple[Document, Identity, Mapp
     """Everything of Kubernetes' with the labels and the id that are wanted."""
     documents = _parsed(body)
     if not isinstance(documents, list):
-        raise UnreadableBody(f"the list of containers is none but {excerpt(str(documents))}")
+        raise UnreadableBody(f"the list of containers is not a list but {kind(documents)}")
     for document in documents:
         if not isinstance(document, dict):
-            raise UnreadableBody(f"a container of the list is no object but {excerpt(str(document))}")
+            raise UnreadableBody(f"a container of the list is not an object but {kind(document)}")
         # A container that others link to has their names for it, too.
         names = [_text(one) for one in _list(document.get("Names"))]
         name = next((one for one in names if one.count("/") < 2), "")
@@ -260,11 +264,11 @@ def nanoseconds(value: object) -> int:
 
 
 def _own_labels(document: Document, image: Image) -> dict[str, str]:
-    """Without the image's. What makes it Kubernetes' stays, even if the image says so."""
+    """Without the annotations that are the image's."""
     return {
         key: value
         for key, value in _labels(document).items()
-        if key.startswith(RESERVED) or image.labels.get(key) != value
+        if not key.startswith(PREFIX) or image.labels.get(key) != value
     }
 
 
@@ -280,8 +284,10 @@ def _own_variables(envs: tuple[str, ...], image: Image) -> tuple[str, ...]:
 
 def _inspected(body: bytes, what: str = "a container") -> Document:
     document = _parsed(body)
-    if not isinstance(document, dict) or not _text(document.get("Id")):
-        raise UnreadableBody(f"it is not {what} but {excerpt(str(document))}")
+    if not isinstance(document, dict):
+        raise UnreadableBody(f"it is not {what} but {kind(document)}")
+    if not _text(document.get("Id")):
+        raise UnreadableBody(f"it is not {what}: it has no Id")
     return document
 
 
@@ -290,7 +296,9 @@ def _parsed(body: bytes) -> Any:
         return json.loads(decode(body))
     except UnreadableBody:
         raise
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise UnreadableBody("it is nested too deeply") from None
+    except ValueError as error:
         raise UnreadableBody(f"it is not JSON: {error}") from None
 
 

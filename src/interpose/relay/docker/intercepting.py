@@ -23,7 +23,7 @@ _HEAD_END: Final = b"\r\n\r\n"
 class Intercepting:
     """One such request."""
 
-    __slots__ = ("_body", "_continued", "_head", "_held", "_link", "_raw", "_since", "_stats", "uploaded")
+    __slots__ = ("_attended", "_body", "_continued", "_head", "_held", "_link", "_raw", "_since", "_stats", "uploaded")
 
     def __init__(self, link: "ClientLink", head: RequestHead, stats: EndpointStats) -> None:
         self._link = link
@@ -34,7 +34,13 @@ class Intercepting:
         self._raw = bytearray()  # of a body in chunks, as they came
         self._held = 0
         self._continued = False
+        self._attended = False  # the client was there when it began
         self.uploaded = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether it is done to its end even if the client has left: so it is if that was before it began."""
+        return self.uploaded and not self._attended
 
     def start(self) -> None:
         """Ask for the body, if the client waits for that."""
@@ -93,7 +99,7 @@ class Intercepting:
         self._stats.bytes_received += len(body if raw is None else raw)
         call = HttpCall(head=head, body=body, raw=raw, peer=link.peer, send=self._send, continued=self._continued)
         self._body, self._raw = bytearray(), bytearray()
-        link.run(self._run(call), f"docker call {head.route.endpoint.name}")
+        link.run(lambda: self._run(call), f"docker call {head.route.endpoint.name}")
 
     async def _send(self, request: bytes) -> HttpReply:
         link = self._link
@@ -102,6 +108,7 @@ class Intercepting:
         return await backend.fetch(self._head.method, request, upstream.limit, last=link.spoken_out)
 
     async def _run(self, call: HttpCall) -> None:
+        self._attended = not self._link.hung_up
         try:
             answer = await self._link.host.relay.handle(call)
             status, keep = self._read(answer)
@@ -139,7 +146,7 @@ class Intercepting:
 
     def _give_up(self, status: int, why: str) -> None:
         self._end(status)
-        self._link.turn_away(status, why)
+        self._link.turn_away(status, why, self._head.method)
 
     def connected(self, backend: Backend) -> None:
         """Nobody has dialled for us."""

@@ -1,30 +1,51 @@
 """JSON as a text to be edited: where the members of objects and arrays are, and what replaces them.
 
 Whoever decodes and encodes a body again loses what he does not know: order, spelling of numbers, keys given twice. Here
-values are read to be looked at, and only touched members are written; every other byte stays as it came.
+values are read to be looked at, and only touched members are written; every other byte stays as it came. Places are
+found for the members of one object or array at a time; what is inside of them is read in one go. So an object in a
+value is the tuple of its pairs, in their order, and an array is a list.
 
 dockerd reads with Go's decoder, which takes keys in any case. A key of ours in another case therefore counts; one that
 is there twice is more than anybody can answer for and makes the body unreadable. Pure: whatever the bytes are, nothing
-but UnreadableBody is raised.
+but UnreadableBody is raised. Its text never has anything of the body in it, since secrets are in bodies.
 """
 
 import json
 import re
+import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_WHITE: Final = " \t\n\r"
+_SPACE: Final = re.compile(f"[{_WHITE}]*")
+_COLON: Final = re.compile(f"[{_WHITE}]*:[{_WHITE}]*")
+_COMMA: Final = re.compile(f"[{_WHITE}]*,[{_WHITE}]*")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _BOM: Final = "\ufeff"
-# Digits of the longest int64; a longer number is only ever looked at, and not by us.
-_DIGITS: Final = 20
 # Two letters that are not ASCII are, to Go, another case of ones that are.
 _FOLDED: Final = str.maketrans({"\u017f": "s", "\u212a": "k"})
-_SHOWN: Final = 80
+# Of a whole body. Docker knows about a hundred; it takes long to find out where each of many more is.
+_MOST_MEMBERS: Final = 1000
+_KINDS: Final[Mapping[type, str]] = {
+    tuple: "an object",
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a number",
+    float: "a number with a point or an exponent",
+    bool: "true or false",
+}
+
+Pairs = tuple[tuple[str, Any], ...]
 
 
 class UnreadableBody(ValueError):  # noqa: N818 - a fact about the body, which passes on as it came
     """The body is not what it should be; the text says what is wrong with it."""
+
+
+class BodyTooLarge(UnreadableBody):
+    """The body is larger than anybody should be made to read."""
 
 
 class Item(NamedTuple):
@@ -37,36 +58,45 @@ class Item(NamedTuple):
     value: Any
 
 
+class Fields:
+    """Which of the keys of an object Go takes for a field."""
+
+    __slots__ = ("_places", "_times")
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        folded = [fold(key) for key in keys]
+        self._places = dict(zip(folded, range(len(folded)), strict=True))
+        self._times = Counter(folded) if len(self._places) < len(folded) else {}
+
+    def place(self, name: str) -> int | None:
+        """Where among the keys it is."""
+        key = fold(name)
+        if (times := self._times.get(key, 1)) > 1:
+            raise UnreadableBody(f"the key {name!r} is there {times} times")
+        return self._places.get(key)
+
+
 class Container:
     """An object or array: its items in their order, and where it is, brackets included."""
 
-    __slots__ = ("_places", "end", "items", "start")
+    __slots__ = ("_fields", "end", "items", "start")
 
     def __init__(self, start: int, end: int, items: Sequence[Item] = ()) -> None:
         self.start = start
         self.end = end
-        self.items = tuple(items)
-        self._places: dict[str, list[int]] | None = None
+        self.items = items
+        self._fields: Fields | None = None
 
     def place(self, name: str) -> int | None:
         """Where among the items the member is that Go takes for this field."""
-        if self._places is None:
-            self._places = {}
-            for place, item in enumerate(self.items):
-                self._places.setdefault(fold(item.key), []).append(place)
-        found = self._places.get(fold(name), ())
-        if len(found) > 1:
-            raise UnreadableBody(f"the key {name!r} is there {len(found)} times")
-        return found[0] if found else None
+        if self._fields is None:
+            self._fields = Fields(item.key for item in self.items)
+        return self._fields.place(name)
 
     def member(self, name: str) -> Item | None:
         """The member Go takes for this field; one whose value is null counts as there."""
         place = self.place(name)
         return None if place is None else self.items[place]
-
-    def entries(self) -> dict[str, Item]:
-        """The members by their exact key, as a map of Go has them: of equal ones the last counts."""
-        return {item.key: item for item in self.items}
 
 
 class Splice(NamedTuple):
@@ -93,24 +123,26 @@ def read_root(text: str) -> Container:
     start = _skip(text, 0)
     if start == len(text):
         raise UnreadableBody("it is empty")
-    found = read_object(text, start, "the body")
+    if text[start] != "{":
+        raise UnreadableBody("it is not an object")
+    found = read_container(text, start, _MOST_MEMBERS)
     if _skip(text, found.end) != len(text):
         raise UnreadableBody(f"there is something after its end, at {found.end}")
     return found
 
 
-def read_object(text: str, start: int, what: str) -> Container:
-    """The object that starts here."""
-    if text[start] != "{":
-        raise UnreadableBody(f"{what} is not an object but {excerpt(text[start:])}")
-    return _guarded(text, start, "}")
-
-
-def read_array(text: str, start: int, what: str) -> Container:
-    """The array that starts here."""
-    if text[start] != "[":
-        raise UnreadableBody(f"{what} is not a list but {excerpt(text[start:])}")
-    return _guarded(text, start, "]")
+def read_container(text: str, start: int, most: int = sys.maxsize) -> Container:
+    """The object or array that starts here. An object may have so many members."""
+    try:
+        return _read_members(text, start, most) if text[start] == "{" else _read_elements(text, start)
+    except RecursionError:
+        raise UnreadableBody("it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise UnreadableBody(f"it is not JSON: {error}") from None
+    except UnreadableBody:
+        raise
+    except ValueError:
+        raise UnreadableBody("a number in it is too long") from None
 
 
 def spliced(text: str, splices: Iterable[Splice]) -> str:
@@ -130,20 +162,28 @@ def change_items(
     """Edit items by their place: new texts of values, items that go, and texts of whole items for the end."""
     items, gone = within.items, frozenset(removed)
     splices = [Splice(items[place].value_start, items[place].end, new) for place, new in replaced.items()]
-    kept = [place for place in range(len(items)) if place not in gone]
-    tail = items[kept[-1]].end if kept else within.start + 1
+    first = next((place for place in range(len(items)) if place not in gone), None)
+    last = next((place for place in range(len(items) - 1, -1, -1) if place not in gone), None)
     if added:
-        splices.append(Splice(tail, tail, ("," if kept else "") + ",".join(added)))
+        tail = within.start + 1 if last is None else items[last].end
+        splices.append(Splice(tail, tail, ("" if last is None else ",") + ",".join(added)))
     for place in gone:
         item = items[place]
         # With what separates it from its neighbour: the one before, for those before the first that stays the next.
-        if kept and place > kept[0]:
+        if first is not None and place > first:
             splices.append(Splice(items[place - 1].end, item.end, ""))
         elif place + 1 < len(items):
             splices.append(Splice(item.start, items[place + 1].start, ""))
         else:
             splices.append(Splice(item.start, item.end, ""))
     return splices
+
+
+def append_items(text: str, start: int, end: int, added: Sequence[str]) -> Splice:
+    """Texts of whole items for the end of an object or array, of which nobody has to know more than where it is."""
+    held = text[start + 1 : end - 1].rstrip(_WHITE)
+    tail = start + 1 + len(held)
+    return Splice(tail, tail, ("," if held else "") + ",".join(added))
 
 
 def quote(text: str) -> str:
@@ -153,52 +193,62 @@ def quote(text: str) -> str:
 
 def whole(text: str) -> str:
     """Text that can be sent again: Go, too, puts a mark where an escape stands for half a character."""
-    return _SURROGATE.sub("\ufffd", text)
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def fold(key: str) -> str:
     """Equal for keys that Go takes for the same field."""
-    return key.translate(_FOLDED).lower()
+    return key.lower() if key.isascii() else key.translate(_FOLDED).lower()
 
 
-def excerpt(text: str) -> str:
-    """The beginning of a text, for messages."""
-    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+def kind(value: object) -> str:
+    """What a value is, for messages: they must not say more of it."""
+    return _KINDS.get(type(value), "null")
 
 
-def _guarded(text: str, start: int, close: str) -> Container:
-    try:
-        return _read(text, start, close)
-    except RecursionError:
-        raise UnreadableBody("it is nested too deeply") from None
-    except ValueError as error:
-        raise UnreadableBody(f"it is not JSON: {error}") from None
-
-
-def _read(text: str, start: int, close: str) -> Container:
-    items: list[Item] = []
+def _read_members(text: str, start: int, most: int) -> Container:
     place = _skip(text, start + 1)
-    if text[place : place + 1] == close:
+    if text[place : place + 1] == "}":
         return Container(start, place + 1)
+    items: list[Item] = []
     while True:
-        first, key = place, ""
-        if close == "}":
-            if text[place : place + 1] != '"':
-                raise ValueError(f"a key is missing at {place}")
-            key, place = _scan(text, place)
-            place = _skip(text, place)
-            if text[place : place + 1] != ":":
-                raise ValueError(f"a colon is missing at {place}")
-            place = _skip(text, place + 1)
+        if text[place : place + 1] != '"':
+            raise UnreadableBody(f"it is not JSON: a key is missing at {place}")
+        key, end = _scan(text, place)
+        colon = _COLON.match(text, end)
+        if colon is None:
+            raise UnreadableBody(f"it is not JSON: a colon is missing at {end}")
+        begin = colon.end()
+        value, end = _scan(text, begin)
+        items.append(Item(key, place, begin, end, value))
+        if len(items) > most:
+            raise UnreadableBody(f"it has more than {most} members")
+        comma = _COMMA.match(text, end)
+        if comma is None:
+            return Container(start, _closed(text, end, "}"), items)
+        place = comma.end()
+
+
+def _read_elements(text: str, start: int) -> Container:
+    place = _skip(text, start + 1)
+    if text[place : place + 1] == "]":
+        return Container(start, place + 1)
+    items: list[Item] = []
+    while True:
         value, end = _scan(text, place)
-        items.append(Item(key, first, place, end, value))
-        place = _skip(text, end)
-        mark = text[place : place + 1]
-        if mark == close:
-            return Container(start, place + 1, items)
-        if mark != ",":
-            raise ValueError(f"a comma is missing at {place}")
-        place = _skip(text, place + 1)
+        items.append(Item("", place, place, end, value))
+        comma = _COMMA.match(text, end)
+        if comma is None:
+            return Container(start, _closed(text, end, "]"), items)
+        place = comma.end()
+
+
+def _closed(text: str, place: int, mark: str) -> int:
+    """The place after the closing bracket, which has to come now."""
+    place = _skip(text, place)
+    if text[place : place + 1] != mark:
+        raise UnreadableBody(f"it is not JSON: a comma is missing at {place}")
+    return place + 1
 
 
 def _skip(text: str, place: int) -> int:
@@ -206,12 +256,8 @@ def _skip(text: str, place: int) -> int:
     return found.end() if found else place
 
 
-def _integer(text: str) -> int | float:
-    return int(text) if len(text) <= _DIGITS else float(text)
-
-
 def _constant(text: str) -> Any:
-    raise ValueError(f"{text} is no value")
+    raise UnreadableBody(f"it is not JSON: {text} is no value")
 
 
-_scan: Final = json.JSONDecoder(parse_int=_integer, parse_constant=_constant).raw_decode
+_scan: Final = json.JSONDecoder(object_pairs_hook=tuple, parse_constant=_constant).raw_decode

@@ -44,7 +44,7 @@ class Identity:
     namespace: str = ""
     uid: str = ""
     attempt: int = 0
-    sandbox_id: str = ""  # of a container
+    sandbox_id: str = ""  # of a container; one that names none is in a pod of its own
 
 
 def identity(labels: Mapping[str, str], name: str, container_id: str = "") -> Identity | None:
@@ -64,7 +64,7 @@ def identity(labels: Mapping[str, str], name: str, container_id: str = "") -> Id
         namespace=labels.get(POD_NAMESPACE) or parts[3],
         uid=labels.get(POD_UID) or parts[4],
         attempt=int(parts[5]) if _UINT32.fullmatch(parts[5]) else 0,
-        sandbox_id="" if sandbox else labels.get(SANDBOX_ID, ""),
+        sandbox_id="" if sandbox else labels.get(SANDBOX_ID) or container_id,
     )
 
 

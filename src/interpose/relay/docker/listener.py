@@ -6,6 +6,7 @@ once-a-second tick finds those who are gone or never finish a sentence. The sock
 
 import asyncio
 import logging
+import resource
 import socket
 import sys
 import time
@@ -18,12 +19,16 @@ from interpose.instrumentation.logging import RateLimited
 from interpose.relay.docker.client import ClientLink, Switch
 from interpose.relay.docker.drain import Drain
 from interpose.relay.docker.upstream import DockerUpstream
-from interpose.rpc.listener import Admission
+from interpose.rpc.listener import BACKLOG, Admission
 from interpose.rpc.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 # Requests that are held whole, all together: this many of the largest.
 _LARGEST_AT_ONCE: Final = 8
+# Clients that are told that there is no room for them, at once; more of them are just closed.
+_TOLD_AT_ONCE: Final = 32
+# File descriptors that are kept for them, for connections to dockerd and for everything else.
+_SPARE: Final = 64
 
 
 class DockerListener:
@@ -44,6 +49,7 @@ class DockerListener:
         self.clock = clock
         self.tasks = TaskBag()
         self.links: set[ClientLink] = set()
+        self._leaving: set[ClientLink] = set()  # refused, and not gone yet
         self.accepted = 0
         self.refused = 0
         self.faults: dict[str, int] = {}
@@ -60,30 +66,43 @@ class DockerListener:
     async def start(self, sock: socket.socket) -> None:
         """Serve a bound socket. The caller keeps its own descriptor: we work on a duplicate."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(lambda: ClientLink(self), sock=sock.dup(), **_NO_CLEANUP)
+        self._server = await loop.create_unix_server(
+            lambda: ClientLink(self), sock=sock.dup(), backlog=BACKLOG, **_NO_CLEANUP
+        )
 
     # What links ask for
 
-    def admit(self, link: ClientLink) -> bool:
-        """Whether this client may stay; it is counted then."""
+    def arrived(self, link: ClientLink) -> None:
+        """A client: it stays and is counted, or it is sent away."""
         admission = self._admission
         if admission.identify is not None:
             link.peer = admission.identify(link.transport.get_extra_info("socket"))
             if link.peer.uid not in admission.uids:
                 self.refused += 1
                 self._warn("Peer is not allowed", str(link.peer.uid), pid=link.pid, uid=link.peer.uid)
-                return False
+                link.abort()
+                return
         if len(self.links) >= admission.connections:
-            self.refused += 1
-            self._warn("Too many connections", "", pid=link.pid, limit=admission.connections)
-            return False
-        self.accepted += 1
-        self.links.add(link)
-        return True
+            self._refuse(link, "Too many connections", admission.connections)
+        elif _descriptors_are_short(link.fileno()):
+            self._refuse(link, "Too many open files", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        else:
+            self.accepted += 1
+            self.links.add(link)
+
+    def _refuse(self, link: ClientLink, why: str, limit: int) -> None:
+        self.refused += 1
+        self._warn(why, "", pid=link.pid, limit=limit)
+        if len(self._leaving) < _TOLD_AT_ONCE:
+            self._leaving.add(link)
+            link.refuse(f"{why[0].lower()}{why[1:]}: the limit is {limit}")
+        else:
+            link.abort()
 
     def ended(self, link: ClientLink) -> None:
         """It is gone."""
         self.links.discard(link)
+        self._leaving.discard(link)
 
     def fault(self, link: ClientLink, status: int, why: str) -> None:
         """Somebody broke the protocol: the client, or dockerd if the status is 502."""
@@ -130,8 +149,15 @@ class DockerListener:
 
     def abort(self) -> None:
         """Close what is left."""
-        for link in list(self.links):
+        for link in [*self.links, *self._leaving]:
             link.cut()
+
+
+def _descriptors_are_short(latest: int) -> bool:
+    """Whether this descriptor is among the last ones: the kernel gives the lowest that is free. When none is left,
+    connections would be accepted and closed without a word."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft != resource.RLIM_INFINITY and latest >= soft - _SPARE
 
 
 # Python 3.13 and later would unlink the socket file when the server closes; the file is not ours to remove here.

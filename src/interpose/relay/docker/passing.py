@@ -33,6 +33,7 @@ class Passing:
         "_began",
         "_continued",
         "_head",
+        "_heard",
         "_link",
         "_response",
         "_sent",
@@ -52,8 +53,13 @@ class Passing:
         self._tunnel: Tunnel | None = None
         self._sighted: Any = None
         self._since = 0.0
-        self._sent = self._answered = self._continued = self._began = False
+        self._sent = self._answered = self._continued = self._began = self._heard = False
         self.uploaded = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether nothing of it is on its way yet. It will be, even if the client has left by then."""
+        return self._backend is None
 
     def start(self, head: RequestHead, stats: EndpointStats) -> None:
         """A request has begun."""
@@ -61,7 +67,7 @@ class Passing:
         self._head = head
         self._stats = stats
         self._response = None
-        self._sent = self._answered = self._continued = self._began = False
+        self._sent = self._answered = self._continued = self._began = self._heard = False
         self.uploaded = head.framing is _NONE
         self._since = link.host.clock()
         self._sighted = link.host.relay.begin(head, link.peer)
@@ -110,7 +116,7 @@ class Passing:
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             self._stats.bytes_received += len(data)
             backend.write(data)
-        if link.eof and not (self.uploaded and reader.buffered):
+        if link.spoken_out if self.uploaded else link.eof:
             backend.write_eof()
         if self.uploaded and self._answered:
             self._finish(keep=True)
@@ -129,6 +135,7 @@ class Passing:
         backend = self._backend
         assert backend is not None  # noqa: S101 - it calls us
         reader = backend.reader
+        self._heard = True
         if not self._began and (whole := reader.whole(data)) is not None:
             self._response = whole
             self._began = True
@@ -249,7 +256,7 @@ class Passing:
         if self._backend is not None:
             self._backend.abort()
         self._end(status, why)
-        self._link.turn_away(status, why)
+        self._link.turn_away(status, why, self._head.method)
 
     def _broken(self, why: str) -> None:
         link = self._link
@@ -282,10 +289,14 @@ class Passing:
         return False
 
     def on_lost(self, why: str) -> None:
-        self._backend = None
+        backend, self._backend = self._backend, None
         if self._answered:
             # It has said all that it wanted to; the rest of the request is for nobody.
             self._finish(keep=False)
+        elif backend is not None and backend.served > 1 and not self._heard:
+            # As it is without us: a client whose kept connection is just being closed knows what it may ask again.
+            self._end(0, why)
+            self._link.close()
         else:
             self._cut(f"docker daemon was lost before it had answered: {why}")
 

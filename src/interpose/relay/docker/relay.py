@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from interpose.h1.heads import RequestHead
 from interpose.relay.docker.endpointstats import EndpointStats
-from interpose.relay.docker.events import Nudge
+from interpose.relay.docker.events import GONE, Nudge, read_event
 from interpose.relay.docker.httpcall import HttpCall
-from interpose.relay.docker.routes import METHODS_OF, Act, Endpoint
+from interpose.relay.docker.routes import METHODS_OF, Act, Endpoint, act_of
 from interpose.relay.docker.statuses import code_of_status
 from interpose.relay.docker.upstream import DockerUpstream
 from interpose.relay.interceptor import Sighting
@@ -54,15 +54,19 @@ class DockerRelay(Switchboard):
         self._sync: Synchronizer | None = None
         self._nudge: Nudge | None = None
         self._onlooker: Any = None  # runs calls that nobody intercepts and somebody wants to see
+        self._runtime: Any = None  # dockerd for calls of our own, once somebody needs it
+        upstream.on_event = self._told
 
     def _collect(self, chain: Any, *, hub: Hub, limit: int, now: Callable[[], float]) -> Any:
         from interpose.relay.docker.collector import DockerCollector
         from interpose.relay.docker.runtime import DockerRuntime
 
+        if self._runtime is None:
+            self._runtime = DockerRuntime(self._upstream)
         collector = DockerCollector(
             chain=chain,
             watchers=self._watched(),
-            runtime=DockerRuntime(self._upstream),
+            runtime=self._runtime,
             routes=self.routes,
             limit=limit,
             now=now,
@@ -76,13 +80,22 @@ class DockerRelay(Switchboard):
         later = asyncio.get_running_loop().call_later
         self._sync = sync
         self._nudge = Nudge(store=sync.store, resync=sync.resync_soon, later=later)
-        self._upstream.on_event = self._nudge
 
     def forget(self) -> None:
-        """Listen no longer."""
-        self._upstream.on_event = self._sync = None
+        """The records are kept no longer."""
+        nudge, self._nudge, self._sync = self._nudge, None, None
+        if nudge is not None:
+            nudge.close()
+
+    def _told(self, line: bytes) -> None:
+        """dockerd tells something."""
+        event = read_event(line)
+        if event is None:
+            return
+        if event.action == GONE and self._runtime is not None:
+            self._runtime.known.removed(event.id)
         if self._nudge is not None:
-            self._nudge.close()
+            self._nudge(event)
 
     def _look_again(self) -> None:
         """The container of a sandbox was stopped: its neighbours live on, unlike after a StopPodSandbox of CRI."""
@@ -96,7 +109,7 @@ class DockerRelay(Switchboard):
 
     def wants(self, head: RequestHead) -> bool:
         """Whether the call has to be collected; it may still turn out to be nobody's business."""
-        return head.route.endpoint.act in self._wanted
+        return act_of(head) in self._wanted
 
     async def handle(self, call: HttpCall) -> bytes:
         """Run a call that is wanted; the whole answer."""

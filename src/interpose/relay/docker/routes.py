@@ -1,8 +1,9 @@
 """Which call of Docker's API a request is, as dockerd itself would route it.
 
 Paths are matched decoded, with any version before them or none, and a container may be named by anything its pattern
-takes, slashes included. What a query makes of a call counts too: a kill with a harmless signal is no stop, logs without
-`follow` end by themselves. A request that no row knows is `OTHER`: it passes, and dockerd says what it thinks of it.
+takes, slashes included. What parameters make of a call counts too: a kill with a harmless signal is no stop, logs
+without `follow` end by themselves. dockerd takes parameters from a form in the body before those of the query, so does
+whoever asks `parameters`. A request that no row knows is `OTHER`: it passes, and dockerd says what it thinks of it.
 
 Pure. Names of rows are labels of metrics: a fixed set, and every variant of a row has the name of the row.
 """
@@ -13,7 +14,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
-from urllib.parse import unquote_plus
+from urllib.parse import quote, unquote_to_bytes
+
+from interpose.h1.heads import Framing, RequestHead
 
 
 class Act(StrEnum):
@@ -21,6 +24,7 @@ class Act(StrEnum):
 
     CREATE = "create"
     START = "start"
+    RESET = "reset"  # a start with a body: to old versions of the API that is what the container is to have
     STOP = "stop"
     KILL = "kill"
     RESTART = "restart"
@@ -33,6 +37,7 @@ METHODS_OF: Final[Mapping[Act, tuple[str, ...]]] = MappingProxyType(
     {
         Act.CREATE: ("RunPodSandbox", "CreateContainer"),
         Act.START: ("StartContainer",),
+        Act.RESET: ("RunPodSandbox", "CreateContainer", "UpdateContainerResources", "StartContainer"),
         Act.STOP: ("StopPodSandbox", "StopContainer"),
         Act.KILL: ("StopPodSandbox", "StopContainer"),
         Act.RESTART: ("StartContainer",),
@@ -74,7 +79,9 @@ class _Row(NamedTuple):
 
 
 _NO: Final = frozenset(("", "0", "no", "false", "none"))
-_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_FORM: Final = "application/x-www-form-urlencoded"
+# A start with no more than this many bytes is one without a body to dockerd.
+_NO_BODY: Final = 7
 _NO_PARAMS: Final[Params] = MappingProxyType({})
 
 
@@ -90,11 +97,10 @@ def _streams(params: Params) -> bool:
     return _truth(params.get("stream", "1"))
 
 
-def _kills(params: Params) -> bool:
+def kills(params: Params) -> bool:
+    """Whether a kill with these parameters ends the container for sure."""
     signal = params.get("signal", "")
-    if _NUMBER.fullmatch(signal):
-        return int(signal) == 9
-    return signal.upper().removeprefix("SIG") in ("", "KILL")
+    return signal.removeprefix("+").lstrip("0") == "9" or signal.upper().removeprefix("SIG") in ("", "KILL")
 
 
 def _whole(params: Params) -> bool:
@@ -129,7 +135,7 @@ _TABLE: Final[tuple[_Row, ...]] = (
     _row("POST", "/containers/create", Act.CREATE),
     _row("POST", f"{_ID}/start", Act.START),
     _row("POST", f"{_ID}/stop", Act.STOP),
-    _row("POST", f"{_ID}/kill", Act.KILL, condition=_kills),
+    _row("POST", f"{_ID}/kill", Act.KILL),
     _row("POST", f"{_ID}/restart", Act.RESTART),
     _row("POST", f"{_ID}/update", Act.UPDATE),
     _row("DELETE", _ID, Act.REMOVE, condition=_whole),
@@ -144,7 +150,7 @@ _TABLE: Final[tuple[_Row, ...]] = (
     _row("GET", f"{_ID}/export"),
     _row("GET", f"{_ID}/attach/ws"),
     _row("GET|HEAD|PUT", f"{_ID}/archive"),
-    _row("POST", f"{_ID}/wait", endless=True),
+    _row("POST", f"{_ID}/wait"),
     _row("POST", f"{_ID}/resize"),
     _row("POST", f"{_ID}/pause"),
     _row("POST", f"{_ID}/unpause"),
@@ -198,11 +204,53 @@ def classify(method: str, path: str, query: str) -> Routed:
     return Routed(OTHER, "", params)
 
 
+def act_of(head: RequestHead) -> Act | None:
+    """What a request may be, by its head; with its body it may still turn out to be nothing of consequence."""
+    routed: Routed = head.route
+    act = routed.endpoint.act
+    if act is Act.START and (head.framing is Framing.CHUNKED or head.length > _NO_BODY):
+        return Act.RESET
+    if act is Act.KILL and not kills(routed.params) and _media_type(head)[0] != _FORM:
+        return None
+    return act
+
+
+def parameters(head: RequestHead, body: bytes) -> tuple[Params, ...]:
+    """The parameters of a POST as dockerd takes them. More than one reading: it is not sure which of them it takes."""
+    params: Params = head.route.params
+    kind, has_more = _media_type(head)
+    if kind != _FORM or not body:
+        return (params,)
+    both = MappingProxyType({**params, **_params(body.decode("latin-1"))})
+    # Go gives up on some of what may follow, and then it does not read the form.
+    return (both, params) if has_more else (both,)
+
+
+def renamed(head: RequestHead, object_id: str) -> str:
+    """The target that names the container of a request by this id, and is the same in everything else."""
+    before, after = head.path.split("/containers/", 1)
+    query = f"?{head.query}" if head.query else ""
+    return f"{before}/containers/{quote(object_id, safe='')}{after.removeprefix(head.route.ref)}{query}"
+
+
+def _media_type(head: RequestHead) -> tuple[str, bool]:
+    """What kind of body it is, and whether more is said about that."""
+    kind, more, _ = (head.get(b"content-type") or b"").decode("latin-1").partition(";")
+    return kind.strip().lower(), bool(more)
+
+
 def _params(query: str) -> Params:
-    """The first value of each key. Older dockerds also split at a semicolon; younger ones refuse the request."""
+    """The first value of each key; letters of the query stand for bytes.
+
+    Older dockerds also split at a semicolon; younger ones refuse the request.
+    """
     found: dict[str, str] = {}
     for pair in re.split("[&;]", query):
         if pair:
             key, _, value = pair.partition("=")
-            found.setdefault(unquote_plus(key), unquote_plus(value))
+            found.setdefault(_unquoted(key), _unquoted(value))
     return MappingProxyType(found)
+
+
+def _unquoted(text: str) -> str:
+    return unquote_to_bytes(text.replace("+", " ").encode("latin-1")).decode("utf-8", "replace")

@@ -1,7 +1,7 @@
 """dockerd as a CRI runtime, for the calls of our own parts: they ask and order in CRI, dockerd hears Docker's API.
 
 Paths have no version, so dockerd answers with its newest; what is read here every version since 1.24 has. Whose
-container a full id means never changes, since labels do not: that is remembered, for a bounded number of containers.
+container a whole id means is remembered as long as it is sure: see `remembered`.
 """
 
 import asyncio
@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from interpose.relay.docker import inspecting, updating
+from interpose.relay.docker import bereft, inspecting, updating
 from interpose.relay.docker.backend import HttpReply
 from interpose.relay.docker.inspecting import NO_IMAGE, Image
 from interpose.relay.docker.jsontext import UnreadableBody
 from interpose.relay.docker.labels import Identity
+from interpose.relay.docker.remembered import Mark, Remembered
 from interpose.relay.docker.statuses import code_of_status, message_of
 from interpose.relay.docker.upstream import DockerUpstream
 from interpose.relay.interceptor import Body, Reply, Unreadable
@@ -26,10 +27,9 @@ from interpose.rpc.status import Code, RpcError
 _LOOK: Final = 2.0
 # The upstream tells a time that is up like every other trouble; here it has a code of its own, so we look first.
 _SLACK: Final = 1.0
-_FULL_ID: Final = 64
-_HEX: Final = frozenset("0123456789abcdef")
-_MOST: Final = 8192
 _MOST_IMAGES: Final = 1024
+# dockerd answers a create with the same.
+_NO_SUCH_IMAGE: Final = (Code.NOT_FOUND, Code.INVALID_ARGUMENT)
 _VERSION: Final = "0.1.0"  # of the CRI's own numbering; all runtimes say so
 
 _Answer = Callable[[Any, Any, float], Awaitable[None]]  # request, response to be filled, timeout
@@ -63,7 +63,7 @@ class DockerRuntime:
 
     def __init__(self, upstream: DockerUpstream) -> None:
         self._upstream = upstream
-        self._known: dict[str, Identity | None] = {}  # by full id; None: nobody's. Longest unused first
+        self.known = Remembered(lambda: upstream.hearing)
         self._images: dict[str, Image] = {}
         self._answers: Mapping[str, _Answer] = {
             "Version": self._version,
@@ -98,9 +98,9 @@ class DockerRuntime:
 
         None: it is nobody's, or dockerd knows no such container. RpcError: dockerd could not tell.
         """
-        if ref in self._known:
-            found = self._known[ref] = self._known.pop(ref)
-            return found
+        known, mark = self.known.get(ref), self.known.mark()
+        if known is not None:
+            return known
         try:
             body = await self._ask("GET", _path(ref, "json"), timeout=_LOOK)
         except RpcError as error:
@@ -112,27 +112,28 @@ class DockerRuntime:
         except UnreadableBody as error:
             raise RpcError(Code.INTERNAL, f"dockerd's answer cannot be read: {error}") from error
         if found is not None:
-            self.remember(found.id, found)
-        elif _is_full(ref):
-            self.remember(ref, None)
+            self.known.add(found, mark)
         return found
 
-    def remember(self, object_id: str, identity: Identity | None) -> None:
-        """Whose container this is; None: nobody's."""
-        if _is_full(object_id):
-            self._known.pop(object_id, None)
-            self._known[object_id] = identity
-            if len(self._known) > _MOST:
-                del self._known[next(iter(self._known))]
+    async def labels_of_image(self, name: str) -> Mapping[str, str]:
+        """The labels that containers of an image get if they have none of that name; empty if there is no such image.
 
-    def _remember_all(self, ids: Iterable[str], *, sandbox: bool) -> None:
+        RpcError: dockerd could not tell. Names of images move, so this is never remembered.
+        """
+        try:
+            body = await self._ask("GET", f"/images/{quote(name, safe='/:@')}/json", timeout=_LOOK)
+            return inspecting.read_image(body).labels
+        except RpcError as error:
+            if error.code in _NO_SUCH_IMAGE:
+                return {}
+            raise
+        except UnreadableBody as error:
+            raise RpcError(Code.INTERNAL, f"dockerd's answer cannot be read: {error}") from error
+
+    def _know_all(self, ids: Iterable[str], mark: Mark, *, sandbox: bool) -> None:
         for one in ids:
-            if one not in self._known:
-                self.remember(one, Identity(id=one, sandbox=sandbox))
-
-    def forget(self, object_id: str) -> None:
-        """It is gone."""
-        self._known.pop(object_id, None)
+            if self.known.get(one) is None:
+                self.known.add(Identity(id=one, sandbox=sandbox), mark)
 
     # -- the methods
 
@@ -143,18 +144,46 @@ class DockerRuntime:
         response.runtime_api_version = _text(said.get("ApiVersion"))
 
     async def _list_pods(self, request: Any, response: Any, timeout: float) -> None:
-        body = await self._ask("GET", inspecting.list_target(True, request.filter), timeout=timeout)
-        inspecting.listed_sandboxes(body, request.filter, response)
-        self._remember_all((one.id for one in response.items), sandbox=True)
+        pods, containers = await self._everything(timeout)
+        bereft.write_listed(pods, bereft.bereft(pods.items, containers.containers))
+        response.items.extend(one for one in pods.items if bereft.is_wanted(one, request.filter))
+
+    async def _everything(self, timeout: float) -> tuple[Any, Any]:
+        """The lists of all sandboxes and of all containers, as of one moment."""
+        mark = self.known.mark()
+        of_pods, of_containers = METHODS["ListPodSandbox"], METHODS["ListContainers"]
+        everybody = CriParser(of_containers.request).parse(b"").filter
+        body = await self._ask("GET", inspecting.list_target(False, everybody), timeout=timeout)
+        pods, containers = CriParser(of_pods.response).parse(b""), CriParser(of_containers.response).parse(b"")
+        inspecting.listed_sandboxes(body, CriParser(of_pods.request).parse(b"").filter, pods)
+        inspecting.listed_containers(body, everybody, containers)
+        self._know_all((one.id for one in pods.items), mark, sandbox=True)
+        return pods, containers
 
     async def _list_containers(self, request: Any, response: Any, timeout: float) -> None:
+        mark = self.known.mark()
         body = await self._ask("GET", inspecting.list_target(False, request.filter), timeout=timeout)
         inspecting.listed_containers(body, request.filter, response)
-        self._remember_all((one.id for one in response.containers), sandbox=False)
+        self._know_all((one.id for one in response.containers), mark, sandbox=False)
 
     async def _pod_status(self, request: Any, response: Any, timeout: float) -> None:
-        body = await self._inspect(request.pod_sandbox_id, timeout, sandbox=True)
-        inspecting.pod_status(body, response, await self._image(body, timeout))
+        ref = request.pod_sandbox_id
+        try:
+            body = await self._inspect(ref, timeout, sandbox=True)
+        except RpcError as error:
+            if error.code is not Code.NOT_FOUND or not await self._bereft_status(ref, response, timeout):
+                raise
+        else:
+            inspecting.pod_status(body, response, await self._image(body, timeout))
+
+    async def _bereft_status(self, ref: str, response: Any, timeout: float) -> bool:
+        """Fill in the status of a pod that has no sandbox any more; False: there is none."""
+        pods, containers = await self._everything(timeout)
+        container = bereft.bereft(pods.items, containers.containers).get(ref)
+        if container is not None:
+            body = await self._ask("GET", _path(container.id, "json"), timeout=timeout)
+            bereft.write_status(response, ref, container, read_object(body))
+        return container is not None
 
     async def _container_status(self, request: Any, response: Any, timeout: float) -> None:
         body = await self._inspect(request.container_id, timeout, sandbox=False)
@@ -174,7 +203,7 @@ class DockerRuntime:
             except RpcError as error:
                 if error.code is not Code.NOT_FOUND:
                     raise
-                known = NO_IMAGE  # removed while its containers stay
+                return NO_IMAGE  # removed while its containers stay; it may come back
             if len(self._images) >= _MOST_IMAGES:
                 del self._images[next(iter(self._images))]
             self._images[wanted] = known
@@ -185,12 +214,13 @@ class DockerRuntime:
 
     async def _inspect(self, ref: str, timeout: float, *, sandbox: bool) -> bytes:
         """What dockerd says about a sandbox, or about a container; it does not tell them apart, CRI does."""
+        mark = self.known.mark()
         body = await self._ask("GET", _path(ref, "json"), timeout=timeout)
         found = inspecting.identity_of(body)
         if found is None or found.sandbox is not sandbox:
             kind = "sandbox" if sandbox else "container"
             raise RpcError(Code.NOT_FOUND, f"{ref} is no {kind} of Kubernetes")
-        self.remember(found.id, found)
+        self.known.add(found, mark)
         return body
 
     async def _ask(self, method: str, target: str, body: bytes = b"", *, timeout: float) -> bytes:
@@ -222,8 +252,3 @@ def _path(ref: str, what: str) -> str:
 
 def _text(value: object) -> str:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
-
-
-def _is_full(ref: str) -> bool:
-    """Whether this can be nothing but a whole id: dockerd looks for ids before names."""
-    return len(ref) == _FULL_ID and _HEX.issuperset(ref)

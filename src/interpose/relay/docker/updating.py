@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interpose.relay.docker import hostconfig
-from interpose.relay.docker.bodies import Body, Edited
+from interpose.relay.docker.bodies import Body, Edited, Editing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Update:
     """New resources for a container."""
 
     resources: Mapping[str, Any]  # by Docker's keys
-    _raw: bytes = field(repr=False)
+    _body: Body = field(repr=False)
 
     def fill(self, message: Any, container_id: str) -> None:
         """Write it into an empty UpdateContainerResourcesRequest."""
@@ -28,7 +28,7 @@ class Update:
 
     def edited(self, before: Any, after: Any) -> Edited:
         """The body that says what `after` does; `before` is the message as it was filled."""
-        body = Body(self._raw)
+        body = Editing(self._body)
         values, without_effect = hostconfig.changes(self.resources, before.linux, after.linux, update=True)
         for key, value in values.items():
             body.set(key, json.dumps(value))
@@ -39,9 +39,11 @@ class Update:
 
 def read(raw: bytes) -> Update:
     """What a body asks for. Raises UnreadableBody."""
-    resources = hostconfig.raw_values(Body(raw).root)
-    resources.pop(hostconfig.KEYS["oom_score_adj"], None)  # dockerd does not look at it
-    return Update(resources=resources, _raw=raw)
+    body = Body(raw)
+    resources = hostconfig.raw_values(tuple((item.key, item.value) for item in body.root.items))
+    for key in (hostconfig.KEYS["oom_score_adj"], hostconfig.PARENT):
+        resources.pop(key, None)  # dockerd does not look at it
+    return Update(resources=resources, _body=body)
 
 
 def body_of(message: Any) -> Edited:

@@ -32,8 +32,9 @@ _KEPT: Final = 8
 # Seconds for which the last bytes for a dockerd that does not read are kept.
 _PARTING: Final = 10
 _LOG_BURST: Final = 5
-# Containers of Kubernetes only, and only what changes what we know; probes alone make events by the hundred.
-_FILTERS: Final = {"type": ["container"], "label": ["io.kubernetes.docker.type"], "event": list(ACTIONS)}
+# Only what changes what we know; probes alone make events by the hundred. Which containers are Kubernetes' is more than
+# a filter can say.
+_FILTERS: Final = {"type": ["container"], "event": list(ACTIONS)}
 _EVENTS: Final = "/events?filters=" + quote(json.dumps(_FILTERS, separators=(",", ":")))
 
 
@@ -66,6 +67,7 @@ class DockerUpstream:
         self._came = asyncio.Event()
         self._tasks = TaskBag()
         self._watching = False
+        self._heard = 0
         self._closing = False
         self._since = time.monotonic()
         self._limited = RateLimited(_log, burst=_LOG_BURST)
@@ -74,6 +76,11 @@ class DockerUpstream:
     @property
     def connections(self) -> int:
         return len(self._backends)
+
+    @property
+    def hearing(self) -> int:
+        """0 while dockerd's events are not heard; another number each time that this begins again."""
+        return self._heard if self.up else 0
 
     @property
     def state_age(self) -> float:
@@ -128,8 +135,11 @@ class DockerUpstream:
             self.on_unasked()
         self._limited.log(logging.ERROR, "Backend sent something that nobody asked for", endpoint=self.path)
 
-    async def connect(self) -> Backend:
-        """A connection of the caller's own; waits for dockerd if it is away, but not for long."""
+    async def connect(self, awaited: Callable[[], bool] | None = None) -> Backend:
+        """A connection of the caller's own; waits for dockerd if it is away, but not for long.
+
+        Nor if `awaited` says that nobody wants it any more; one attempt is made all the same.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._wait
         failed = 0
@@ -139,7 +149,7 @@ class DockerUpstream:
             except ConnectionError as error:
                 failed += 1
                 left = deadline - loop.time()
-                if self._closing or left <= 0:
+                if self._closing or left <= 0 or not (awaited is None or awaited()):
                     raise BackendAway(f"docker daemon {self.path} is not reachable: {error}") from error
             self._came.clear()
             try:
@@ -227,6 +237,7 @@ class DockerUpstream:
 
     def _is_there(self) -> None:
         self.up = True
+        self._heard += 1
         self._since = time.monotonic()
         self.last_error = self._reported = ""
         self._came.set()

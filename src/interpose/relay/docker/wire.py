@@ -4,9 +4,14 @@ Invariant: bytes leave in the order they were written, and what waits for a peer
 high water mark and one read of whoever feeds it, because `pause_writing` stops the feeder.
 """
 
+import array
 import asyncio
+import contextlib
+import fcntl
 import os
 import select
+import socket
+import termios
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,17 +22,20 @@ HIGH_WATER: Final = 256 * 1024
 class Wire(asyncio.Protocol):
     """A transport and its state. Who inherits says what happens with what comes."""
 
-    __slots__ = ("_fd", "blocked", "bytes_read", "closing", "eof", "gone", "reading", "shut", "transport", "write")
+    __slots__ = (
+        "_fd", "blocked", "bytes_read", "closing", "deaf", "eof", "gone", "reading", "shut", "transport", "write",
+    )  # fmt: skip
     write: Callable[[bytes], None]
 
     def __init__(self) -> None:
         self.transport: Any = None
-        self.write = _discard
+        self.write = discard
         self.bytes_read = 0
         self.blocked = False  # the peer does not read: more would only pile up
         self.reading = True
-        self.eof = False  # the peer has said all that it will say
-        self.shut = False  # we have
+        self.eof = False  # nothing more will come
+        self.deaf = False  # that is our own doing
+        self.shut = False  # we have said all that we will say
         self.closing = False
         self.gone = False
         self._fd = -1
@@ -43,9 +51,11 @@ class Wire(asyncio.Protocol):
         """Write to the socket itself: the transport would only do it later in the same turn, at a price."""
         try:
             written = os.write(self._fd, data)
-        except OSError:
-            # Full, or gone: the transport waits for the one and finds out about the other.
+        except BlockingIOError:
             written = 0
+        except OSError as error:
+            self.write_failed(error, data)
+            return
         if written != len(data):
             self.write = self._write_queued
             self.transport.write(memoryview(data)[written:])
@@ -57,6 +67,10 @@ class Wire(asyncio.Protocol):
         else:
             self.write = self._write_now
             self._write_now(data)
+
+    def write_failed(self, error: OSError, data: bytes) -> None:
+        """The peer takes nothing any more. The transport finds that out by itself, and ends the connection."""
+        self.transport.write(data)
 
     def pause_writing(self) -> None:
         self.blocked = True
@@ -88,11 +102,34 @@ class Wire(asyncio.Protocol):
         """Say that nothing will follow, after what was written before."""
         if not self.shut and not self.closing:
             self.shut = True
-            self.write = _discard
+            self.write = discard
             self.transport.write_eof()
 
+    def stop_listening(self) -> None:
+        """Let the peer say nothing more: a later word fails on its side, before anything of it is on its way. What it
+        said before still comes, and then the end of it."""
+        if self._fd < 0 or self.eof or self.deaf or self._events(select.POLLRDHUP):
+            return  # it has said all that it will say
+        self.deaf = True
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._fd)) as sock:
+            sock.shutdown(socket.SHUT_RD)
+
+    @property
+    def unread(self) -> int:
+        """Bytes that wait in the socket."""
+        size = array.array("i", [0])
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(self._fd, termios.FIONREAD, size)
+        return size[0]
+
+    def _events(self, wanted: int) -> int:
+        poller = select.poll()
+        poller.register(self._fd, wanted)
+        return sum(events for _, events in poller.poll(0))
+
     def connection_lost(self, exc: Exception | None) -> None:
-        self.write = _discard
+        self.write = discard
         self._fd = -1
         self.closing = self.gone = True
 
@@ -113,24 +150,22 @@ class Wire(asyncio.Protocol):
             return True
         # With our own half closed, a peer that closed its half looks like one that is gone; there is nothing left to
         # say to it either way.
-        poller = select.poll()
-        poller.register(self._fd, 0)
-        return any(events & select.POLLHUP for _, events in poller.poll(0))
+        return bool(self._events(0) & select.POLLHUP)
 
     def close(self) -> None:
         """Close after what was written is out."""
         if not self.closing:
             self.closing = True
-            self.write = _discard
+            self.write = discard
             self.transport.close()
 
     def abort(self) -> None:
         """Close now."""
         self.closing = True
-        self.write = _discard
+        self.write = discard
         if self.transport is not None:
             self.transport.abort()
 
 
-def _discard(data: bytes) -> None:
+def discard(data: bytes) -> None:
     """Nothing is sent any more."""

@@ -7,6 +7,7 @@ import pytest
 from interpose.api import cri_pb2 as cri
 from interpose.relay.docker.backend import HttpReply
 from interpose.relay.docker.becoming import Becoming, become
+from interpose.relay.docker.jsontext import BodyTooLarge
 from interpose.relay.docker.labels import Identity
 from interpose.relay.docker.runtime import DockerRuntime
 from interpose.relay.docker.upstream import DockerUpstream
@@ -14,6 +15,7 @@ from interpose.testing.dockercalls import ScriptedDocker, http_call, http_reply
 
 POD, APP = "a" * 64, "b" * 64
 TYPE = "io.kubernetes.docker.type"
+FORM = "application/x-www-form-urlencoded"
 
 
 async def nowhere(_request: bytes) -> HttpReply:
@@ -27,12 +29,12 @@ class Stage:
     def __init__(self) -> None:
         self.docker = ScriptedDocker()
         self.runtime = DockerRuntime(cast("DockerUpstream", self.docker))
-        self.runtime.remember(POD, Identity(id=POD, sandbox=True))
-        self.runtime.remember(APP, Identity(id=APP, sandbox=False))
+        self.runtime.known.add(Identity(id=POD, sandbox=True), self.runtime.known.mark())
+        self.runtime.known.add(Identity(id=APP, sandbox=False), self.runtime.known.mark())
 
-    async def becomes(self, line: str, document: Any = None) -> Becoming | None:
+    async def becomes(self, line: str, document: Any = None, *, kind: str = "application/json") -> Becoming | None:
         """What the call is."""
-        return await become(http_call(line, document, nowhere), self.runtime)
+        return await become(http_call(line, document, nowhere, kind=kind), self.runtime)
 
 
 @pytest.fixture
@@ -48,6 +50,9 @@ def stage() -> Stage:
         (f"POST /v1.24/containers/{APP}/stop?t=30", cri.StopContainerRequest(container_id=APP, timeout=30)),
         (f"POST /containers/{APP}/stop?t=-1", cri.StopContainerRequest(container_id=APP)),
         (f"POST /containers/{APP}/stop?t={'9' * 30}", cri.StopContainerRequest(container_id=APP, timeout=1 << 40)),
+        (f"POST /containers/{APP}/stop?t={'0' * 5000}7", cri.StopContainerRequest(container_id=APP, timeout=7)),
+        (f"POST /containers/{APP}/stop?t={'9' * 5000}", cri.StopContainerRequest(container_id=APP, timeout=1 << 40)),
+        (f"POST /containers/{APP}/stop?t=0", cri.StopContainerRequest(container_id=APP)),
         (f"POST /containers/{APP}/kill", cri.StopContainerRequest(container_id=APP)),
         (f"POST /containers/{APP}/kill?signal=9", cri.StopContainerRequest(container_id=APP)),
         (f"DELETE /containers/{APP}?force=1", cri.RemoveContainerRequest(container_id=APP)),
@@ -93,11 +98,70 @@ async def test_names_become_ids(stage: Stage) -> None:
 
 
 async def test_container_of_somebody_else(stage: Stage) -> None:
-    """Passes, and is not asked about again if its id was whole."""
+    """Passes, and is asked about each time: the same letters may name another one tomorrow."""
     stage.docker.answers[f"GET /containers/{'c' * 64}/json"] = http_reply(200, {"Id": "c" * 64, "Config": {}})
     for _ in range(2):
         assert await stage.becomes(f"POST /containers/{'c' * 64}/stop") is None
-    assert len(stage.docker.asked) == 1
+    assert len(stage.docker.asked) == 2
+
+
+# -- forms
+
+
+@pytest.mark.parametrize(
+    ("query", "form", "kills"),
+    [("?signal=HUP", b"signal=KILL", True), ("?signal=KILL", b"signal=HUP", False), ("", b"signal=", True)],
+)
+async def test_signal_of_a_form_comes_first(stage: Stage, query: str, form: bytes, kills: bool) -> None:
+    """As dockerd takes it."""
+    made = await stage.becomes(f"POST /containers/{APP}/kill{query}", form, kind=FORM)
+    assert (made is not None and made.methods == ("StopContainer",) and not made.unreadable) is kills
+    assert made is not None or not kills
+
+
+@pytest.mark.parametrize(("query", "form"), [("HUP", b"signal=KILL"), ("KILL", b"signal=HUP")])
+async def test_form_that_go_may_not_read(stage: Stage, query: str, form: bytes) -> None:
+    """Then nobody knows which signal it is."""
+    made = await stage.becomes(f"POST /containers/{POD}/kill?signal={query}", form, kind=f"{FORM}; a=b; a=c")
+    assert made is not None
+    assert (made.methods, made.understood) == (("StopPodSandbox",), True)
+    assert made.unreadable == "its form and its query have different signals"
+
+
+async def test_grace_of_a_form(stage: Stage) -> None:
+    """Comes first, too."""
+    made = await stage.becomes(f"POST /containers/{APP}/stop?t=30", b"t=5", kind=FORM)
+    assert made is not None
+    assert cri.StopContainerRequest.FromString(made.message).timeout == 5
+
+
+# -- starts with a body
+
+
+async def test_start_with_a_body(stage: Stage) -> None:
+    """It may set anew all that the container was created with."""
+    made = await stage.becomes(f"POST /v1.23/containers/{APP}/start", {"CpuShares": 4000})
+    assert made is not None
+    assert made.methods == ("CreateContainer", "UpdateContainerResources", "StartContainer")
+    assert made.unreadable
+    assert made.understood
+    made = await stage.becomes(f"POST /v1.23/containers/{POD}/start", {"CpuShares": 4000})
+    assert made is not None
+    assert made.methods == ("RunPodSandbox",)
+    stage.docker.answers["GET /containers/some/json"] = HttpReply(failure="away")
+    made = await stage.becomes("POST /v1.23/containers/some/start", {"CpuShares": 4000})
+    assert made is not None
+    assert made.methods == ("RunPodSandbox", "CreateContainer", "UpdateContainerResources", "StartContainer")
+
+
+async def test_start_with_next_to_no_body(stage: Stage) -> None:
+    """Is a start."""
+    made = await stage.becomes(f"POST /containers/{APP}/start", {})
+    assert made is not None
+    assert made.methods == ("StartContainer",)
+
+
+# -- whose it is
 
 
 @pytest.mark.parametrize(
@@ -161,9 +225,64 @@ async def test_update(stage: Stage) -> None:
 
 
 async def test_create_by_hand(stage: Stage) -> None:
-    """Passes, however odd its body is."""
+    """Passes; the labels of its image are looked at, if it has one."""
     assert await stage.becomes("POST /containers/create", {"Labels": {"app": "x"}}) is None
-    assert await stage.becomes("POST /containers/create", b'{"Labels":{"a":"b"},"labels":{}') is None
+    assert not stage.docker.asked
+    stage.docker.answers["GET /images/plain/json"] = http_reply(
+        200, {"Id": "sha256:0", "Config": {"Labels": {"vendor": "acme"}}}
+    )
+    for image in ("plain", "missing"):
+        assert await stage.becomes("POST /containers/create", {"Image": image}) is None
+    assert [line for line, _ in stage.docker.asked] == ["GET /images/plain/json", "GET /images/missing/json"]
+
+
+async def test_create_that_is_of_kubernetes_by_its_image(stage: Stage) -> None:
+    """dockerd gives containers the labels of their image, so these say whose it is, and nothing else."""
+    labels = {TYPE: "container", "io.kubernetes.sandbox.id": POD, "annotation.x": "forged"}
+    stage.docker.answers["GET /images/forged/json"] = http_reply(200, {"Id": "sha256:0", "Config": {"Labels": labels}})
+    line = "POST /containers/create?name=k8s_app_web_shop_u-1_0"
+    made = await stage.becomes(line, {"Image": "forged", "Labels": {"own": "y"}})
+    assert made is not None
+    assert made.methods == ("CreateContainer",)
+    request = cri.CreateContainerRequest.FromString(made.message)
+    assert (request.pod_sandbox_id, request.config.metadata.name) == (POD, "app")
+    assert dict(request.config.labels) == {"own": "y"}
+    assert not request.config.annotations
+
+
+async def test_create_with_labels_against_those_of_its_image(stage: Stage) -> None:
+    """Its own come first."""
+    stage.docker.answers["GET /images/forged/json"] = http_reply(
+        200, {"Id": "sha256:0", "Config": {"Labels": {TYPE: "container"}}}
+    )
+    assert await stage.becomes("POST /containers/create", {"Image": "forged", "Labels": {TYPE: "mine"}}) is None
+
+
+async def test_dockerd_does_not_say_what_labels_the_image_has(stage: Stage) -> None:
+    """Then it may be anybody's."""
+    stage.docker.answers["GET /images/x/json"] = HttpReply(failure="away")
+    made = await stage.becomes("POST /containers/create", {"Image": "x"})
+    assert made is not None
+    assert made.methods == ("RunPodSandbox", "CreateContainer")
+    assert made.unreadable == "dockerd does not say which labels the image has: UNAVAILABLE: away"
+    assert not made.understood
+
+
+@pytest.mark.parametrize("body", [b'{"Image":"a","image":"b"}', b'{"Image":"a"} more', b'{"Image":"a"'])
+async def test_create_whose_image_is_not_sure(stage: Stage, body: bytes) -> None:
+    """dockerd may see another one."""
+    made = await stage.becomes("POST /containers/create", body)
+    assert made is not None
+    assert made.unreadable
+    assert made.understood
+
+
+@pytest.mark.parametrize("line", ["POST /containers/create", f"POST /containers/{APP}/update"])
+async def test_body_that_is_too_large(stage: Stage, line: str) -> None:
+    """Nobody looks at it, and it does not pass."""
+    body = b'{"Labels":{"io.kubernetes.docker.type":"container"}}' + b" " * (4 << 20)
+    with pytest.raises(BodyTooLarge):
+        await stage.becomes(line, body)
 
 
 async def test_create_that_may_be_of_kubernetes(stage: Stage) -> None:

@@ -102,8 +102,8 @@ class Stage:
     def __init__(self, interceptor: Interceptor | None = None, *, taps: Sequence[Any] = ()) -> None:
         self.docker = ScriptedDocker()
         self.runtime = DockerRuntime(cast("DockerUpstream", self.docker))
-        self.runtime.remember(POD, Identity(id=POD, sandbox=True))
-        self.runtime.remember(APP, Identity(id=APP, sandbox=False))
+        self.runtime.known.add(Identity(id=POD, sandbox=True), self.runtime.known.mark())
+        self.runtime.known.add(Identity(id=APP, sandbox=False), self.runtime.known.mark())
         self.routes = Routes(None, None)
         self.time = 0.0
         self.collector = DockerCollector(
@@ -154,7 +154,7 @@ def raw(reply: HttpReply | Exception) -> bytes:
 
 
 async def test_call_of_somebody_else_passes() -> None:
-    """Byte by byte, and its container is known to be nobody's."""
+    """Byte by byte; and that its container is nobody's is not remembered."""
     stage, sights = Stage(), Sights()
     stage.collector.sight = sights
     stage.answer = http_reply(201, {"Id": "c" * 64})
@@ -163,7 +163,10 @@ async def test_call_of_somebody_else_passes() -> None:
     assert stage.sent[0].endswith(b"\r\n\r\n" + body)
     assert sights.ended == [(201, "")]
     await stage.call(f"POST /containers/{'c' * 64}/start")
-    assert not stage.docker.asked
+    assert [line for line, _ in stage.docker.asked] == [
+        "GET /images/busybox/json",
+        f"GET /containers/{'c' * 64}/json",
+    ]
     assert not any(route.stats.started for route in stage.routes.known.values())
 
 
@@ -243,7 +246,7 @@ async def test_changes_docker_has_no_place_for(caplog: pytest.LogCaptureFixture)
 async def test_new_containers_and_sandboxes_are_known_at_once() -> None:
     """And forgotten when they are gone."""
     stage = Stage(Interceptor(["RunPodSandbox", "CreateContainer"]))
-    stage.runtime.forget(POD)
+    stage.runtime.known.removed(POD)
     stage.answer = http_reply(201, {"Id": POD})
     await stage.call("POST /containers/create?name=k8s_POD_web_shop_u-1_0", SANDBOX)
     found = await stage.runtime.whose(POD)
@@ -312,6 +315,29 @@ async def test_dockerd_is_away() -> None:
     answer = await stage.call(CREATE, CONTAINER)
     assert (status_of(answer), body_of(answer)) == (503, {"message": "docker daemon x is not reachable"})
     assert interceptor.replies[0].code == Code.UNAVAILABLE
+
+
+async def test_what_dockerd_does_not_know_is_forgotten() -> None:
+    """Whatever was asked of it."""
+    stage = Stage(Interceptor(["StopContainer"]))
+    stage.answer = http_reply(404, {"message": "No such container"})
+    await stage.call(f"POST /containers/{APP}/stop")
+    assert not stage.docker.asked
+    await stage.call(f"POST /containers/{APP}/stop")
+    assert len(stage.docker.asked) == 1
+
+
+async def test_dockerd_is_asked_for_what_was_looked_at() -> None:
+    """By the whole id, if it is Kubernetes', also where the call passes; else by the name that came."""
+    stage = Stage(Interceptor(["StopContainer"]))
+    for name, labels in (("web", LABELS), ("pod", SANDBOX["Labels"]), ("hand", {})):
+        found = {"Id": POD if name == "pod" else APP, "Config": {"Labels": labels}}
+        stage.docker.answers[f"GET /containers/{name}/json"] = http_reply(200, found)
+    stage.answer = http_reply(204)
+    for line in ("web/stop?t=1", "pod/start", "hand/stop", f"{APP}/stop"):
+        await stage.call(f"POST /v1.41/containers/{line}")
+    lines = [request.partition(b" HTTP")[0].decode().removeprefix("POST /v1.41/containers/") for request in stage.sent]
+    assert lines == [f"{APP}/stop?t=1", f"{POD}/start", "hand/stop", f"{APP}/stop"]
 
 
 # -- answers of interceptors
@@ -383,6 +409,34 @@ async def test_unreadable_create_refused_by_one(method: str) -> None:
 
     stage = Stage(Interceptor([method], refuse))
     assert status_of(await stage.call(CREATE, UNCLEAR)) == 403
+    assert not stage.sent
+
+
+async def test_start_with_a_body_asks_for_all_it_may_be() -> None:
+    """To an old API it sets the container's resources anew; those who guard them may refuse it."""
+
+    async def refuse(_call: Call, _proceed: Proceed) -> Reply:
+        return refusal(Code.FAILED_PRECONDITION, "unclear")
+
+    for method in ("CreateContainer", "UpdateContainerResources", "StartContainer"):
+        stage = Stage(Interceptor([method], refuse))
+        assert status_of(await stage.call(f"POST /v1.23/containers/{APP}/start", {"CpuShares": 4000})) == 403
+        assert not stage.sent
+    stage = Stage(Interceptor(["RunPodSandbox"], refuse))
+    assert status_of(await stage.call(f"POST /v1.23/containers/{POD}/start", {"CpuShares": 4000})) == 403
+    stage.answer = http_reply(204)
+    assert status_of(await stage.call(f"POST /v1.23/containers/{APP}/start", {"CpuShares": 4000})) == 204
+
+
+@pytest.mark.parametrize("seen", [True, False])
+async def test_body_that_nobody_can_look_at(seen: bool) -> None:
+    """Is refused, and whoever looks on hears of it."""
+    stage, sights = Stage(), Sights()
+    if seen:
+        stage.collector.sight = sights
+    answer = await stage.call(CREATE, json.dumps(CONTAINER).encode() + b" " * (4 << 20))
+    assert status_of(answer) == 413
+    assert sights.ended == ([(413, body_of(answer)["message"])] if seen else [])
     assert not stage.sent
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from interpose.api import cri_pb2 as cri
 from interpose.model.pod import Pod
-from interpose.relay.docker.bodies import Edited
-from interpose.relay.docker.creating import Creation, read
-from interpose.relay.docker.jsontext import UnreadableBody
-from interpose.relay.docker.labels import CREATED
+from interpose.relay.docker.bodies import MOST, Edited
+from interpose.relay.docker.creating import Creation, image_named, may_be_kubernetes, read
+from interpose.relay.docker.jsontext import BodyTooLarge, UnreadableBody
+from interpose.relay.docker.labels import CREATED, RESERVED
 from interpose.store.requested import ANNOTATION
 
 DATA = Path(__file__).parents[3] / "data/docker"
@@ -139,7 +139,7 @@ def test_what_is_known_of_the_pod_is_told() -> None:
 
 def test_a_body_with_next_to_nothing() -> None:
     """Nothing is made up: parts that say nothing are not there."""
-    message = filled(creation(f'{{"Labels":{{{CONTAINER_LABEL}}},"HostConfig":null,"Env":null,"Memory":0}}'))
+    message = filled(creation(f'{{"Labels":{{{CONTAINER_LABEL}}},"HostConfig":null,"Env":null,"Memory":null}}'))
     assert not message.config.HasField("linux")
     assert not message.sandbox_config.HasField("linux")
     sandbox = filled(creation(f'{{"Labels":{{{SANDBOX_LABEL}}}}}'))
@@ -182,7 +182,7 @@ def test_a_label_hidden_in_escapes_counts() -> None:
         ('{"Labels":{%s},"Cmd":3}', "Cmd is not a list"),
         ('{"Labels":{%s,"x":1}}', "Labels has a value that is no text"),
         ('{"Labels":{%s},"cpushares":2,"HostConfig":{}}', "CpuShares is not in HostConfig but beside it"),
-        ('{"Labels":{%s},"Cpuset":"0"}', "Cpuset is not in HostConfig"),
+        ('{"Labels":{%s},"Cpuset":"0","HostConfig":{}}', "Cpuset is not in HostConfig"),
         ('{"Labels":{%s}', "not JSON"),
         ('{"Labels":["io.kubernetes.docker.type"]}', "Labels is not an object"),
     ],
@@ -191,6 +191,87 @@ def test_what_nobody_can_answer_for_is_unreadable(body: str, why: str) -> None:
     """Interceptors decide what becomes of it."""
     with pytest.raises(UnreadableBody, match=why):
         read(body.replace("%s", CONTAINER_LABEL).encode(), {})
+
+
+@pytest.mark.parametrize("member", ['"Binds":["/:/host"]', '"Memory":0', '"privileged":true', '"FromTheFuture":""'])
+@pytest.mark.parametrize("host", ["", ',"HostConfig":null'])
+def test_members_of_a_host_config_that_is_not_there(member: str, host: str) -> None:
+    """dockerds up to 23 take them from the body itself, and none of them any more once there is a HostConfig."""
+    with pytest.raises(UnreadableBody, match="it has no HostConfig and members that are not its own"):
+        read(f'{{"Labels":{{{CONTAINER_LABEL}}},{member}{host}}}'.encode(), {})
+    assert read(f'{{"Labels":{{{CONTAINER_LABEL}}},"FromTheFuture":1,"HostConfig":{{}}}}'.encode(), {}) is not None
+
+
+def test_every_member_of_a_body_may_be_there_without_a_host_config() -> None:
+    """Those of dockershim's bodies among them."""
+    document = {key: value for key, value in json.loads(golden("container-cgroupfs")).items() if key != "HostConfig"}
+    assert read(json.dumps(document).encode(), {}) is not None
+
+
+@pytest.mark.parametrize("letter", sorted(set(RESERVED)))
+def test_letters_in_escapes_may_hide_a_label(letter: str) -> None:
+    """Each of the prefix, in digits of either case."""
+    for digits in (f"{ord(letter):04x}", f"{ord(letter):04X}"):
+        hidden = RESERVED.replace(letter, f"\\u{digits}")
+        assert may_be_kubernetes(f'{{"Labels":{{"{hidden}docker.type":"podsandbox"}}}}'.encode())
+        assert read(f'{{"Labels":{{"{hidden}docker.type":"podsandbox"}}}}'.encode(), {}) is not None
+
+
+@pytest.mark.parametrize("text", ["a \\u0026\\u0026 b", "\\u003c\\u2028", "\\u1234", "io.kubernete", "\\u0041"])
+def test_what_others_write_in_escapes_is_not_read(text: str) -> None:
+    """Encoders of JSON write many things so; a body with a key twice shows that nobody looked."""
+    raw = f'{{"Cmd":["{text}"],"Labels":1,"labels":2}}'.encode()
+    assert not may_be_kubernetes(raw)
+    assert read(raw, {}) is None
+
+
+def test_a_body_that_is_too_large() -> None:
+    """Of Kubernetes it is refused, everybody else's is not even looked at."""
+    large = b'{"Labels":{"%b":"x"},"X":"%b"}' % (b"%b", b"x" * MOST)
+    with pytest.raises(BodyTooLarge, match=str(MOST)):
+        read(large % b"io.kubernetes.sandbox.id", {})
+    assert read(large % b"app", {}) is None
+    with pytest.raises(BodyTooLarge):
+        image_named(large % b"app")
+
+
+def test_a_label_key_with_half_a_character() -> None:
+    """It is shown as Go reads it, and found again."""
+    story = Story('{"Labels":{%s,"annotation.\\ud800":"1"}}' % CONTAINER_LABEL)  # noqa: UP031
+    assert story.after.config.annotations["\ufffd"] == "1"
+    story.after.config.annotations["\ufffd"] = "2"
+    assert story.text() == '{"Labels":{%s,"annotation.\\ud800":"2"}}' % CONTAINER_LABEL  # noqa: UP031
+
+
+# -- the image
+
+
+def test_the_image_of_a_body() -> None:
+    """Of anybody's; empty if there is none."""
+    assert image_named(b'{"image":"busybox"}') == "busybox"
+    assert image_named(b'{"Image":null}') == image_named(b"{}") == ""
+    for body in (b'{"Image":"a","image":"b"}', b'{"Image":5}', b"[]"):
+        with pytest.raises(UnreadableBody):
+            image_named(body)
+
+
+def test_labels_of_the_image_say_whose_it_is() -> None:
+    """And nothing else: they are not the container's, which comes first."""
+    inherited = {
+        "io.kubernetes.sandbox.id": "s1",
+        "io.kubernetes.pod.name": "forged",
+        "io.kubernetes.pod.uid": "u1",
+        "app": "x",
+    }
+    raw = b'{"Image":"i","Labels":{"io.kubernetes.pod.name":"own"}}'
+    assert read(raw, {}) is None
+    found = read(raw, {}, inherited)
+    assert found is not None
+    assert (found.identity.sandbox_id, found.identity.pod_name, found.identity.uid) == ("s1", "own", "u1")
+    assert found.labels == {"io.kubernetes.pod.name": "own"}
+    assert dict(filled(found).config.labels) == {"io.kubernetes.pod.name": "own"}
+    assert read(b'{"Image":"i"}', {}, inherited) is not None
+    assert read(b'{"Image":"i"}', {}, {"app": "x"}) is None
 
 
 # -- and back
@@ -289,6 +370,22 @@ def test_variables_in_another_order() -> None:
     entries = story.document()["Env"]
     assert [one for one in entries if "=" in one] == ["B=2", "A=3", "A=1"]
     assert "U" in entries
+
+
+def test_variables_that_only_come() -> None:
+    """The usual change: nothing else is touched."""
+    story = Story('{"Labels":{%s},"Env":[ "A=1" , "UNSET" , "" ] }' % CONTAINER_LABEL)  # noqa: UP031
+    story.after.config.envs.add(key="B", value=b"2")
+    assert '"Env":[ "A=1" , "UNSET" , "","B=2" ] }' in story.text()
+
+
+def test_edits_do_not_add_up() -> None:
+    """A body is read once, and can be edited more than once."""
+    story = container(Env=["A=1"])
+    story.after.config.envs[0].value = b"2"
+    assert story.text() == story.text()
+    del story.after.config.envs[:]
+    assert story.document()["Env"] == []
 
 
 def test_all_variables_go() -> None:

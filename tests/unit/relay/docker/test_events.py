@@ -12,9 +12,9 @@ from interpose.store.store import Store
 POD, APP = "a" * 64, "b" * 64
 
 
-def line(action: str, object_id: str = APP, kind: str = "container") -> bytes:
+def line(action: str, object_id: str = APP, kind: str = "container", label: str = "io.kubernetes.sandbox.id") -> bytes:
     """As dockerd writes it."""
-    actor = {"ID": object_id, "Attributes": {"name": "k8s_app", "exitCode": "0"}}
+    actor = {"ID": object_id, "Attributes": {"name": "k8s_app", "exitCode": "0", label: "x"}}
     return json.dumps({"status": action, "id": object_id, "Type": kind, "Action": action, "Actor": actor}).encode()
 
 
@@ -46,6 +46,7 @@ def test_line_of_an_old_daemon() -> None:
         line("exec_start: sh -c true"),
         line("health_status: healthy"),
         line("create", kind="network"),
+        line("create", label="app"),
         b"{",
         b"\xff",
         b"[]",
@@ -138,11 +139,11 @@ def test_exits_of_a_moment_are_learned_in_one_go() -> None:
     """And the next moment is another one."""
     stage = Stage()
     for _ in range(3):
-        stage.nudge(line("die"))
+        stage.nudge(Event("die", APP))
     assert stage.resyncs == 0
     stage.later.pass_by()
     assert stage.resyncs == 1
-    stage.nudge(line("die"))
+    stage.nudge(Event("die", APP))
     stage.later.pass_by()
     assert (stage.resyncs, stage.nudge.news) == (2, 2)
 
@@ -150,17 +151,16 @@ def test_exits_of_a_moment_are_learned_in_one_go() -> None:
 def test_what_passes_here_is_known_in_time() -> None:
     """dockerd tells of the end before it answers the stop."""
     stage = Stage()
-    stage.nudge(line("die"))
+    stage.nudge(Event("die", APP))
     stage.store.put_container(Container(id=APP, pod_id=POD, name="app", state=ContainerState.EXITED))
     stage.later.pass_by()
     assert stage.resyncs == 0
 
 
-def test_lines_that_say_nothing_new_cost_nothing() -> None:
+def test_what_is_not_new_costs_nothing() -> None:
     """Not even a timer."""
     stage = Stage()
-    stage.nudge(line("start"))
-    stage.nudge(b"?")
+    stage.nudge(Event("start", APP))
     assert not stage.later.due
 
 
@@ -168,7 +168,7 @@ def test_a_flood_is_bounded() -> None:
     """Of too many, some stand for all."""
     stage = Stage()
     for number in range(5000):
-        stage.nudge(line("create", f"id{number}"))
+        stage.nudge(Event("create", f"id{number}"))
     assert len(stage.nudge._waiting) <= 1025
     stage.later.pass_by()
     assert stage.resyncs == 1
@@ -178,6 +178,6 @@ def test_closed() -> None:
     """The timer goes; without one there is nothing to do."""
     stage = Stage()
     stage.nudge.close()
-    stage.nudge(line("die"))
+    stage.nudge(Event("die", APP))
     stage.nudge.close()
     assert stage.later.cancelled == 1

@@ -6,8 +6,8 @@ import pytest
 
 from interpose.api.cri_pb2 import LinuxContainerResources
 from interpose.model.resources import FIELDS
-from interpose.relay.docker.hostconfig import KEYS, UNKNOWN, changes, fill, raw_values, shown, taken
-from interpose.relay.docker.jsontext import UnreadableBody, read_root
+from interpose.relay.docker.hostconfig import KEYS, UNKNOWN, changes, fill, filled_in, raw_values, shown, taken
+from interpose.relay.docker.jsontext import Pairs, UnreadableBody, read_root
 
 MIB = 1 << 20
 
@@ -20,6 +20,11 @@ def differing(raw: dict[str, Any], update: bool = False, **wanted: Any) -> tuple
     return changes(raw, before, after, update=update)
 
 
+def pairs(text: str) -> Pairs:
+    """The members of an object, as a body has them."""
+    return tuple((item.key, item.value) for item in read_root(text).items)
+
+
 def test_every_field_of_cri_has_its_place() -> None:
     """A word of Docker's, or the fact that there is none."""
     assert {*KEYS, *UNKNOWN} == set(FIELDS)
@@ -27,25 +32,33 @@ def test_every_field_of_cri_has_its_place() -> None:
 
 def test_values_of_a_body() -> None:
     """By Docker's keys; null is not set, other keys are nobody's business."""
-    text = '{"cpushares":2,"Memory":null,"CpusetCpus":"0-3\\ud800","NanoCpus":1,"CpusetMems":null,"X":{}}'
-    assert raw_values(read_root(text)) == {"CpuShares": 2, "NanoCpus": 1, "CpusetCpus": "0-3\ufffd"}
+    text = '{"cpushares":2,"Memory":null,"CpusetCpus":"\\ud800","NanoCpus":1,"CpusetMems":null,"x":1,"cgroupparent":""}'
+    assert raw_values(pairs(text)) == {
+        "CpuShares": 2,
+        "NanoCpus": 1,
+        "CpusetCpus": "\ufffd",
+        "CgroupParent": "",
+    }
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "why"),
     [
-        '{"Memory":"1"}',
-        '{"Memory":1.0}',
-        '{"Memory":true}',
-        '{"Memory":9223372036854775808}',
-        '{"Memory":99999999999999999999999}',
-        '{"CpusetCpus":0}',
+        ('{"Memory":"1 SECRET"}', "Memory is not a whole number but a text"),
+        ('{"Memory":1.0}', "Memory is not a whole number but a number with a point or an exponent"),
+        ('{"Memory":true}', "Memory is not a whole number but true or false"),
+        ('{"Memory":9223372036854775808}', "Memory is a number of more than 64 bits"),
+        ('{"Memory":99999999999999999999999}', "Memory is a number of more than 64 bits"),
+        ('{"CpusetCpus":0}', "CpusetCpus has a value that is no text but a number"),
+        ('{"CgroupParent":["SECRET"]}', "CgroupParent has a value that is no text but a list"),
+        ('{"Memory":1,"memory":2}', "the key 'Memory' is there 2 times"),
     ],
 )
-def test_wrong_types_are_unreadable_as_they_are_to_dockerd(text: str) -> None:
-    """The key is named."""
-    with pytest.raises(UnreadableBody, match=r"Memory|CpusetCpus"):
-        raw_values(read_root(text))
+def test_wrong_types_are_unreadable_as_they_are_to_dockerd(text: str, why: str) -> None:
+    """The key is named, and the kind of what is there; never the value."""
+    with pytest.raises(UnreadableBody) as caught:
+        raw_values(pairs(text))
+    assert str(caught.value) == why
 
 
 def test_what_is_set_is_shown() -> None:
@@ -61,21 +74,51 @@ def test_nano_cpus_are_shown_as_quota_and_period() -> None:
 
 
 @pytest.mark.parametrize(
-    ("memory", "swap", "asked", "found"),
+    ("memory", "swap", "found"),
     [
-        (MIB, MIB, None, None),
-        (MIB, 2 * MIB, 2 * MIB, None),
-        (MIB, -1, -1, None),
-        (MIB, 3 * MIB, 3 * MIB, 3 * MIB),
-        (0, -1, -1, -1),
-        (MIB, 0, None, None),
+        (MIB, MIB, None),
+        (MIB, 0, None),
+        (MIB, 2 * MIB, 2 * MIB),
+        (MIB, 3 * MIB, 3 * MIB),
+        (MIB, -1, -1),
+        (0, -1, -1),
+        (0, MIB, MIB),
     ],
 )
-def test_swap_that_nobody_asked_for_is_not_shown(memory: int, swap: int, asked: int | None, found: int | None) -> None:
-    """In a body that is what dockershim always says; later also what dockerd fills in."""
+def test_swap_that_a_body_asks_for(memory: int, swap: int, found: int | None) -> None:
+    """As much as memory is none, and what dockershim always says; everything else is shown as it is."""
+    assert shown({"Memory": memory, "MemorySwap": swap}).get("memory_swap_limit_in_bytes") == found
+
+
+UNKNOWN_CREATE = None
+SAID_NOTHING = {"memory_limit_in_bytes": MIB}
+SAID_DOUBLE = {"memory_limit_in_bytes": MIB, "memory_swap_limit_in_bytes": 2 * MIB}
+SAID_UNLIMITED = {"memory_limit_in_bytes": MIB, "memory_swap_limit_in_bytes": -1}
+
+
+@pytest.mark.parametrize(
+    ("sent", "memory", "swap", "found"),
+    [
+        (UNKNOWN_CREATE, MIB, MIB, None),
+        (UNKNOWN_CREATE, MIB, 2 * MIB, 2 * MIB),
+        (UNKNOWN_CREATE, MIB, -1, None),
+        (UNKNOWN_CREATE, 0, -1, -1),
+        (SAID_NOTHING, MIB, MIB, None),
+        (SAID_NOTHING, MIB, 2 * MIB, None),
+        (SAID_NOTHING, MIB, -1, None),
+        (SAID_NOTHING, 3 * MIB, 6 * MIB, 6 * MIB),
+        (SAID_DOUBLE, MIB, 2 * MIB, 2 * MIB),
+        (SAID_DOUBLE, MIB, -1, -1),
+        (SAID_UNLIMITED, MIB, -1, -1),
+        ({}, MIB, 2 * MIB, 2 * MIB),
+        ({"memory_limit_in_bytes": "odd"}, MIB, 2 * MIB, 2 * MIB),
+        ({}, MIB, -1, None),
+    ],
+)
+def test_swap_that_dockerd_shows(sent: dict[str, int] | None, memory: int, swap: int, found: int | None) -> None:
+    """What it filled in itself says nothing, as far as that can be told from what a create is known to have said."""
     raw = {"Memory": memory, "MemorySwap": swap}
-    assert shown(raw).get("memory_swap_limit_in_bytes") == asked
-    assert shown(raw, defaults=True).get("memory_swap_limit_in_bytes") == found
+    assert shown(raw, filled=filled_in(sent)).get("memory_swap_limit_in_bytes") == found
 
 
 def test_only_what_changed_is_written() -> None:

@@ -61,6 +61,16 @@ def test_another_body_is_not_in_chunks() -> None:
     assert sent(call(raw, b"ab"), b"abc") == head(b"Content-Length: 3", b"X: y") + b"abc"
 
 
+def test_another_target() -> None:
+    """The rest of the head, and the body, stay as they are or as they became."""
+    raw = head(b"Content-Length: 2", b"Expect: 100-continue", b"X: y")
+    for body, length in ((None, b"2"), (b"abc", b"3")):
+        one = call(raw, b"ab", continued=True)
+        one.target = "/v1.41/containers/f00/update?x=%20"
+        wanted = head(b"Content-Length: " + length, b"X: y").replace(b"/containers/create", one.target.encode())
+        assert sent(one, body) == wanted + (body or b"ab")
+
+
 def test_a_body_where_there_was_none() -> None:
     """A length is added; without a body nothing is."""
     assert resized(HEADS.request(head(b"X: y")), 3) == head(b"X: y", b"Content-Length: 3")

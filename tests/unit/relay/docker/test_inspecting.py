@@ -9,7 +9,7 @@ import pytest
 from interpose.api import cri_pb2 as cri
 from interpose.model.pod import Container, ContainerState, Pod
 from interpose.model.resources import LinuxResources
-from interpose.relay.docker import inspecting
+from interpose.relay.docker import hostconfig, inspecting
 from interpose.relay.docker.jsontext import UnreadableBody
 from interpose.relay.docker.labels import CREATED, Identity
 from interpose.store import convert
@@ -187,14 +187,30 @@ def test_the_rest_of_a_status() -> None:
 
 
 @pytest.mark.parametrize(
-    ("swap", "asked", "shown"),
-    [(2 << 20, 0, 0), (-1, 0, 0), (3 << 20, 0, 3 << 20), (2 << 20, 2 << 20, 2 << 20), (-1, -1, -1)],
+    ("create", "dockerd", "noted", "unnoted"),
+    [
+        (0, 2 << 20, 0, 2 << 20),
+        (1 << 20, 1 << 20, 0, 0),
+        (2 << 20, 2 << 20, 2 << 20, 2 << 20),
+        (-1, -1, -1, 0),
+        (3 << 20, 3 << 20, 3 << 20, 3 << 20),
+        (0, -1, 0, 0),
+        (1 << 20, -1, 0, 0),
+    ],
+    ids=["absent", "equal", "double", "unlimited", "more", "absent, not counted", "equal, not counted"],
 )
-def test_swap_that_dockerd_filled_in(swap: int, asked: int, shown: int) -> None:
-    """It counts only if it is known to have been asked for."""
-    labels = {"annotation.interpose/requested": "{}", CREATED: json.dumps({"memory_swap_limit_in_bytes": asked})}
-    record = container_record(container({"Memory": 1 << 20, "MemorySwap": swap}, labels if asked else {}))
-    assert record.resources.memory_swap_limit_in_bytes == shown
+def test_swap_after_a_restart(create: int, dockerd: int, noted: int, unnoted: int) -> None:
+    """What a create said of swap beside memory, what dockerd shows of it, and what the record says.
+
+    With a note it is what the create said. Without one, -1 can be a kernel's that does not count swap.
+    """
+    sent = hostconfig.shown({"Memory": 1 << 20, "MemorySwap": create})
+    labels = {"annotation.interpose/requested": '{"cpu_shares":2}', CREATED: json.dumps(sent)}
+    for given, expected in ((labels, noted), ({}, unnoted)):
+        record = container_record(container({"Memory": 1 << 20, "MemorySwap": dockerd}, given))
+        assert record.resources.memory_limit_in_bytes == 1 << 20
+        assert record.resources.memory_swap_limit_in_bytes == expected
+        assert record.requested.memory_swap_limit_in_bytes == expected
 
 
 def test_what_was_requested_of_a_container_that_got_something_else() -> None:
@@ -269,19 +285,23 @@ def test_an_image() -> None:
         inspecting.read_image(b"{}")
 
 
-def test_labels_of_the_image_are_not_the_containers() -> None:
-    """Whoever builds images writes no annotations; a label with another value was given to the container."""
+def test_annotations_of_the_image_are_not_the_containers() -> None:
+    """Whoever builds images writes none; one with another value was given to the container."""
+    image = inspecting.Image({**IMAGE.labels, "annotation.team": "image"}, ())
     message = cri.ContainerStatusResponse()
-    inspecting.container_status(container(labels={**IMAGE.labels, "app": "mine"}), message, IMAGE)
-    assert dict(message.status.labels) == {**POD_LABELS, "io.kubernetes.container.name": "app", "app": "mine"}
-    assert not message.status.annotations
+    inspecting.container_status(container(labels={**IMAGE.labels, "annotation.team": "mine"}), message, image)
+    assert dict(message.status.annotations) == {"team": "mine"}
     pod = cri.PodSandboxStatusResponse()
-    inspecting.pod_status(sandbox(labels={"role": "x"}), pod, IMAGE)
-    assert dict(pod.status.labels) == POD_LABELS
+    inspecting.pod_status(sandbox(labels={"annotation.team": "image"}), pod, image)
+    assert dict(pod.status.annotations) == {"io.kubernetes.docker.type": "podsandbox"}
 
 
-def test_what_makes_it_kubernetes_stays() -> None:
-    """A pod does not lose its name because its image has the same."""
+def test_plain_labels_stay() -> None:
+    """The container may have been given the same, such as the name of its pod; dockershim shows them, too."""
+    message = cri.ContainerStatusResponse()
+    inspecting.container_status(container(labels={"app": "image", "role": "x"}), message, IMAGE)
+    own = {**POD_LABELS, "io.kubernetes.container.name": "app"}
+    assert dict(message.status.labels) == {**own, "app": "image", "role": "x"}
     pod = cri.PodSandboxStatusResponse()
     inspecting.pod_status(sandbox(), pod, inspecting.Image(SANDBOX_LABELS, ()))
     assert dict(pod.status.labels) == POD_LABELS
@@ -321,8 +341,9 @@ def test_whose_container() -> None:
 def test_answers_of_another_shape(body: bytes) -> None:
     """One exception."""
     for read in (inspecting.identity_of, container_record, pod_record):
-        with pytest.raises(UnreadableBody):
+        with pytest.raises(UnreadableBody) as caught:
             read(body)
+        assert "gone" not in str(caught.value)
 
 
 def test_the_status_of_a_stranger() -> None:
@@ -437,5 +458,5 @@ def test_where_to_ask_for_a_list() -> None:
 @pytest.mark.parametrize("body", [b"{}", b"null", b"[1]", b"", b'{"message":"no"}'])
 def test_lists_of_another_shape(body: bytes) -> None:
     """Nobody may take them for an empty node."""
-    with pytest.raises(UnreadableBody):
+    with pytest.raises(UnreadableBody, match=r"a list but|an object but|not JSON"):
         inspecting.listed_containers(body, NO_FILTER, cri.ListContainersResponse())

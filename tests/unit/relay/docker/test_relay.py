@@ -27,12 +27,13 @@ ACTS = {
     Act.UPDATE: "POST /containers/x/update",
     Act.REMOVE: "DELETE /containers/x",
 }
+APP = "b" * 64
 BODY = {"Image": "x", "Labels": {"io.kubernetes.docker.type": "podsandbox"}}
 
 
-def head(line: str) -> RequestHead:
+def head(line: str, *fields: str) -> RequestHead:
     """The head of a request."""
-    return HEADS.request(f"{line} HTTP/1.1\r\nHost: docker\r\n\r\n".encode())
+    return HEADS.request("\r\n".join((f"{line} HTTP/1.1", "Host: docker", *fields, "", "")).encode())
 
 
 class Eyes:
@@ -79,6 +80,13 @@ class Stage:
         self.docker = ScriptedDocker()
         self.relay = DockerRelay(cast("DockerUpstream", self.docker), limit=1 << 20, now=lambda: 0.0)
 
+    def tell(self, action: str) -> None:
+        """dockerd tells what happened to a container of Kubernetes."""
+        labels = {"io.kubernetes.docker.type": "container"}
+        event = {"Type": "container", "Action": action, "Actor": {"ID": APP, "Attributes": labels}}
+        assert self.docker.on_event is not None
+        self.docker.on_event(json.dumps(event).encode())
+
     def intercept(self, *methods: str) -> None:
         """Somebody stands in the way of these."""
         self.relay.subscribe([Gate(*methods)], hub=Hub(), message_limit=1 << 20, now=lambda: 0.0)
@@ -86,7 +94,8 @@ class Stage:
     @property
     def wanted(self) -> set[Act]:
         """What is collected."""
-        return {act for act, line in ACTS.items() if self.relay.wants(head(line))}
+        wanted = {act for act, line in ACTS.items() if self.relay.wants(head(line))}
+        return wanted | ({Act.RESET} if self.relay.wants(head(ACTS[Act.START], "Content-Length: 9")) else set())
 
 
 @pytest.fixture
@@ -104,12 +113,12 @@ def test_without_subscribers_everything_passes(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("method", "acts"),
     [
-        ("RunPodSandbox", {Act.CREATE}),
-        ("CreateContainer", {Act.CREATE}),
-        ("StartContainer", {Act.START, Act.RESTART}),
+        ("RunPodSandbox", {Act.CREATE, Act.RESET}),
+        ("CreateContainer", {Act.CREATE, Act.RESET}),
+        ("StartContainer", {Act.START, Act.RESET, Act.RESTART}),
         ("StopContainer", {Act.STOP, Act.KILL}),
         ("StopPodSandbox", {Act.STOP, Act.KILL}),
-        ("UpdateContainerResources", {Act.UPDATE}),
+        ("UpdateContainerResources", {Act.UPDATE, Act.RESET}),
         ("RemovePodSandbox", {Act.REMOVE}),
         ("Version", set()),
     ],
@@ -186,17 +195,69 @@ async def test_records_hear_from_dockerd(stage: Stage) -> None:
         asked.append(method)
         return b""
 
-    upstream: Any = stage.docker
     stage.intercept("StopPodSandbox")
     stage.relay.collector.on_sandbox_stopped()  # nobody keeps records: nothing happens
+    stage.tell("die")
     sync = Synchronizer(Store(), ask)
     stage.relay.inform(sync)
-    assert upstream.on_event is not None
     stage.relay.collector.on_sandbox_stopped()
     await eventually(lambda: "ListContainers" in asked, "a look at everything")
+    asked.clear()
+    stage.tell("die")
+    await eventually(lambda: "ListContainers" in asked, "another look")
     stage.relay.forget()
-    assert upstream.on_event is None
+    asked.clear()
+    stage.tell("die")
+    stage.relay.collector.on_sandbox_stopped()
     await sync.close()
+    assert not asked
+
+
+@pytest.mark.parametrize("somebody", [True, False])
+async def test_who_was_removed_past_us_is_not_remembered(stage: Stage, somebody: bool) -> None:
+    """Whether somebody intercepts, or only looks on; nobody has to keep records for that."""
+    if somebody:
+        stage.intercept("StopContainer")
+    else:
+        stage.relay.watch(Eyes("StopContainer"))
+    found = {"Id": APP, "Config": {"Labels": {"io.kubernetes.docker.type": "container"}}}
+    stage.docker.answers[f"GET /containers/{APP}/json"] = http_reply(200, found)
+
+    async def send(_request: bytes) -> Any:
+        return http_reply(204)
+
+    async def stop() -> int:
+        stage.docker.asked.clear()
+        await stage.relay.handle(http_call(f"POST /containers/{APP}/stop", None, send))
+        return len(stage.docker.asked)
+
+    assert (await stop(), await stop()) == (1, 0)
+    stage.tell("die")
+    assert await stop() == 0
+    stage.tell("destroy")
+    assert await stop() == 1
+
+
+async def test_what_a_tap_made_us_learn_is_not_asked_again(stage: Stage) -> None:
+    """When somebody intercepts later."""
+    found = {"Id": APP, "Config": {"Labels": {"io.kubernetes.docker.type": "container"}}}
+    stage.docker.answers[f"GET /containers/{APP}/json"] = http_reply(200, found)
+
+    async def send(_request: bytes) -> Any:
+        return http_reply(204)
+
+    stage.relay.watch(Eyes("StopContainer"))
+    await stage.relay.handle(http_call(f"POST /containers/{APP}/stop", None, send))
+    stage.intercept("StopContainer")
+    await stage.relay.handle(http_call(f"POST /containers/{APP}/stop", None, send))
+    assert len(stage.docker.asked) == 1
+
+
+def test_events_of_others_and_before_anybody_needs_them(stage: Stage) -> None:
+    """Do nothing."""
+    stage.tell("destroy")
+    assert stage.docker.on_event is not None
+    stage.docker.on_event(b"?")
 
 
 def test_nothing_to_forget(stage: Stage) -> None:

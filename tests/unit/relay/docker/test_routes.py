@@ -2,8 +2,17 @@
 
 import pytest
 
-from interpose.relay.docker.routes import METHODS_OF, NAMES, OTHER, Act, classify
+from interpose.h1.heads import RequestHead
+from interpose.relay.docker.routes import METHODS_OF, NAMES, OTHER, Act, act_of, classify, kills, parameters, renamed
 from interpose.relay.methods import METHODS
+from interpose.testing.dockercalls import HEADS
+
+FORM = "application/x-www-form-urlencoded"
+
+
+def head(line: str, *fields: str) -> RequestHead:
+    """Of a request."""
+    return HEADS.request("\r\n".join((f"{line} HTTP/1.1", "Host: docker", *fields, "", "")).encode())
 
 
 @pytest.mark.parametrize(
@@ -54,7 +63,7 @@ def test_what_dockerd_does_not_take_for_an_act(method: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("signal", "kills"),
+    ("signal", "killing"),
     [
         ("", True),
         ("signal=", True),
@@ -67,15 +76,77 @@ def test_what_dockerd_does_not_take_for_an_act(method: str, path: str) -> None:
         ("signal=TERM", False),
         ("signal=15", False),
         ("signal=-9", False),
+        ("signal=" + "0" * 60_000 + "9", True),
+        ("signal=" + "0" * 60_000 + "x", False),
+        ("signal=%2B", False),
+        ("signal=%2B%2B9", False),
+        ("signal=90", False),
+        ("signal=K%C4%B1LL", True),
+        ("signal=K\xc4\xb1LL", True),  # letters stand for bytes
         ("signal=HUP&signal=KILL", False),
         ("signal=SIGSIGKILL", False),
     ],
 )
-def test_a_signal_that_does_not_kill_is_no_act(signal: str, kills: bool) -> None:
+def test_a_signal_that_does_not_kill_is_no_act(signal: str, killing: bool) -> None:
     """The row stays the same for metrics."""
-    endpoint = classify("POST", "/containers/abc/kill", signal).endpoint
-    assert endpoint.act is (Act.KILL if kills else None)
-    assert endpoint.name == "POST /containers/{id}/kill"
+    routed = classify("POST", "/containers/abc/kill", signal)
+    assert kills(routed.params) is killing
+    assert routed.endpoint.name == "POST /containers/{id}/kill"
+    if len(signal) < 100 and signal.isascii():
+        assert act_of(head(f"POST /containers/abc/kill?{signal}")) is (Act.KILL if killing else None)
+
+
+@pytest.mark.parametrize("kind", [FORM, FORM.upper(), f" {FORM} ; charset=utf-8"])
+def test_a_kill_with_a_form_may_kill(kind: str) -> None:
+    """dockerd takes the signal of the form first, and that has not come yet."""
+    assert act_of(head("POST /containers/abc/kill?signal=HUP", f"Content-Type: {kind}")) is Act.KILL
+    assert act_of(head("POST /containers/abc/kill?signal=HUP", "Content-Type: application/json")) is None
+
+
+@pytest.mark.parametrize(
+    ("field", "act"),
+    [
+        ("X: y", Act.START),
+        ("Content-Length: 0", Act.START),
+        ("Content-Length: 7", Act.START),
+        ("Content-Length: 8", Act.RESET),
+        ("Transfer-Encoding: chunked", Act.RESET),
+    ],
+)
+def test_a_start_with_a_body(field: str, act: Act) -> None:
+    """dockerd takes no body of up to seven bytes for one."""
+    assert act_of(head("POST /v1.23/containers/abc/start", field)) is act
+    assert act_of(head("POST /containers/abc/stop", field)) is Act.STOP
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "readings"),
+    [
+        ("application/json", b"t=1", [{"t": "5", "q": ""}]),
+        (FORM, b"", [{"t": "5", "q": ""}]),
+        (FORM, b"t=1&t=2&x=\xc4\xb1", [{"t": "1", "q": "", "x": "\u0131"}]),
+        (f"{FORM}; a=b; a=c", b"t=1", [{"t": "1", "q": ""}, {"t": "5", "q": ""}]),
+    ],
+)
+def test_parameters_of_a_form_come_first(kind: str, body: bytes, readings: list[dict[str, str]]) -> None:
+    """With more said about the form, Go may not read it: then both count."""
+    found = parameters(head("POST /containers/abc/stop?t=5&q", f"Content-Type: {kind}"), body)
+    assert [dict(one) for one in found] == readings
+
+
+@pytest.mark.parametrize(
+    ("target", "renamed_to"),
+    [
+        ("/containers/abc/start", "/containers/f00/start"),
+        ("/v1.41/%63ontainers/web%2Fdb/stop?t=%35&x", "/v1.41/containers/f00/stop?t=%35&x"),
+        ("http://docker/v1.24/containers/containers/x/kill", "/v1.24/containers/f00/kill"),
+        ("/containers/start/start", "/containers/f00/start"),
+    ],
+)
+def test_requests_that_name_a_container_by_its_id(target: str, renamed_to: str) -> None:
+    """Everything else is as it came."""
+    assert renamed(head(f"POST {target}"), "f00") == renamed_to
+    assert renamed(head("DELETE /v1.41/containers/x?force=1"), "f00") == "/v1.41/containers/f00?force=1"
 
 
 @pytest.mark.parametrize(

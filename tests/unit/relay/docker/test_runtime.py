@@ -9,7 +9,6 @@ import pytest
 from interpose.api import cri_pb2 as cri
 from interpose.relay.docker import runtime
 from interpose.relay.docker.backend import HttpReply
-from interpose.relay.docker.labels import Identity
 from interpose.relay.docker.runtime import Answered, DockerRuntime, read_object
 from interpose.relay.docker.upstream import DockerUpstream
 from interpose.relay.interceptor import Reply
@@ -140,23 +139,26 @@ def image_says(labels: dict[str, str]) -> HttpReply:
 
 
 async def test_an_image_does_not_speak_for_a_container(stage: Stage) -> None:
-    """What came with the image is taken away: nobody may write our notes by building an image. Asked once."""
+    """What would be an annotation is taken away: nobody may write our notes by building an image. Asked once."""
     of_image(stage, image_says({"annotation.interpose/requested": '{"cpu_shares":9}', "vendor": "acme"}))
     for _ in range(2):
         reply = await stage.call(cri.ContainerStatusRequest(container_id=APP, verbose=True))
         found = container_of_status(reply.body.data()) if reply.body is not None else None
         assert found is not None
         assert found.record.requested.cpu_shares == 512
-        assert "vendor" not in found.record.labels
+        assert found.record.labels["vendor"] == "acme"  # which says nothing to us
         assert found.record.envs == (("A", b"1"),)
     assert stage.lines.count(f"GET /images/{IMAGE}/json") == 1
 
 
 async def test_image_that_is_gone(stage: Stage) -> None:
-    """Its containers stay, with all that dockerd shows."""
+    """Its containers stay, with all that dockerd shows; and it may come back."""
     of_image(stage, http_reply(404, {"message": "No such image"}))
     reply = await stage.call(cri.ContainerStatusRequest(container_id=APP, verbose=True))
     assert (reply.code, reply.response.status.labels["vendor"]) == (Code.OK, "acme")
+    of_image(stage, image_says({"annotation.interpose/requested": '{"cpu_shares":9}'}))
+    reply = await stage.call(cri.ContainerStatusRequest(container_id=APP, verbose=True))
+    assert "interpose/requested" not in reply.response.status.annotations
 
 
 async def test_image_that_dockerd_does_not_tell(stage: Stage) -> None:
@@ -235,6 +237,8 @@ async def test_silence_is_a_deadline_exceeded() -> None:
     """A call of ours waits no longer than it may."""
 
     class Silent:
+        hearing = 1
+
         async def request(self, *_: object, **__: object) -> HttpReply:
             await asyncio.Event().wait()
             raise AssertionError
@@ -258,21 +262,56 @@ async def test_whose(stage: Stage) -> None:
     assert await stage.runtime.whose("gone") is None
 
 
-async def test_full_ids_are_remembered(stage: Stage) -> None:
-    """Nobody's too; names and beginnings may mean another one the next time."""
+async def test_full_ids_of_kubernetes_are_remembered(stage: Stage) -> None:
+    """Names and beginnings may mean another one the next time, and what is nobody's may be somebody's."""
     stage.docker.answers["GET /containers/name/json"] = stage.docker.answers[f"GET /containers/{APP}/json"]
-    stage.docker.answers["GET /containers/hand/json"] = stage.docker.answers[f"GET /containers/{HAND}/json"]
-    for ref in (APP, HAND, "name", "hand"):
+    for ref in ("name", APP, HAND):
         first = await stage.runtime.whose(ref)
         assert await stage.runtime.whose(ref) == first
-    assert stage.lines == [
-        f"GET /containers/{APP}/json",
-        f"GET /containers/{HAND}/json",
-        "GET /containers/name/json",
-        "GET /containers/name/json",
-        "GET /containers/hand/json",
-        "GET /containers/hand/json",
-    ]
+    assert stage.lines == ["GET /containers/name/json"] * 2 + [f"GET /containers/{HAND}/json"] * 2
+
+
+async def test_an_answer_that_a_removal_overtook(stage: Stage) -> None:
+    """Counts for the call that asked, and for no other."""
+
+    class Overtaken(ScriptedDocker):
+        async def request(self, method: str, target: str, body: bytes = b"", *, timeout: float) -> HttpReply:
+            found = await super().request(method, target, body, timeout=timeout)
+            overtaken.known.removed(APP)
+            return found
+
+    docker = Overtaken()
+    docker.answers = stage.docker.answers
+    overtaken = DockerRuntime(cast("DockerUpstream", docker))
+    for number in (1, 2):
+        assert await overtaken.whose(APP) is not None
+        assert len(docker.asked) == number
+
+
+# -- labels of images
+
+
+async def test_labels_of_an_image(stage: Stage) -> None:
+    """Asked for each time: its name may mean another one."""
+    stage.docker.answers["GET /images/registry:5000/a/b@sha256:0%3F/json"] = image_says({"x": "y"})
+    for _ in range(2):
+        assert await stage.runtime.labels_of_image("registry:5000/a/b@sha256:0?") == {"x": "y"}
+    assert len(stage.docker.asked) == 2
+
+
+@pytest.mark.parametrize("status", [400, 404])
+async def test_image_that_does_not_exist(stage: Stage, status: int) -> None:
+    """dockerd tells the caller the same."""
+    stage.docker.answers["GET /images/x/json"] = http_reply(status, {"message": "no such image"})
+    assert await stage.runtime.labels_of_image("x") == {}
+
+
+@pytest.mark.parametrize("answer", [HttpReply(failure="away"), http_reply(500, {"message": "x"}), http_reply(200, [])])
+async def test_image_dockerd_does_not_tell_about(stage: Stage, answer: HttpReply) -> None:
+    """Not knowing is not the same as none."""
+    stage.docker.answers["GET /images/x/json"] = answer
+    with pytest.raises(RpcError):
+        await stage.runtime.labels_of_image("x")
 
 
 async def test_lists_say_whose_containers_are(stage: Stage) -> None:
@@ -286,29 +325,6 @@ async def test_lists_say_whose_containers_are(stage: Stage) -> None:
     assert app is not None
     assert (pod.sandbox, app.sandbox) == (True, False)
     assert not stage.docker.asked
-
-
-async def test_what_is_gone_is_forgotten(stage: Stage) -> None:
-    """And asked for again."""
-    stage.runtime.remember(APP, Identity(id=APP, sandbox=False))
-    stage.runtime.forget(APP)
-    await stage.runtime.whose(APP)
-    assert stage.lines == [f"GET /containers/{APP}/json"]
-
-
-async def test_memory_is_bounded(stage: Stage) -> None:
-    """What was longest unused goes first."""
-    stage.runtime.remember(APP, Identity(id=APP, sandbox=False))
-    stage.runtime.remember("name", Identity(id="name", sandbox=False))
-    for number in range(8191):
-        stage.runtime.remember(f"{number:064x}", None)
-    await stage.runtime.whose(APP)
-    stage.runtime.remember("d" * 64, None)
-    await stage.runtime.whose(APP)
-    assert not stage.docker.asked
-    await stage.runtime.whose(f"{0:064x}")
-    await stage.runtime.whose("name")
-    assert stage.lines == [f"GET /containers/{0:064x}/json", "GET /containers/name/json"]
 
 
 @pytest.mark.parametrize("answer", [HttpReply(failure="away"), http_reply(500, {"message": "x"}), http_reply(200, [])])

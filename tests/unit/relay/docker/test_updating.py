@@ -29,7 +29,7 @@ def test_an_update_as_cri_has_it() -> None:
 
 def test_an_update_of_something_else() -> None:
     """A patch that sets nothing dockerd looks at is one all the same."""
-    message = filled(read(b'{"RestartPolicy":{"Name":"no"},"OomScoreAdj":3}'))
+    message = filled(read(b'{"RestartPolicy":{"Name":"no"},"OomScoreAdj":3,"CgroupParent":"/x"}'))
     assert message.HasField("linux")
     assert not message.linux.ByteSize()
 
