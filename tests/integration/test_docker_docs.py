@@ -13,7 +13,7 @@ from interpose.dump.calllist import CallList
 from interpose.dump.flow import NOBODY, Assembler, Subject
 from interpose.dump.frames import Begin, End, Message, Side
 from interpose.relay.docker import hostconfig
-from interpose.relay.docker.routes import METHODS_OF, classify
+from interpose.relay.docker.routes import METHODS_OF, Act, classify
 from interpose.relay.docker.statuses import code_of_status, status_of_code
 from interpose.rpc.status import Code
 
@@ -45,7 +45,8 @@ def test_the_table_of_calls_is_that_of_the_relay() -> None:
         route = classify(method, path.replace("{id}", "x"), "")
         assert route.endpoint.name == codes(endpoint)[0]
         assert route.endpoint.act is not None
-        found[route.endpoint.act] = tuple(codes(sandbox) + codes(container))
+        act = Act.RESET if endpoint.endswith("with a body") else route.endpoint.act
+        found[act] = tuple(codes(sandbox) + codes(container))
     assert found == dict(METHODS_OF)
 
 

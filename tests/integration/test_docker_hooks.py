@@ -276,14 +276,16 @@ async def test_fail_and_ignore(node: DockerStack, scratch: Path) -> None:
 
 
 async def test_fail_is_not_passed_by_with_odd_bodies(node: DockerStack, scratch: Path) -> None:
-    """Docker would take the last of two keys; a pod in such a body is refused, a container by hand is not."""
+    """Docker would take the last of two keys; a pod in such a body is refused, and a container of one of two images."""
     await node.register("hard", scratch / "nowhere.sock", failure_policy="Fail", timeout="200ms")
     target, body = POD.sandbox()
     twice = json.dumps(body)[:-1] + ', "labels": {}}'
     answer = await node.call("POST", target, twice.encode())
     assert answer.status == 403
+    answer = await node.call("POST", "/containers/create", b'{"Image": "localhost/busybox", "image": "forged"}')
+    assert answer.status == 403
     assert not node.docker.engine.containers
-    await node.ok("POST", "/containers/create", b'{"Image": "localhost/busybox", "image": "localhost/busybox"}')
+    await node.ok("POST", "/containers/create", b'{"Image": "localhost/busybox", "Cmd": ["a"], "cmd": ["b"]}')
 
 
 async def test_fail_with_a_docker_that_does_not_say_whose(node: DockerStack, scratch: Path) -> None:

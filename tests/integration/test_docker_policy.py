@@ -1,5 +1,6 @@
 """A policy over Docker: exclusive CPUs from birth, others moved by updates, and what survives a restart."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -124,3 +125,118 @@ async def test_a_restart_moves_nobody(scratch: Path, docker: FakeDocker) -> None
         async with docker_stack(scratch, docker, policy=STATIC) as stack:
             assert {one: cpus(stack, one) for one in names} == before
     assert len(docker.calls("update")) == updates
+
+
+# -- what CRI does not know: containers without a sandbox, twins, bodies that only Docker reads
+
+
+@pytest.mark.parametrize("how", ["stop", "remove"])
+async def test_a_create_right_after_a_sandbox_ends_takes_nothing_from_its_containers(
+    node: DockerStack, docker: FakeDocker, how: str
+) -> None:
+    """They run on, whether Docker is quick to list them or not."""
+    own = await run(node, "db", 2000)
+    sandbox = node.built.store.containers[own].pod_id
+    pod = DockerPod(name="db2", uid="u-db2", parent="/kubepods/podu-db2")
+    target, body = pod.container(await node.run(pod), host=host_config(2000, guaranteed=True))
+    stall = docker.faults.stall("list")
+    if how == "stop":
+        await node.ok("POST", f"/containers/{sandbox}/stop")
+    else:
+        await node.ok("DELETE", f"/containers/{sandbox}?force=1")
+    other = (await node.ok("POST", target, body))["Id"]
+    stall.release()
+    docker.faults.clear()
+    await node.built.sync.resync()
+    assert not cpus(node, own) & cpus(node, other)
+    assert {own, other} <= node.built.store.containers.keys()
+
+
+async def test_who_lost_his_sandbox_keeps_his_cpus_over_a_restart(scratch: Path, docker: FakeDocker) -> None:
+    """His pod is there as long as he is."""
+    async with docker_stack(scratch, docker, topology=machine(MACHINE), policy=STATIC) as stack:
+        own = await run(stack, "db", 2000)
+        sandbox = stack.built.store.containers[own].pod_id
+        await stack.ok("DELETE", f"/containers/{sandbox}?force=1")
+    (scratch / "state/policy-state.json").unlink()
+    async with docker_stack(scratch, docker, policy=STATIC) as stack:
+        assert stack.built.sync.in_step
+        assert not stack.built.store.pods[sandbox].ready
+        other = await run(stack, "db2", 2000)
+        assert not cpus(stack, own) & cpus(stack, other)
+        await stack.ok("DELETE", f"/containers/{own}?force=1")
+        await stack.built.sync.resync()
+        assert sandbox not in stack.built.store.pods
+
+
+async def twins(node: DockerStack) -> tuple[str, str]:
+    """Two running containers that differ in nothing but what dockershim adds to a name after a conflict."""
+    pod = DockerPod(name="db", uid="u-db", parent="/kubepods/podu-db")
+    target, body = pod.container(await node.run(pod), host=host_config(2000, guaranteed=True))
+    made = [str((await node.ok("POST", target + more, body))["Id"]) for more in ("", "_af390101")]
+    for one in made:
+        await node.ok("POST", f"/containers/{one}/start")
+    return made[0], made[1]
+
+
+@pytest.mark.parametrize("leaves", [0, 1])
+async def test_twins_share_nothing(node: DockerStack, leaves: int) -> None:
+    """Neither with each other, nor, when one of them is gone, with anybody else."""
+    made = await twins(node)
+    assert not cpus(node, made[0]) & cpus(node, made[1])
+    await node.ok("DELETE", f"/containers/{made[leaves]}?force=1")
+    other = await run(node, "other", 2000)
+    assert not cpus(node, made[1 - leaves]) & cpus(node, other)
+
+
+async def test_twins_keep_what_they_have_over_a_restart(scratch: Path, docker: FakeDocker) -> None:
+    """With the state file and without it."""
+    async with docker_stack(scratch, docker, topology=machine(MACHINE), policy=STATIC) as stack:
+        made = await twins(stack)
+        before = [cpus(stack, one) for one in made]
+    for forget in (False, True):
+        if forget:
+            (scratch / "state/policy-state.json").unlink()
+        async with docker_stack(scratch, docker, policy=STATIC) as stack:
+            assert [cpus(stack, one) for one in made] == before
+            policy = stack.parts.policy
+            assert policy is not None
+            assert set(made) <= policy.manager.books.ledger.by_id.keys()
+
+
+async def test_a_body_that_only_docker_reads_is_refused(node: DockerStack) -> None:
+    """It could bring CPUs of others along; a create and an update."""
+    own = await run(node, "db", 2000)
+    pod = DockerPod(name="evil", uid="u-evil", parent="/kubepods/podu-evil")
+    target, body = pod.container(await node.run(pod), host={"CpusetCpus": str(cpus(node, own))})
+    twice = json.dumps(body)[:-1] + ',"labels":' + json.dumps(body["Labels"]) + "}"
+    answers = [
+        await node.call("POST", target, twice.encode()),
+        await node.call("POST", f"/containers/{own}/update", b'{"CpusetCpus":"0","cpusetcpus":"0"}'),
+    ]
+    for answer in answers:
+        assert answer.status == 400
+        assert answer.document["message"].startswith("policy static: the request cannot be read: ")
+    assert not node.docker.calls("update")
+    assert len(node.docker.containers) == 3
+
+
+@pytest.mark.parametrize("sandbox", ["", "made-up"])
+async def test_a_container_of_no_pod_takes_nothing_from_others(node: DockerStack, sandbox: str) -> None:
+    """Whatever it asks for; it is in the books as soon as it is known, and the store is in step."""
+    own = await run(node, "db", 2000)
+    pod = DockerPod(name="lost", uid="u-lost", parent="/kubepods/podu-lost")
+    host = host_config(2000, guaranteed=True) | {"CpusetCpus": str(cpus(node, own)), "NetworkMode": "host"}
+    target, body = pod.container(sandbox, host=host)
+    if not sandbox:
+        del body["Labels"]["io.kubernetes.sandbox.id"]
+    lost = (await node.ok("POST", target, body))["Id"]
+    assert not cpus(node, own) & cpus(node, lost)
+    await node.ok("POST", f"/containers/{lost}/start")
+    policy = node.parts.policy
+    assert policy is not None
+    books = policy.manager.books
+    await eventually(lambda: lost in books.ledger.by_id, "it to be in the books")
+    await eventually(lambda: len(cpus(node, lost)) == 2, "it to have what it asked for")
+    assert not cpus(node, own) & cpus(node, lost)
+    assert await node.built.sync.resync()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -225,3 +226,43 @@ async def test_a_successor_has_equal_records(scratch: Path, docker: FakeDocker, 
         assert (asked.pod_labels["app"], asked.pod_annotations["team"]) == ("web", "blue")
         assert (asked.pod_cgroup_parent, asked.container_envs["B"]) == ("/batch", "x=y")
         assert (asked.container_resources.cpu_shares, asked.container_resources.cpu_quota) == (500, 70_000)
+
+
+# -- pods without a sandbox
+
+
+def _not_ready(node: DockerStack, sandbox: str) -> bool:
+    return not node.built.store.pods[sandbox].ready
+
+
+async def test_a_pod_is_there_as_long_as_its_containers(node: DockerStack) -> None:
+    """Removed, and removed by somebody else; everything that is known of it stays known."""
+    store = node.built.store
+    direct = DockerCaller(node.docker.path)
+    for remove in (node.call, direct):
+        sandbox = await node.run(POD)
+        container = await node.create(POD, sandbox)
+        await node.ok("POST", f"/containers/{container}/start")
+        assert (await remove("DELETE", f"/containers/{sandbox}?force=1")).status == 204
+        await eventually(partial(_not_ready, node, sandbox), "the pod not to be ready")
+        assert await node.built.sync.resync()
+        assert store.pods[sandbox].annotations["team"] == "blue"
+        assert store.containers[container].state is ContainerState.RUNNING
+        await node.ok("DELETE", f"/containers/{container}?force=1")
+        await node.built.sync.resync()
+        assert not store.pods
+
+
+async def test_a_sandbox_gone_before_the_start(scratch: Path, docker: FakeDocker, plugin: FakeHookServer) -> None:
+    """Of its pod is known what its container says."""
+    direct = DockerCaller(docker.path)
+    sandbox = (await direct("POST", *POD.sandbox())).document["Id"]
+    container = (await direct("POST", *POD.container(sandbox))).document["Id"]
+    await direct("DELETE", f"/containers/{sandbox}?force=1")
+    async with docker_stack(scratch, docker) as stack:
+        await stack.register("plugin", scratch / "plugin.sock")
+        await in_step(stack)
+        pod = stack.built.store.pods[sandbox]
+        assert (pod.name, pod.namespace, pod.uid, pod.ready) == ("web", "shop", "u-1", False)
+        assert pod.cgroup_parent == POD.parent
+        assert stack.built.store.containers[container].pod_id == sandbox

@@ -238,9 +238,9 @@ class Manager:
     def _ended(self, call: Call, reply: Reply) -> list[Key]:
         """Who does not run any more."""
         ledger, store = self.books.ledger, self.books.store
-        if call.alone:
-            return []
         if call.method.name in ("StopPodSandbox", "RemovePodSandbox"):
+            if call.alone:
+                return []
             pod: Pod | None = store.pod(call.request.pod_sandbox_id)
             pod_id = pod.id if pod is not None else call.request.pod_sandbox_id
             return [key for key in ledger.held if key.pod_id == pod_id]

@@ -249,7 +249,7 @@ async def test_second_look_at_what_is_gone_removes_it(node: Node) -> None:
     await node.sync.resync()
     (container,) = node.store.containers.values()
     node.runtime.state.remove_container(node.runtime.containers[container.id])
-    stall = node.runtime.stall("ContainerStatus", "after")
+    stall = node.runtime.stall("ContainerStatus")
     look = asyncio.create_task(node.sync.refresh(container.id))
     await stall.entered.wait()
     node.store.put_container(replace(container, attempt=1))

@@ -1,9 +1,9 @@
 """A client's connection: reads requests, one at a time, and sends each on its way.
 
-Requests that come early wait as bytes in a bounded buffer, those of a client that does not read its answers, too. It has
-one connection to dockerd, dialled with its first request and again if dockerd closed it in between. What a client has
-said reaches dockerd even if it leaves at once. Invariant: whatever ends the link ends that connection and every task
-that works for it.
+Requests that come early wait as bytes in a bounded buffer, so do those of a client that does not read its answers. It
+has one connection to dockerd, dialled with its first request and again if dockerd closed it in between. What a client
+has said reaches dockerd even if it leaves at once. Invariant: whatever ends the link ends that connection and every
+task that works for it.
 """
 
 import asyncio

@@ -21,8 +21,8 @@ from interpose.relay.docker.jsontext import UnreadableBody, decode, kind, whole
 from interpose.relay.docker.labels import (
     CREATED,
     LOG_PATH,
-    PREFIX,
     REQUESTED,
+    RESERVED,
     SANDBOX,
     TYPE,
     Identity,
@@ -264,11 +264,12 @@ def nanoseconds(value: object) -> int:
 
 
 def _own_labels(document: Document, image: Image) -> dict[str, str]:
-    """Without the annotations that are the image's."""
+    """Without the image's. One that the container was given with the same value is lost with them, but for those of
+    Kubernetes, which say whose container it is."""
     return {
         key: value
         for key, value in _labels(document).items()
-        if not key.startswith(PREFIX) or image.labels.get(key) != value
+        if key.startswith(RESERVED) or image.labels.get(key) != value
     }
 
 

@@ -157,7 +157,7 @@ def _descriptors_are_short(latest: int) -> bool:
     """Whether this descriptor is among the last ones: the kernel gives the lowest that is free. When none is left,
     connections would be accepted and closed without a word."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return soft != resource.RLIM_INFINITY and latest >= soft - _SPARE
+    return soft != resource.RLIM_INFINITY and latest >= soft - min(_SPARE, soft // 8)
 
 
 # Python 3.13 and later would unlink the socket file when the server closes; the file is not ours to remove here.

@@ -6,6 +6,7 @@ Invariant: nothing is sent twice but a GET of our own that met a kept connection
 """
 
 import asyncio
+import errno
 import json
 import logging
 import random
@@ -123,6 +124,8 @@ class DockerUpstream:
             self.failures += 1
             # TimeoutError is an OSError, too, and says nothing.
             why = error.strerror or str(error) or f"no answer within {_DIAL_TIMEOUT:g} s"
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                self._limited.log(logging.WARNING, why, key=why, endpoint=self.path)
             raise ConnectionError(why) from error
         except BaseException:
             backend.abort()  # whoever dialled has given up, maybe when it was there

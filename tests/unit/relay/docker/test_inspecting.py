@@ -296,15 +296,17 @@ def test_annotations_of_the_image_are_not_the_containers() -> None:
     assert dict(pod.status.annotations) == {"io.kubernetes.docker.type": "podsandbox"}
 
 
-def test_plain_labels_stay() -> None:
-    """The container may have been given the same, such as the name of its pod; dockershim shows them, too."""
+def test_labels_of_the_image_are_not_the_containers() -> None:
+    """Unless the container has another value, or they are of Kubernetes: those say whose it is."""
     message = cri.ContainerStatusResponse()
-    inspecting.container_status(container(labels={"app": "image", "role": "x"}), message, IMAGE)
+    inspecting.container_status(container(labels={"app": "mine", "role": "x"}), message, IMAGE)
     own = {**POD_LABELS, "io.kubernetes.container.name": "app"}
-    assert dict(message.status.labels) == {**own, "app": "image", "role": "x"}
+    assert dict(message.status.labels) == {**own, "app": "mine"}
     pod = cri.PodSandboxStatusResponse()
     inspecting.pod_status(sandbox(), pod, inspecting.Image(SANDBOX_LABELS, ()))
-    assert dict(pod.status.labels) == POD_LABELS
+    assert dict(pod.status.labels) == {
+        key: value for key, value in POD_LABELS.items() if key.startswith("io.kubernetes.")
+    }
 
 
 @pytest.mark.parametrize(
