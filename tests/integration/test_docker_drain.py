@@ -1,18 +1,20 @@
 """Leaving: what is in flight ends by itself, what never ends is ended, nothing new is begun."""
 
 import asyncio
+import select
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from interpose.testing.dockerwire import DockerWire, docker_wire
+from interpose.testing.dockerwire import DockerWire, RawEnd, docker_wire
 from interpose.testing.eventually import eventually
 
 PING = b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n"
 PONG = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
 EVENTS = b"GET /events HTTP/1.1\r\nHost: docker\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+WAIT = b"POST /containers/a/wait HTTP/1.1\r\nHost: docker\r\n\r\n"
 START = b"POST /containers/a/start HTTP/1.1\r\nHost: docker\r\n\r\n"
 UPGRADE = b"POST /exec/a/start HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
 SWITCHED = b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
@@ -32,8 +34,15 @@ async def drain(wire: DockerWire, grace: float = LONG) -> "asyncio.Future[bool]"
     return task
 
 
+def _said_all(end: RawEnd) -> bool:
+    """Whether the other side has said that nothing will follow."""
+    poller = select.poll()
+    poller.register(end.sock, select.POLLRDHUP)
+    return any(events & select.POLLRDHUP for _, events in poller.poll(0))
+
+
 async def test_idle_clients_are_closed_at_once(wire: DockerWire) -> None:
-    """Those who never asked, who were answered, and who are in the middle of a head."""
+    """Those who never asked and who were answered; who is in the middle of a head has a moment to finish it."""
     silent = await wire.client()
     answered, backend = await wire.ask(PING)
     await backend.send(PONG)
@@ -51,15 +60,94 @@ async def test_idle_clients_are_closed_at_once(wire: DockerWire) -> None:
 
 
 @pytest.mark.parametrize("request_", [PING, START], ids=["passing", "intercepted"])
-async def test_a_call_in_flight_is_answered_and_the_next_one_is_not_begun(wire: DockerWire, request_: bytes) -> None:
-    """Its client connects again, to whoever listens then."""
+async def test_a_call_in_flight_is_answered_and_nothing_later_is_taken(wire: DockerWire, request_: bytes) -> None:
+    """A client that asks again finds out before anything of its request is on its way: it may ask whoever listens."""
     client, backend = await wire.ask(request_)
-    await client.send(PING)
     draining = await drain(wire)
     await backend.send(PONG)
-    assert await client.rest() == PONG
+    await client.expect(PONG)
+    assert await client.ended()
     assert await backend.ended()
-    client.close()
+    with pytest.raises(BrokenPipeError):
+        await client.send(PING)
+    assert await draining
+
+
+@pytest.mark.parametrize("request_", [PING, START], ids=["passing", "intercepted"])
+async def test_what_has_come_by_then_is_served(wire: DockerWire, request_: bytes) -> None:
+    """It would be lost otherwise, and its client could not tell."""
+    client, backend = await wire.ask(request_)
+    await client.send(request_ * 2)
+    draining = await drain(wire)
+    for _ in range(2):
+        await backend.send(PONG)
+        await backend.expect(request_)
+    await backend.send(PONG)
+    assert await client.rest() == PONG * 3
+    assert await draining
+
+
+@pytest.mark.parametrize("body", [b"", b"0123456789"], ids=["whole", "body to come"])
+async def test_a_request_in_the_socket_is_heard_out(wire: DockerWire, body: bytes) -> None:
+    """Nobody has read a byte of it when the drain begins. dockerd is not told of an end that is our own doing."""
+    request = b"POST /images/load HTTP/1.1\r\nHost: docker\r\nContent-Length: %d\r\n\r\n" % len(body)
+    client, backend = await wire.ask(PING)
+    await backend.send(PONG)
+    await client.expect(PONG)
+    (link,) = wire.listener.links
+    client.sock.send(request)
+    wire.listener.drain()
+    await backend.expect(request)
+    await client.send(body)
+    await backend.expect(body)
+    await asyncio.sleep(0.05)
+    assert not _said_all(backend)
+    await backend.send(PONG)
+    await client.expect(PONG)
+    assert await client.ended()
+    assert link.requests == 2
+
+
+async def test_the_end_that_we_make_is_not_the_client_s(wire: DockerWire) -> None:
+    """Requests that waited for their turn are served to a client that cannot say more, and dockerd sees no half-close:
+    that would end what it does for it."""
+    client, backend = await wire.ask(PING)
+    await client.send(START * 2)
+    await eventually(lambda: all(link.reader.buffered for link in wire.listener.links), "requests to wait")
+    (link,) = wire.listener.links
+    draining = await drain(wire)
+    await backend.send(PONG)
+    await backend.expect(START)
+    await backend.send(PONG)
+    await backend.expect(START)
+    await eventually(lambda: link.eof, "the end that we made")
+    assert not _said_all(backend)
+    await backend.send(PONG)
+    assert await client.rest() == PONG * 3
+    assert await draining
+
+
+async def test_a_client_that_had_said_all_is_not_taken_for_one_that_we_cut(wire: DockerWire) -> None:
+    """Its half-close came before the drain, so dockerd hears of it."""
+    client, backend = await wire.ask(PING)
+    client.half_close()
+    draining = await drain(wire)
+    assert await backend.ended()
+    await backend.send(PONG)
+    assert await client.rest() == PONG
+    assert await draining
+
+
+async def test_a_wait_is_a_call_in_flight(wire: DockerWire) -> None:
+    """docker run and docker wait get their exit code."""
+    client, backend = await wire.ask(WAIT)
+    await backend.send(CHUNKED)
+    await client.expect(CHUNKED)
+    draining = asyncio.ensure_future(wire.listener.run_drain(LONG))
+    await asyncio.sleep(1.2)  # longer than endless answers are left alone
+    last = b"1\r\n7\r\n0\r\n\r\n"
+    await backend.send(last)
+    assert await client.rest() == last
     assert await draining
 
 
@@ -88,6 +176,9 @@ async def test_endless_answers_end_when_nothing_else_is_left(wire: DockerWire) -
     await following.expect(b"1\r\nx\r\n")
     await backend.send(PONG)
     await client.expect(PONG)
+    assert await client.ended()
+    await events.send(b"1\r\ny\r\n")  # what comes of the last call has a moment to arrive
+    await following.expect(b"1\r\ny\r\n")
     assert await following.ended()
     assert await events.ended()
     assert await draining

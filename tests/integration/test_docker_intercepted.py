@@ -382,3 +382,34 @@ async def test_requests_after_it_wait_for_their_turn(wire: DockerWire) -> None:
     await backend.expect(CREATE + BODY)
     await backend.send(CREATED)
     await client.expect(PONG + CREATED)
+
+
+@pytest.mark.parametrize("half_close", [False, True], ids=["open", "half-closed"])
+async def test_who_does_not_read_its_answers_may_not_ask_for_more(wire: DockerWire, half_close: bool) -> None:
+    """What waits for it is bounded; when it reads, all that it asked for is answered."""
+    refusal = error_answer(403, "x" * 10_000)
+
+    async def handler(_call: HttpCall) -> bytes:
+        return refusal
+
+    wire.relay.handler = handler
+    client = await wire.client()
+    asked = still = 0
+    while still < 20:
+        try:
+            sent = client.sock.send(START)
+            assert sent == len(START)
+            asked += 1
+            still = 0
+        except BlockingIOError:
+            still += 1
+            await asyncio.sleep(0.005)
+    (link,) = wire.listener.links
+    assert link.blocked
+    assert link.backlog < 400_000
+    assert link.reader.buffered < 300_000
+    if half_close:
+        client.half_close()
+    assert len(await client.exactly(asked * len(refusal))) == asked * len(refusal)
+    if half_close:
+        assert await client.ended()

@@ -136,7 +136,7 @@ async def test_a_create_right_after_a_sandbox_ends_takes_nothing_from_its_contai
 ) -> None:
     """They run on, whether Docker is quick to list them or not."""
     own = await run(node, "db", 2000)
-    sandbox = node.built.store.containers[own].pod_id
+    sandbox, before = node.built.store.containers[own].pod_id, cpus(node, own)
     pod = DockerPod(name="db2", uid="u-db2", parent="/kubepods/podu-db2")
     target, body = pod.container(await node.run(pod), host=host_config(2000, guaranteed=True))
     stall = docker.faults.stall("list")
@@ -148,7 +148,8 @@ async def test_a_create_right_after_a_sandbox_ends_takes_nothing_from_its_contai
     stall.release()
     docker.faults.clear()
     await node.built.sync.resync()
-    assert not cpus(node, own) & cpus(node, other)
+    assert cpus(node, own) == before
+    assert not before & cpus(node, other)
     assert {own, other} <= node.built.store.containers.keys()
 
 

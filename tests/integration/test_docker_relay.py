@@ -1,6 +1,8 @@
 """Requests that nobody intercepts, between raw sockets: what arrives is what was sent, both ways and in its order."""
 
 import asyncio
+import resource
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -181,6 +183,69 @@ async def test_an_early_refusal_reaches_a_client_that_still_sends(wire: DockerWi
     await sending
     client.close()
     await wire.empty()
+
+
+REFUSAL = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno\n"
+
+
+async def test_an_early_refusal_arrives_though_writing_failed_before_it_was_read(wire: DockerWire) -> None:
+    """The relay finds out that dockerd has closed by writing to it; the answer is in its socket by then."""
+    client, backend = await wire.ask(UPLOAD)
+    client.sock.send(b"01234")
+    backend.sock.send(REFUSAL)
+    backend.close()
+    await client.expect(REFUSAL)
+    assert await client.ended()
+
+
+async def test_an_early_refusal_arrives_though_bytes_waited_for_dockerd(wire: DockerWire) -> None:
+    """The same, found out by the transport while nothing is read from dockerd."""
+    request = UPLOAD.replace(b"10", b"100000000")
+    client, backend = await wire.ask(request)
+    while client.fill(1 << 20):
+        await asyncio.sleep(0.005)
+    (link,) = wire.listener.links
+    assert link.backend is not None
+    link.backend.read(False)
+    await backend.send(REFUSAL)
+    backend.close()
+    await client.expect(REFUSAL)
+    assert await client.ended()
+
+
+async def test_a_kept_connection_that_is_just_being_closed_is_the_client_s_to_judge(wire: DockerWire) -> None:
+    """No answer of ours: it sees the connection end, as it would see dockerd's, and may ask again what may be asked
+    again."""
+    client, backend = await wire.ask(PING)
+    await backend.send(PONG)
+    await client.expect(PONG)
+    await client.send(PING)
+    await backend.expect(PING)
+    backend.close()
+    assert await client.ended()
+    assert wire.relay.seen[1].ended[0][0] == 0
+
+
+async def test_a_kept_connection_that_ends_after_a_first_word_is_502(wire: DockerWire) -> None:
+    """dockerd had begun to work on it."""
+    client, backend = await wire.ask(PING)
+    await backend.send(PONG)
+    await client.expect(PONG)
+    await client.send(PING)
+    await backend.expect(PING)
+    await backend.send(PONG[:5])
+    backend.close()
+    assert (await client.rest()).startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
+
+
+async def test_an_answer_of_our_own_to_head_has_no_body(wire: DockerWire) -> None:
+    """Its length is told, as by any server."""
+    client, backend = await wire.ask(PING.replace(b"GET", b"HEAD"))
+    backend.close()
+    answer = await client.rest()
+    assert answer.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
+    assert b"\r\nContent-Length: 92\r\n" in answer
+    assert answer.endswith(b"\r\n\r\n")
 
 
 async def test_a_dockerd_that_dies_during_an_upload_is_told(wire: DockerWire) -> None:
@@ -376,15 +441,89 @@ async def test_a_body_may_stand_still(scratch: Path) -> None:
         await backend.expect(b"0123456789")
 
 
-async def test_the_number_of_clients_is_bounded(scratch: Path) -> None:
-    """One more is closed at once."""
+@pytest.mark.parametrize("method", [b"GET", b"HEAD"])
+async def test_the_number_of_clients_is_bounded(scratch: Path, method: bytes) -> None:
+    """One more is told so when it asks: an answer before the question is none to some clients."""
     async with docker_wire(scratch, admission=Admission(connections=1)) as wire:
         first = await wire.client()
         await eventually(lambda: wire.listener.accepted == 1, "the first client")
-        assert await (await wire.client()).ended()
-        assert wire.listener.refused == 1
+        second = await wire.client()
+        await eventually(lambda: wire.listener.refused == 1, "the second client")
+        await second.send(PING.replace(b"GET", method))
+        answer = await second.rest()
+        assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+        said = answer.partition(b"\r\n\r\n")[2]
+        assert said == (b'{"message": "too many connections: the limit is 1"}\n' if method == b"GET" else b"")
         await first.send(PING)
         await (await wire.dockerd.accept()).expect(PING)
+
+
+async def test_many_who_are_too_many_are_closed_at_once(scratch: Path) -> None:
+    """They may not cost what is kept for those who are here."""
+    async with docker_wire(scratch, admission=Admission(connections=0)) as wire:
+        told = [await wire.client() for _ in range(32)]
+        await eventually(lambda: wire.listener.refused == 32, "the first of them")
+        assert await (await wire.client()).ended()
+        told[0].close()
+        told[1].half_close()
+        assert await told[1].ended()
+        late = await wire.client()
+        await late.send(PING)
+        assert (await late.rest()).startswith(b"HTTP/1.1 503 ")
+        wire.listener.abort()
+        assert await told[2].ended()
+
+
+async def test_clients_are_refused_before_file_descriptors_run_out(scratch: Path) -> None:
+    """Those who are here need some to get to dockerd."""
+    async with docker_wire(scratch) as wire:
+        first = await wire.client()
+        await eventually(lambda: wire.listener.accepted == 1, "the first client")
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        (link,) = wire.listener.links
+        # The next two are the second client's end and the relay's.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (link.fileno() + 4, before[1]))
+        try:
+            second = await wire.client()
+            await second.send(PING)
+            answer = await second.rest()
+            second.close()
+            await first.send(PING)
+            backend = await wire.dockerd.accept()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b'{"message": "too many open files: the limit is ' in answer
+        await backend.expect(PING)
+
+
+async def test_a_dial_without_a_file_descriptor_says_so(scratch: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """In the log too: the limit is ours, not dockerd's."""
+    async with docker_wire(scratch, wait=0.05) as wire:
+        client = await wire.client()
+        await eventually(lambda: wire.listener.accepted == 1, "the client")
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        (link,) = wire.listener.links
+        resource.setrlimit(resource.RLIMIT_NOFILE, (link.fileno() + 1, before[1]))
+        try:
+            await client.send(PING)
+            answer = await client.rest()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert b"is not reachable: Too many open files" in answer
+        assert [one.message for one in caplog.records] == ["Too many open files"]
+
+
+async def test_a_burst_of_clients_finds_room(wire: DockerWire) -> None:
+    """Clients that do not wait to be accepted fail at once if there is none."""
+    socks = [socket.socket(socket.AF_UNIX) for _ in range(300)]
+    try:
+        for sock in socks:
+            sock.setblocking(False)
+            sock.connect(str(wire.socket))  # BlockingIOError: the queue is full
+    finally:
+        for sock in socks:
+            sock.close()
 
 
 class _Somebody:

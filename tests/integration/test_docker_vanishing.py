@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from interpose.relay.docker.httpcall import HttpCall
 from interpose.testing.dockerwire import DockerWire, RawEnd, docker_wire, open_files
 from interpose.testing.eventually import eventually
 
 GET = b"GET /events HTTP/1.1\r\nHost: docker\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 LOAD = b"POST /images/load HTTP/1.1\r\nHost: docker\r\nContent-Length: 1000000\r\n\r\n"
+RENAME = b"POST /containers/a/rename?name=b HTTP/1.1\r\nHost: docker\r\nContent-Length: 0\r\n\r\n"
 CREATE = b"POST /containers/create HTTP/1.1\r\nHost: docker\r\nContent-Length: 10\r\n\r\n"
 UPGRADE = b"POST /exec/a/start HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
 SWITCHED = b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
@@ -197,7 +199,7 @@ async def test_a_dockerd_that_vanishes_leaves_nothing(
 
 
 async def test_a_client_that_leaves_while_dockerd_is_away_waits_for_nobody(scratch: Path) -> None:
-    """Its dial is given up."""
+    """Its request is not kept for a dockerd that comes later."""
     async with docker_wire(scratch, dockerd=False, wait=60) as wire:
         client = await wire.client()
         await client.send(GET)
@@ -220,6 +222,76 @@ async def test_a_client_that_sends_and_leaves_is_heard(wire: DockerWire) -> None
         wire.listener.tick()
     await backend.exactly(size - got)
     assert await backend.ended()
+
+
+async def _said_and_gone(wire: DockerWire, request: bytes) -> None:
+    """All of it is in the socket, and the client is gone, before the relay knows of either."""
+    client = await wire.client()
+    client.sock.send(request)
+    client.close()
+
+
+@pytest.mark.parametrize("request_", [RENAME, LOAD[:-11] + b"5\r\n\r\nhello"], ids=["bare", "with a body"])
+async def test_a_request_of_a_client_that_is_gone_at_once_reaches_dockerd(wire: DockerWire, request_: bytes) -> None:
+    """As it would without us: whoever fires and forgets is obeyed."""
+    await _said_and_gone(wire, request_)
+    backend = await wire.dockerd.accept()
+    await backend.expect(request_)
+    assert await backend.ended()
+    await wire.empty()
+
+
+async def test_a_large_one_does_too(wire: DockerWire) -> None:
+    """More than is read ahead while dockerd is dialled."""
+    request = LOAD.replace(b"1000000", b"150000") + b"x" * 150_000
+    await _said_and_gone(wire, request)
+    backend = await wire.dockerd.accept()
+    await backend.expect(request)
+    assert await backend.ended()
+    await wire.empty()
+
+
+@pytest.mark.parametrize("times", [0, 2], ids=["at once", "after seconds"])
+async def test_an_intercepted_call_of_a_client_that_was_gone_before_is_done(wire: DockerWire, times: int) -> None:
+    """Nobody waits for it, and nobody cancels it."""
+    done = []
+
+    async def handler(call: HttpCall) -> bytes:
+        await asyncio.sleep(0)
+        reply = await call.forward()
+        done.append(reply.failure)
+        return reply.raw
+
+    wire.relay.handler = handler
+    await _said_and_gone(wire, CREATE + b"0123456789")
+    backend = await wire.dockerd.accept()
+    await backend.expect(CREATE + b"0123456789")
+    for _ in range(times):
+        wire.listener.tick()
+    await backend.send(OK)
+    await wire.empty()
+    assert done == [""]
+
+
+async def test_an_intercepted_call_is_cancelled_if_the_client_leaves_meanwhile(wire: DockerWire) -> None:
+    """As a call of CRI is whose caller gives up."""
+    ended = []
+
+    async def handler(_call: HttpCall) -> bytes:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+        return b""
+
+    wire.relay.handler = handler
+    client = await wire.client()
+    await client.send(CREATE + b"0123456789")
+    await eventually(lambda: bool(len(wire.listener.tasks)), "the call")
+    await asyncio.sleep(0.01)
+    client.close()
+    await wire.empty()
+    assert ended == [True]
 
 
 async def test_dockerd_not_reading_the_last_words_is_cut_off(wire: DockerWire) -> None:

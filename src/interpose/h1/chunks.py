@@ -110,6 +110,9 @@ class Chunks:
                 if payload is not None:
                     payload.append(piece[at:stop])
                 if not self._left:
+                    if piece.startswith(b"\r\n", stop):
+                        self._at = _At.SIZE
+                        return stop + 2
                     self._at = _At.CR
                 return stop
             case _At.CR:
@@ -118,7 +121,12 @@ class Chunks:
                 return self._end_of_data(piece, at, b"\n", _At.SIZE)
             case _At.SIZE:
                 after = plainchunks.passed(piece, at) if payload is None else plainchunks.decoded(piece, at, payload)
-                return after if after > at else self._size(piece, at)
+                if after > at:
+                    return after
+                if piece.startswith(plainchunks.LAST, at):
+                    self._at = _At.END
+                    return at + len(plainchunks.LAST)
+                return self._size(piece, at)
             case _:
                 return self._trailer(piece, at)
 
