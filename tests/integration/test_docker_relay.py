@@ -1,15 +1,17 @@
 """Requests that nobody intercepts, between raw sockets: what arrives is what was sent, both ways and in its order."""
 
 import asyncio
+import contextlib
+import os
 import resource
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from interpose.rpc.listener import Admission
-from interpose.testing.dockerwire import DockerWire, RawEnd, docker_wire
+from interpose.testing.dockerwire import CHUNK, DockerWire, RawEnd, docker_wire
 from interpose.testing.eventually import eventually
 
 PING = b"GET /_ping HTTP/1.1\r\nHost: docker\r\nX-odd:  spaces \r\n\r\n"
@@ -202,11 +204,11 @@ async def test_an_early_refusal_arrives_though_bytes_waited_for_dockerd(wire: Do
     """The same, found out by the transport while nothing is read from dockerd."""
     request = UPLOAD.replace(b"10", b"100000000")
     client, backend = await wire.ask(request)
-    while client.fill(1 << 20):
-        await asyncio.sleep(0.005)
     (link,) = wire.listener.links
     assert link.backend is not None
-    link.backend.read(False)
+    dockerd = link.backend
+    await eventually(lambda: client.fill(CHUNK) == 0 and dockerd.blocked, "dockerd's buffers to be full")
+    dockerd.read(False)
     await backend.send(REFUSAL)
     backend.close()
     await client.expect(REFUSAL)
@@ -474,27 +476,37 @@ async def test_many_who_are_too_many_are_closed_at_once(scratch: Path) -> None:
         assert await told[2].ended()
 
 
-async def test_clients_are_refused_before_file_descriptors_run_out(scratch: Path) -> None:
+@contextlib.contextmanager
+def files_left(count: int) -> Iterator[None]:
+    """This process may open only so many files more."""
+    highest = max(int(one.name) for one in Path("/proc/self/fd").iterdir())
+    taken = [os.dup(0)]
+    while taken[-1] < highest:
+        taken.append(os.dup(0))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (taken[-1] + 1 + count, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for one in taken:
+            os.close(one)
+
+
+async def test_clients_are_refused_before_file_descriptors_run_out(wire: DockerWire) -> None:
     """Those who are here need some to get to dockerd."""
-    async with docker_wire(scratch) as wire:
-        first = await wire.client()
-        await eventually(lambda: wire.listener.accepted == 1, "the first client")
-        before = resource.getrlimit(resource.RLIMIT_NOFILE)
-        (link,) = wire.listener.links
-        # The next two are the second client's end and the relay's.
-        resource.setrlimit(resource.RLIMIT_NOFILE, (link.fileno() + 4, before[1]))
-        try:
-            second = await wire.client()
-            await second.send(PING)
-            answer = await second.rest()
-            second.close()
-            await first.send(PING)
-            backend = await wire.dockerd.accept()
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, before)
-        assert answer.startswith(b"HTTP/1.1 503 ")
-        assert b'{"message": "too many open files: the limit is ' in answer
-        await backend.expect(PING)
+    first = await wire.client()
+    await eventually(lambda: wire.listener.accepted == 1, "the first client")
+    with files_left(3):
+        second = await wire.client()
+        await second.send(PING)
+        answer = await second.rest()
+        second.close()
+        await first.send(PING)
+        backend = await wire.dockerd.accept()
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b'{"message": "too many open files: the limit is ' in answer
+    await backend.expect(PING)
 
 
 async def test_a_dial_without_a_file_descriptor_says_so(scratch: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -502,16 +514,11 @@ async def test_a_dial_without_a_file_descriptor_says_so(scratch: Path, caplog: p
     async with docker_wire(scratch, wait=0.05) as wire:
         client = await wire.client()
         await eventually(lambda: wire.listener.accepted == 1, "the client")
-        before = resource.getrlimit(resource.RLIMIT_NOFILE)
-        (link,) = wire.listener.links
-        resource.setrlimit(resource.RLIMIT_NOFILE, (link.fileno() + 1, before[1]))
-        try:
+        with files_left(0):
             await client.send(PING)
             answer = await client.rest()
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, before)
-        assert b"is not reachable: Too many open files" in answer
-        assert [one.message for one in caplog.records] == ["Too many open files"]
+    assert b"is not reachable: Too many open files" in answer
+    assert "Too many open files" in caplog.text
 
 
 async def test_a_burst_of_clients_finds_room(wire: DockerWire) -> None:
