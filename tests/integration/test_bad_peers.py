@@ -1,6 +1,7 @@
 """Peers that break the protocol beside one that does not: they lose their connection, it notices nothing."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -225,3 +226,16 @@ async def test_corpus_disturbs_nobody(scratch: Path, names: list[str]) -> None:
             writer.close()
         await eventually(lambda: len(stack.listener.links) == 1, "all bad connections to be gone")
         await eventually(lambda: stack.relay.in_flight <= 1, "their calls to be gone")
+
+
+async def test_a_burst_of_clients_finds_room(scratch: Path) -> None:
+    """Clients that do not wait to be accepted fail at once if there is none."""
+    async with relay_stack(scratch / "relay.sock", scratch / "nobody.sock"):
+        socks = [socket.socket(socket.AF_UNIX) for _ in range(700)]
+        try:
+            for sock in socks:
+                sock.setblocking(False)
+                sock.connect(str(scratch / "relay.sock"))  # BlockingIOError: the queue is full
+        finally:
+            for sock in socks:
+                sock.close()

@@ -177,6 +177,7 @@ async def test_endless_answers_end_when_nothing_else_is_left(wire: DockerWire) -
     await backend.send(PONG)
     await client.expect(PONG)
     assert await client.ended()
+    await asyncio.sleep(0.1)
     await events.send(b"1\r\ny\r\n")  # what comes of the last call has a moment to arrive
     await following.expect(b"1\r\ny\r\n")
     assert await following.ended()

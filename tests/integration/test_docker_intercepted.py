@@ -222,7 +222,7 @@ async def test_a_body_over_the_limit_is_refused(wire: DockerWire, request_: byte
 
 async def test_what_is_held_for_all_clients_is_bounded(wire: DockerWire) -> None:
     """Large requests that never end cannot fill our memory; when they are gone there is room again."""
-    clients = [await wire.client() for _ in range(9)]
+    clients = [await wire.client() for _ in range(53)]
     for client in clients:
         await client.send(CREATE.replace(b"13", b"100000") + b"x" * 99_999)
     await eventually(lambda: [one.failed for one in wire.relay.endpoints.values()] == [1], "one to be refused")
@@ -413,3 +413,30 @@ async def test_who_does_not_read_its_answers_may_not_ask_for_more(wire: DockerWi
     assert len(await client.exactly(asked * len(refusal))) == asked * len(refusal)
     if half_close:
         assert await client.ended()
+
+
+async def test_what_reading_them_costs_bounds_how_many_are_held(wire: DockerWire) -> None:
+    """Two of the largest; one more is told to come later, and finds room when they are gone."""
+    go_on = asyncio.Event()
+
+    async def handler(_call: HttpCall) -> bytes:
+        await go_on.wait()
+        return CREATED
+
+    wire.relay.handler = handler
+    large = CREATE.replace(b"13", b"100000") + b" " * 100_000
+    held = [await wire.client() for _ in range(2)]
+    for client in held:
+        await client.send(large)
+    await eventually(lambda: len(wire.listener.tasks) == 2, "both to be handled")
+    late = await wire.client()
+    await late.send(large)
+    answer = await late.rest()
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"too many large requests at once" in answer
+    go_on.set()
+    for client in held:
+        await client.expect(CREATED)
+    late = await wire.client()
+    await late.send(large)
+    await late.expect(CREATED)

@@ -43,7 +43,7 @@ amounts = st.builds(
     extended=st.dictionaries(texts, numbers, max_size=3),
     source=st.sampled_from(Source),
 )
-keys = st.builds(Key, texts, texts, st.integers(0, 1 << 32))
+keys = st.builds(Key, texts, texts, st.integers(0, 1 << 32), st.integers(0, 9))
 entries = st.builds(Entry, key=keys, container_id=texts, grant=grants, amounts=amounts)
 states = st.builds(
     State,

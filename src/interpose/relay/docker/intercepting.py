@@ -1,6 +1,7 @@
 """A request that somebody intercepts: collected whole, handed over, answered whole.
 
-What is held is bounded, for one request and for all together. The call goes to dockerd on the client's own connection.
+What is held is bounded, for one request and for all together, with what reading a body costs while it is at hand. The
+call goes to dockerd on the client's own connection.
 """
 
 import logging
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from interpose.h1.heads import Framing, Malformed, RequestHead
 from interpose.relay.docker.backend import Backend, HttpReply
+from interpose.relay.docker.bodies import MOST
 from interpose.relay.docker.endpointstats import EndpointStats
 from interpose.relay.docker.httpcall import CONTINUE, HttpCall
 from interpose.relay.docker.statuses import error_answer
@@ -18,6 +20,15 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _HEAD_END: Final = b"\r\n\r\n"
+# Bytes that reading takes for each byte of a body, at worst: lists of nothing. What the kubelet writes takes a third.
+_READING: Final = 24
+_NO_ROOM: Final = "too many large requests at once"
+
+
+def room(limit: int) -> int:
+    """Bytes for all calls that are held at once, if each has at most `limit`: for eight that are not read, and for two
+    that are, each as large as can be."""
+    return max(8 * limit, 2 * (_READING + 2) * min(limit, MOST))
 
 
 class Intercepting:
@@ -77,7 +88,7 @@ class Intercepting:
                     self._give_up(413, f"the body is larger than {limit} bytes")
                     return
                 if not link.host.hold(size - self._held):
-                    self._give_up(503, "too many large requests at once")
+                    self._give_up(503, _NO_ROOM)
                     return
                 self._held = size
                 self.uploaded = part.end
@@ -93,6 +104,11 @@ class Intercepting:
 
     def _collected(self) -> None:
         self.uploaded = True
+        reading = _READING * len(self._body) if len(self._body) <= MOST else 0
+        if not self._link.host.hold(reading):
+            self._give_up(503, _NO_ROOM)
+            return
+        self._held += reading
         link, head = self._link, self._head
         body = bytes(self._body)
         raw = bytes(self._raw) if head.framing is Framing.CHUNKED else None

@@ -18,13 +18,12 @@ from interpose.h1.heads import Heads
 from interpose.instrumentation.logging import RateLimited
 from interpose.relay.docker.client import ClientLink, Switch
 from interpose.relay.docker.drain import Drain
+from interpose.relay.docker.intercepting import room
 from interpose.relay.docker.upstream import DockerUpstream
 from interpose.rpc.listener import BACKLOG, Admission
 from interpose.rpc.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
-# Requests that are held whole, all together: this many of the largest.
-_LARGEST_AT_ONCE: Final = 8
 # Clients that are told that there is no room for them, at once; more of them are just closed.
 _TOLD_AT_ONCE: Final = 32
 # File descriptors that are kept for them, for connections to dockerd and for everything else.
@@ -54,7 +53,7 @@ class DockerListener:
         self.refused = 0
         self.faults: dict[str, int] = {}
         self._admission = admission
-        self._room = _LARGEST_AT_ONCE * upstream.limit
+        self._room = room(upstream.limit)
         upstream.on_unasked = lambda: self._count(HTTPStatus.BAD_GATEWAY)
         self._server: asyncio.AbstractServer | None = None
         # A peer that comes back at once after each refusal must not fill the disk.

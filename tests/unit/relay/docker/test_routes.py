@@ -176,6 +176,11 @@ def test_answers_that_do_not_end(path: str, query: str, endless: bool) -> None:
     assert classify("GET", path, query).endpoint.endless is endless
 
 
+def test_a_wait_ends_with_its_container() -> None:
+    """Its answer is the exit code, so nobody may cut it as an answer that never ends."""
+    assert not classify("POST", "/containers/abc/wait", "condition=next-exit").endpoint.endless
+
+
 @pytest.mark.parametrize(
     ("method", "path", "hijack"),
     [
