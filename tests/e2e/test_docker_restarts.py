@@ -191,9 +191,12 @@ def shown_refusal(client: DockerClient) -> int:
     return answer.status
 
 
-def test_what_is_removed_past_the_relay_is_forgotten(shim: DockerClient, docker_relay: Relay, dockerd: Dockerd) -> None:
+def test_what_is_removed_past_the_relay_is_forgotten(
+    shim: DockerClient, docker_relay: Relay, dockerd: Dockerd, plugin: HookPlugin
+) -> None:
     """Containers that somebody removes past the relay are forgotten without anybody asking."""
-    pods, containers = store_counts(docker_relay)
+    with docker_relay.registered("plugin", plugin.socket):
+        pods, containers = store_counts(docker_relay)  # kept from now on, whoever is registered
     with DockerPod(shim, "short") as pod:
         wait_store(docker_relay, pods + 1, containers + 1)
         dockerd.docker("rm", "-f", pod.main.id, pod.sandbox_id)

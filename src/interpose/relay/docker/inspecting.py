@@ -23,8 +23,6 @@ from interpose.relay.docker.labels import (
     LOG_PATH,
     REQUESTED,
     RESERVED,
-    SANDBOX,
-    TYPE,
     Identity,
     identity,
     shown_annotations,
@@ -142,11 +140,9 @@ def container_status(body: bytes, message: Any, image: Image = NO_IMAGE) -> None
 # -- lists
 
 
-def list_target(sandboxes: bool, wanted: Any) -> str:
+def list_target(wanted: Any) -> str:
     """Where to ask for a list, narrowed as far as Docker can by a filter of CRI."""
     labels = [f"{key}={value}" for key, value in wanted.label_selector.items()]
-    if sandboxes:
-        labels.append(f"{TYPE}={SANDBOX}")
     filters = {name: values for name, values in (("label", labels), ("id", [wanted.id])) if any(values)}
     query = {"all": "1", **({"filters": json.dumps(filters)} if filters else {})}
     return f"/containers/json?{urlencode(query)}"

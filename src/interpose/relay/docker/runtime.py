@@ -153,7 +153,7 @@ class DockerRuntime:
         mark = self.known.mark()
         of_pods, of_containers = METHODS["ListPodSandbox"], METHODS["ListContainers"]
         everybody = CriParser(of_containers.request).parse(b"").filter
-        body = await self._ask("GET", inspecting.list_target(False, everybody), timeout=timeout)
+        body = await self._ask("GET", inspecting.list_target(everybody), timeout=timeout)
         pods, containers = CriParser(of_pods.response).parse(b""), CriParser(of_containers.response).parse(b"")
         inspecting.listed_sandboxes(body, CriParser(of_pods.request).parse(b"").filter, pods)
         inspecting.listed_containers(body, everybody, containers)
@@ -162,7 +162,7 @@ class DockerRuntime:
 
     async def _list_containers(self, request: Any, response: Any, timeout: float) -> None:
         mark = self.known.mark()
-        body = await self._ask("GET", inspecting.list_target(False, request.filter), timeout=timeout)
+        body = await self._ask("GET", inspecting.list_target(request.filter), timeout=timeout)
         inspecting.listed_containers(body, request.filter, response)
         self._know_all((one.id for one in response.containers), mark, sandbox=False)
 

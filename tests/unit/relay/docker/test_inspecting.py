@@ -449,12 +449,9 @@ def test_where_to_ask_for_a_list() -> None:
         assert (parts.path, query["all"]) == ("/containers/json", ["1"])
         return json.loads(query["filters"][0]) if "filters" in query else {}
 
-    assert filters(inspecting.list_target(False, NO_FILTER)) == {}
-    assert filters(inspecting.list_target(True, cri.PodSandboxFilter())) == {
-        "label": ["io.kubernetes.docker.type=podsandbox"]
-    }
+    assert filters(inspecting.list_target(NO_FILTER)) == {}
     wanted = cri.ContainerFilter(id="c1", label_selector={"a": "b=&c"})
-    assert filters(inspecting.list_target(False, wanted)) == {"label": ["a=b=&c"], "id": ["c1"]}
+    assert filters(inspecting.list_target(wanted)) == {"label": ["a=b=&c"], "id": ["c1"]}
 
 
 @pytest.mark.parametrize("body", [b"{}", b"null", b"[1]", b"", b'{"message":"no"}'])
