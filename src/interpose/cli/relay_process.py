@@ -20,6 +20,7 @@ from interpose.cli.relay_fronts import Front, open_front
 from interpose.cli.relay_sockets import Sockets, acquire, copy_owner, find_endpoints
 from interpose.cli.signals import handle_signals
 from interpose.config.settings import RelaySettings
+from interpose.host.descriptors import allow, needed_for
 from interpose.host.sockets import BoundSocket
 from interpose.host.systemd import Notifier
 from interpose.instrumentation.logging import LogControl, setup
@@ -75,6 +76,7 @@ def _fork() -> int | Callable[[], None]:
 async def _main(settings: RelaySettings, origins: Mapping[str, str], log: LogControl, ready: Callable[[], None]) -> int:
     stop = handle_signals(log, "use --take-over to reload")
     endpoints = find_endpoints(settings)
+    _allow_descriptors(settings.socket.max_connections)
     hub = Hub()
     front = open_front(settings, endpoints, hub)
     if settings.process.take_over:
@@ -87,6 +89,13 @@ async def _main(settings: RelaySettings, origins: Mapping[str, str], log: LogCon
         return await daemon.run(ready)
     finally:
         await daemon.close()
+
+
+def _allow_descriptors(connections: int) -> None:
+    wanted = needed_for(connections)
+    if (allowed := allow(wanted)) < wanted:
+        kv = {"wanted": wanted, "allowed": allowed, "max_connections": connections}
+        _log.warning("Fewer files may be open than all clients would need", extra={"kv": kv})
 
 
 class Daemon:
