@@ -100,7 +100,7 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         flag="--max-connections",
         kind=integer(1, 65536),
         help="Clients connected to the socket we listen on at the same time.",
-        why="A node has a kubelet, a few agents and people with crictl; 512 is far above. Open files are allowed for it.",
+        why="A node has a kubelet, a few agents and people with crictl; 512 is far above. So many files may be open.",
     ),
     *admin_rows(9095),
     Setting(
