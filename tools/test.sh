@@ -34,7 +34,7 @@ second=(
     tests/integration/test_policy*.py tests/integration/test_config_socket.py
     tests/integration/test_dump*.py tests/integration/test_recording*.py tests/integration/test_replay*.py
     tests/integration/test_agent*.py tests/integration/test_kube_*.py tests/integration/test_api*.py
-    tests/integration/test_webhook*.py
+    tests/integration/test_webhook*.py tests/integration/test_docker*.py tests/integration/test_fake_docker.py
     tests/e2e/test_dump_page.py
 )
 
@@ -48,7 +48,7 @@ trap 'kill "$beside" 2>/dev/null || true; rm -f "$printed"' EXIT
     failed=0
     echo "== pure parts (pyproject.toml lists them): unit and property tests and scenarios, branch coverage 100%"
     (set -e; pure_tests "$@") || failed=1
-    echo "== policies in the way of calls, dumps, the page and the full screen, the cluster side"
+    echo "== policies in the way of calls, dumps, the page and the full screen, the cluster side, Docker mode"
     second_row "$@" || failed=1
     exit "$failed"
 ) >"$printed" 2>&1 &
