@@ -14,10 +14,10 @@ import pytest
 from interpose.api import hook_pb2 as hook
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.testing.dockershim import DockerClient, DockerError
-from interpose.testing.hookserver import echo, set_shares
+from interpose.testing.hookserver import LIFE, echo, set_shares
 from interpose.testing.lab.dockercli import DockerCli
 from interpose.testing.lab.dockerd import Dockerd
-from interpose.testing.lab.dockerpods import LIFE, SKIP, assert_complete, described_docker_pod, end
+from interpose.testing.lab.dockerpods import SKIP, assert_complete, described_docker_pod, end
 from interpose.testing.lab.hookplugin import HookPlugin, Refusal
 from interpose.testing.lab.images import TEST_IMAGE
 from interpose.testing.lab.pods import MEBIBYTE

@@ -12,10 +12,10 @@ import pytest
 from interpose.api import hook_pb2 as hook
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.testing.dockershim import DockerClient
-from interpose.testing.hookserver import register, set_shares
+from interpose.testing.hookserver import LIFE, register, set_shares
 from interpose.testing.lab.dockercli import DockerCli
 from interpose.testing.lab.dockerd import Dockerd
-from interpose.testing.lab.dockerpods import LIFE, SKIP, DockerPod, assert_complete, described_docker_pod, end
+from interpose.testing.lab.dockerpods import SKIP, DockerPod, assert_complete, described_docker_pod, end
 from interpose.testing.lab.hookplugin import HookPlugin
 from interpose.testing.lab.images import FOREVER, TEST_IMAGE, ImageSpec
 from interpose.testing.lab.pods import CGROUPS, MEBIBYTE

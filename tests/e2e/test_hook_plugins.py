@@ -13,7 +13,7 @@ import pytest
 from interpose.api import cri_pb2 as cri
 from interpose.api import hook_pb2 as hook
 from interpose.hookapi.hookpoint import HookPoint
-from interpose.testing.hookserver import echo, response_to, set_shares
+from interpose.testing.hookserver import LIFE, echo, response_to, set_shares
 from interpose.testing.lab.hookplugin import HookPlugin, Refusal
 from interpose.testing.lab.pods import MEBIBYTE, described_pod
 from interpose.testing.lab.processes import Child, wait_for
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "hook-plugin" / "plugin.py"
-LIFE = [
-    HookPoint.PRE_RUN_POD_SANDBOX,
-    HookPoint.PRE_CREATE_CONTAINER,
-    HookPoint.PRE_START_CONTAINER,
-    HookPoint.POST_START_CONTAINER,
-]
 
 
 def test_chain_of_three(kubelet: CriClient, hooked_relay: Relay, scratch: Path) -> None:
@@ -106,7 +100,7 @@ def test_ignore_goes_on(kubelet: CriClient, hooked_relay: Relay, plugin: HookPlu
 def test_registration_as_a_koordlet_writes_it(kubelet: CriClient, hooked_relay: Relay, plugin: HookPlugin) -> None:
     """In place, in pieces, with tabs and a hook that nobody calls; half a file leaves the former one in force."""
     file = hooked_relay.hooks_dir / "koordlet.json"
-    hooks = [point.value for point in LIFE] + ["PreRemoveRunPodSandbox"]
+    hooks = [point.value for point in LIFE[:4]] + ["PreRemoveRunPodSandbox"]
     listed = ",\n".join(f'\t\t"{name}"' for name in hooks)
     text = (
         f'{{\n\t"remote-endpoint": "{plugin.socket}",\n\t"failure-policy": "Ignore",\n'
@@ -134,7 +128,7 @@ def test_registration_as_a_koordlet_writes_it(kubelet: CriClient, hooked_relay: 
             pod.run()
             pod.create()
             pod.start()
-            assert plugin.points == LIFE
+            assert plugin.points == LIFE[:4]
             resources = pod.info()["runtimeSpec"]["linux"]["resources"]
             assert "cpus" not in resources["cpu"]
             assert resources["cpu"]["shares"] == 512

@@ -16,7 +16,7 @@ import pytest
 from interpose.api import cri_pb2 as cri
 from interpose.api import hook_pb2 as hook
 from interpose.hookapi.hookpoint import HookPoint
-from interpose.testing.hookserver import echo, register, set_shares
+from interpose.testing.hookserver import LIFE, echo, register, set_shares
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.hookplugin import HookPlugin
 from interpose.testing.lab.load import Load
@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from interpose.testing.lab.containerd import Containerd
 
 pytestmark = pytest.mark.e2e
-
-LIFE = [
-    HookPoint.PRE_RUN_POD_SANDBOX,
-    HookPoint.PRE_CREATE_CONTAINER,
-    HookPoint.PRE_START_CONTAINER,
-    HookPoint.POST_START_CONTAINER,
-    HookPoint.PRE_UPDATE_CONTAINER_RESOURCES,
-    HookPoint.POST_STOP_CONTAINER,
-    HookPoint.POST_STOP_POD_SANDBOX,
-]
 
 
 @pytest.fixture(params=["v1", "v1alpha2"])

@@ -13,19 +13,10 @@ from interpose.hookapi.hookpoint import HookPoint
 from interpose.testing.dockerstack import DockerPod, DockerStack, docker_stack
 from interpose.testing.eventually import eventually
 from interpose.testing.fakedocker.server import FakeDocker
-from interpose.testing.hookserver import FakeHookServer, echo, serve_hooks, set_shares
+from interpose.testing.hookserver import LIFE, FakeHookServer, echo, serve_hooks, set_shares
 from interpose.testing.hookstack import points_of
 
 POD = DockerPod(labels={"app": "web"}, annotations={"team": "blue"})
-LIFE = [
-    "PreRunPodSandbox",
-    "PreCreateContainer",
-    "PreStartContainer",
-    "PostStartContainer",
-    "PreUpdateContainerResources",
-    "PostStopContainer",
-    "PostStopPodSandbox",
-]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from interpose.testing import pods
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.hookserver import FakeHookServer, echo, register, serve_hooks, set_shares
+from interpose.testing.hookserver import LIFE, FakeHookServer, echo, register, serve_hooks, set_shares
 from interpose.testing.hookstack import HookStack, hook_stack, points_of
 
 POD = pods.pod_config("web", "shop", labels={"app": "web"}, annotations={"team": "blue"})
@@ -59,17 +59,6 @@ async def whole_life(node: HookStack, version: str = "v1") -> tuple[str, str]:
     ):
         await node.call(request, version=version)
     return sandbox, container
-
-
-LIFE = [
-    "PreRunPodSandbox",
-    "PreCreateContainer",
-    "PreStartContainer",
-    "PostStartContainer",
-    "PreUpdateContainerResources",
-    "PostStopContainer",
-    "PostStopPodSandbox",
-]
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha2"])

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from interpose.h2.headers import Headers
 from interpose.h2.stream import NOWHERE, Stream
 from interpose.relay.chain import Chain
-from interpose.relay.interceptor import CLIENT, Body, Call, Direction, Interceptor, Reply, Sighting
+from interpose.relay.interceptor import Body, Call, Direction, Reply
 from interpose.relay.messages import CriParser
 from interpose.relay.methods import Method
+from interpose.relay.originating import Originator, message_of, method_of, show_message
 from interpose.relay.passthrough import Ledger
 from interpose.relay.routes import Route
 from interpose.relay.taps import Viewing, Watchers
@@ -32,11 +33,10 @@ from interpose.rpc.framing import (
     too_large,
 )
 from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
 
 
-class Collector:
+class Collector(Originator):
     """Runs intercepted calls. One per relay."""
 
     def __init__(
@@ -49,13 +49,9 @@ class Collector:
         limit: int,
         now: Callable[[], float],
     ) -> None:
-        self.chain = chain
-        self.watchers = watchers
+        super().__init__(chain=chain, watchers=watchers, limit=limit, now=now)
         self.hub = hub
         self.ledger = ledger
-        self.limit = limit
-        self.now = now
-        self.tasks = TaskBag()
 
     def collect(self, stream: Stream, headers: Headers, route: Route, peer: object, end: bool) -> None:
         """Take over a client's stream."""
@@ -63,53 +59,18 @@ class Collector:
         if end:
             collected.complete()
 
-    async def originate(
-        self, route: Route, path: bytes, message: bytes, *, origin: str, below: Interceptor | None, timeout: float
-    ) -> Reply:
-        """A call of one of our own parts: it enters the chain below that part, and every tap sees it."""
-        method = _method_of(route)
-        deadline = self.now() + timeout
-        call = Call(
-            method=method,
-            path=path,
-            body=Body(message, CriParser(method.request)),
-            deadline=deadline,
-            origin=origin,
-            watched=bool(route.taps),
-        )
-        view = self.view(route, path, origin=origin)
-        view.show(Direction.REQUEST, message)
+    async def ask(self, route: Route, path: bytes, message: bytes, timeout: float) -> Reply:
+        wire = request_headers(path, (), timeout)
+        raw = await Client(route.upstream, self.hub, limit=self.limit).exchange(wire, frame(message))
+        return self.reply(raw, method_of(route))
 
-        async def last(call: Call) -> Reply:
-            body = call.body.data()
-            if body != message:
-                view.show(Direction.FORWARDED, body)
-            wire = request_headers(path, (), max(deadline - self.now(), 0.0))
-            raw = await Client(route.upstream, self.hub, limit=self.limit).exchange(wire, frame(body))
-            reply = self.reply(raw, method)
-            view.answered(reply)
-            return reply
-
-        try:
-            async with asyncio.timeout_at(deadline):
-                reply = await self.chain.run(call, last, below=below)
-        except TimeoutError:
-            reply = Reply(code=Code.DEADLINE_EXCEEDED, message=f"no answer within {timeout:g} s")
-        except BaseException:
-            view.end(Code.CANCELLED)  # whoever made the call has given up
-            raise
-        _show_reply(view, reply, self.limit)
-        view.changed_by = call.changed_by or ()
-        view.end(reply.code, reply.message)
-        return reply
-
-    def view(
-        self, route: Route, path: bytes, *, origin: str = CLIENT, peer: object = None, headers: Headers | None = None
-    ) -> Viewing:
-        """How taps see a call. Nobody may."""
-        number = self.watchers.number() if route.taps else 0
-        call = Sighting(number, path, route.method, origin=origin, peer=peer, headers=headers, intercepted=True)
-        return Viewing(self.watchers, route.taps, route.readers, call)
+    def show_reply(self, view: Viewing, reply: Reply) -> None:
+        message = message_of(reply)
+        if message is None and not reply.code and reply.body is None and reply.raw is not None:
+            message = _raw_message(reply.raw, self.limit)
+        show_message(view, message)
+        if reply.body is not None and not reply.body.readable:
+            view.unseen(Direction.REPLY, len(reply.body.received), "the reply is in an encoding nobody knows")
 
     def reply(self, raw: RawReply, method: Method) -> Reply:
         """The backend's answer as interceptors see it."""
@@ -134,7 +95,7 @@ class Collected:
         self._peer = peer
         self._body = bytearray()
         self._task: asyncio.Task[None] | None = None
-        self._method = _method_of(route)
+        self._method = method_of(route)
         self._view = owner.view(route, headers.path, peer=peer, headers=headers) if route.taps else None
         self._call: Call | None = None
         timeout = headers.get(b"grpc-timeout")
@@ -281,7 +242,7 @@ class Collected:
         code = Code(reply.code)
         message = reply.body.data() if reply.body is not None and reply.body.readable else None
         if self._view is not None:
-            _show_reply(self._view, reply, self._owner.limit)
+            self._owner.show_reply(self._view, reply)
         self._end(code, reply.message)
         if raw is None or raw.failure is not None:
             if message is None or code is not Code.OK:
@@ -293,7 +254,7 @@ class Collected:
             # Nearly always these are the bytes that came; only a compressed reply has to be opened again to know.
             looked_at = reply.body is not None and not reply.body.untouched
             if looked_at and message is not None and (framed := frame(message)) != body:
-                body = body if message == _message_of(raw, self._owner.limit) else framed
+                body = body if message == _raw_message(raw, self._owner.limit) else framed
             headers, trailers = _blocks(raw, resized=len(body) != len(raw.body))
         if stats is not None:
             stats.bytes_sent += len(body)
@@ -312,26 +273,6 @@ class Collected:
         self._owner.ledger.finish(self._stream, code)
 
 
-def _show_reply(view: Viewing, reply: Reply, limit: int) -> None:
-    """The reply as the caller gets it and, if that differs, as the runtime sent it, if it was asked at all."""
-    now = _said(reply, limit)
-    if view.received is not None and view.received != now:
-        view.show(Direction.RECEIVED, view.received)
-    if now is not None:
-        view.show(Direction.REPLY, now)
-    elif reply.body is not None and not reply.body.readable:
-        view.unseen(Direction.REPLY, len(reply.body.received), "the reply is in an encoding nobody knows")
-
-
-def _said(reply: Reply, limit: int) -> bytes | None:
-    """The message of a reply, if it has one that can be read."""
-    if reply.code:
-        return None
-    if reply.body is not None:
-        return reply.body.data() if reply.body.readable else None
-    return None if reply.raw is None else _message_of(reply.raw, limit)
-
-
 def _blocks(raw: RawReply, *, resized: bool) -> tuple[bytes, bytes]:
     """The header blocks of a reply as they came; empty where there was none."""
     headers = b"" if raw.headers is None else _rewritten(raw.headers, b"", True) if resized else raw.headers.wire
@@ -340,17 +281,11 @@ def _blocks(raw: RawReply, *, resized: bool) -> tuple[bytes, bytes]:
     return headers, trailers
 
 
-def _message_of(raw: RawReply, limit: int) -> bytes | None:
+def _raw_message(raw: RawReply, limit: int) -> bytes | None:
     try:
         return raw.message(limit)
     except RpcError:
         return None
-
-
-def _method_of(route: Route) -> Method:
-    if route.method is None:
-        raise LookupError("only known methods can be intercepted")
-    return route.method
 
 
 def _rewritten(headers: Headers, timeout: bytes, resized: bool) -> bytes:

@@ -87,31 +87,73 @@ class ClientLink(Link):
         return self.peer.pid if self.peer is not None else 0
 
 
-class Listener:
-    """One listening socket and its connections. Counters are plain numbers, read when somebody scrapes."""
+class Visitor(Protocol):
+    """A connection at the door."""
 
-    def __init__(
-        self, *, hub: Hub, limits: Limits, admission: Admission, accept: Callable[[ClientLink], Accept]
-    ) -> None:
+    transport: Any
+    peer: Peer | None
+
+
+class Entrance:
+    """One listening socket, and who comes in. Counters are plain numbers, read when somebody scrapes.
+
+    Whoever inherits this makes the connections (`_connected`), keeps them and counts those that stay.
+    """
+
+    def __init__(self, admission: Admission, log: logging.Logger) -> None:
         self.accepted = 0
         self.refused = 0
         self.faults: dict[str, int] = {}
-        self.links: set[ClientLink] = set()
-        self._hub = hub
-        self._limits = limits
         self._admission = admission
-        self._accept = accept
         self._server: asyncio.AbstractServer | None = None
         # A peer that comes back at once after each refusal must not fill the disk.
-        self._limited = RateLimited(_log)
+        self._limited = RateLimited(log)
 
-    def _warn(self, message: str, key: str, **fields: object) -> None:
-        self._limited.log(logging.WARNING, message, key=key, **fields)
+    def _connected(self) -> asyncio.Protocol:
+        """Somebody has; who it is can be said when there is a transport."""
+        raise NotImplementedError
 
     async def start(self, sock: socket.socket) -> None:
         """Serve a bound socket. The caller keeps its own descriptor: we work on a duplicate."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(self._connected, sock=sock.dup(), backlog=BACKLOG, **_NO_CLEANUP)
+
+    def stop_accepting(self) -> None:
+        """Leave the listening socket to whoever else holds it."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def _allowed(self, link: Visitor) -> bool:
+        """Find out who it is, and whether they may connect at all. Who may not is counted."""
+        admission = self._admission
+        if admission.identify is None:
+            return True
+        peer = link.peer = admission.identify(link.transport.get_extra_info("socket"))
+        if peer.uid in admission.uids:
+            return True
+        self.refused += 1
+        self._warn("Peer is not allowed", str(peer.uid), pid=peer.pid, uid=peer.uid)
+        return False
+
+    def _fault(self, name: str) -> None:
+        self.faults[name] = self.faults.get(name, 0) + 1
+
+    def _warn(self, message: str, key: str, **fields: object) -> None:
+        self._limited.log(logging.WARNING, message, key=key, **fields)
+
+
+class Listener(Entrance):
+    """One listening socket and its connections."""
+
+    def __init__(
+        self, *, hub: Hub, limits: Limits, admission: Admission, accept: Callable[[ClientLink], Accept]
+    ) -> None:
+        super().__init__(admission, _log)
+        self.links: set[ClientLink] = set()
+        self._hub = hub
+        self._limits = limits
+        self._accept = accept
 
     def _connected(self) -> ClientLink:
         conn = ServerConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
@@ -121,16 +163,11 @@ class Listener:
         return link
 
     def _admit(self, link: ClientLink) -> bool:
-        admission = self._admission
-        if admission.identify is not None:
-            link.peer = admission.identify(link.transport.get_extra_info("socket"))
-            if link.peer.uid not in admission.uids:
-                self.refused += 1
-                self._warn("Peer is not allowed", str(link.peer.uid), pid=link.pid, uid=link.peer.uid)
-                return False
-        if len(self.links) >= admission.connections:
+        if not self._allowed(link):
+            return False
+        if len(self.links) >= self._admission.connections:
             self.refused += 1
-            self._warn("Too many connections", "", pid=link.pid, limit=admission.connections)
+            self._warn("Too many connections", "", pid=link.pid, limit=self._admission.connections)
             return False
         self.accepted += 1
         self.links.add(link)
@@ -141,7 +178,7 @@ class Listener:
             return
         self.links.discard(link)
         if (fault := link.conn.failed) is not None:
-            self.faults[fault.code.name] = self.faults.get(fault.code.name, 0) + 1
+            self._fault(fault.code.name)
             self._warn("Peer broke the protocol", str(fault), pid=link.pid, err=str(fault))
 
     def tick(self) -> None:
@@ -150,15 +187,9 @@ class Listener:
             link.tick()
             link.watch()
             if link.half_read_for > self._admission.handshake_timeout:
-                self.faults["SLOW"] = self.faults.get("SLOW", 0) + 1
+                self._fault("SLOW")
                 self._warn("Peer is too slow", "", pid=link.pid)
                 link.abort()
-
-    def stop_accepting(self) -> None:
-        """Leave the listening socket to whoever else holds it."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
 
     def drain(self) -> None:
         """Ask every client to go elsewhere; each link closes when its last call has ended."""

@@ -38,6 +38,16 @@ Given: TypeAlias = Message | bytes | RpcError | None
 Answer: TypeAlias = Given | Callable[[Any], Given]
 
 GARBAGE = b"\xff\xff\xff\xff"
+LIFE = [
+    HookPoint.PRE_RUN_POD_SANDBOX,
+    HookPoint.PRE_CREATE_CONTAINER,
+    HookPoint.PRE_START_CONTAINER,
+    HookPoint.POST_START_CONTAINER,
+    HookPoint.PRE_UPDATE_CONTAINER_RESOURCES,
+    HookPoint.POST_STOP_CONTAINER,
+    HookPoint.POST_STOP_POD_SANDBOX,
+]
+"""Where hook servers are asked about a pod with one container that is updated once, in the order of its life."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,16 +4,13 @@ A reader brings its check (which raises when a promise is broken), its samples, 
 to it.
 """
 
-import argparse
-import hashlib
 import random
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-REPORT_EVERY = 5.0
+from interpose.testing.fuzzloop import REPORT_EVERY, command_line, keep, seed_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +25,12 @@ class Target:
 
 def run(target: Target, description: str, arguments: Sequence[str] | None = None) -> int:
     """Read the command line and fuzz, or run one input again; the exit code."""
-    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long to try (default 60)")
-    parser.add_argument("--seed", type=int, help="of the mutations (default: a new one, printed)")
-    parser.add_argument("--crashes", type=Path, default=Path("build/fuzz-crashes"), help="where broken inputs are kept")
-    parser.add_argument("--replay", type=Path, metavar="FILE", help="run this one input only")
-    options = parser.parse_args(arguments)
+    options = command_line(description).parse_args(arguments)
     if options.replay:
         target.check(options.replay.read_bytes(), options.replay.suffix)
         print(f"{options.replay.name}: all promises of {target.name} hold")
         return 0
-    seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
-    return _mutate(target, options.seconds, seed, options.crashes)
+    return _mutate(target, options.seconds, seed_of(options.seed), options.crashes)
 
 
 def _mutate(target: Target, seconds: float, seed: int, folder: Path) -> int:
@@ -85,10 +76,6 @@ def _attempt(target: Target, data: bytes, suffix: str, folder: Path) -> bool:
     try:
         target.check(data, suffix)
     except Exception:
-        traceback.print_exc()
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"crash-{target.name}-{hashlib.sha256(data).hexdigest()[:12]}{suffix}"
-        path.write_bytes(data)
-        print(f"promise broken, input kept: {path}", flush=True)
+        keep(folder, target.name, data, suffix)
         return False
     return True

@@ -8,7 +8,6 @@ only where dockerd gave none.
 The caller leaving cancels the task, and with it hooks and the call. What is to be done afterwards is done then, too.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,13 +24,13 @@ from interpose.relay.docker.remembered import Mark
 from interpose.relay.docker.routes import Act
 from interpose.relay.docker.runtime import Answered, DockerRuntime, read_object
 from interpose.relay.docker.upstream import BackendAway
-from interpose.relay.interceptor import CLIENT, Body, Call, Direction, Interceptor, Reply, Sighting
+from interpose.relay.interceptor import Body, Call, Direction, Reply
 from interpose.relay.messages import CriParser
 from interpose.relay.methods import METHODS, Method
+from interpose.relay.originating import Originator, method_of
 from interpose.relay.routes import Route, Routes
-from interpose.relay.taps import Viewing, Watchers
+from interpose.relay.taps import Watchers
 from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ def _unseen(_head: RequestHead, _peer: Any) -> Sighted | None:
     return None
 
 
-class DockerCollector:
+class DockerCollector(Originator):
     """Runs wanted calls. One per relay."""
 
     def __init__(
@@ -65,13 +64,9 @@ class DockerCollector:
         limit: int,
         now: Callable[[], float],
     ) -> None:
-        self.chain = chain
-        self.watchers = watchers
+        super().__init__(chain=chain, watchers=watchers, limit=limit, now=now)
         self.runtime = runtime
         self.routes = routes
-        self.limit = limit
-        self.now = now
-        self.tasks = TaskBag()
         # How taps see a call that turns out to be nobody's business.
         self.sight: Callable[[RequestHead, Any], Sighted | None] = _unseen
         # Told when only the container of a sandbox was stopped: its neighbours live on, unlike after a StopPodSandbox.
@@ -120,54 +115,8 @@ class DockerCollector:
             if sighted is not None:
                 sighted.end(status, why)
 
-    async def originate(
-        self, route: Route, path: bytes, message: bytes, *, origin: str, below: Interceptor | None, timeout: float
-    ) -> Reply:
-        """A call of one of our own parts: it enters the chain below that part, and every tap sees it."""
-        if route.method is None:
-            raise LookupError("only known methods can be called")
-        method = route.method
-        deadline = self.now() + timeout
-        call = Call(
-            method=method,
-            path=path,
-            body=Body(message, CriParser(method.request)),
-            deadline=deadline,
-            origin=origin,
-            watched=bool(route.taps),
-        )
-        view = self.view(route, path, origin=origin)
-        view.show(Direction.REQUEST, message)
-
-        async def last(call: Call) -> Reply:
-            body = call.body.data()
-            if body != message:
-                view.show(Direction.FORWARDED, body)
-            reply = await self.runtime.call(method.name, body, max(deadline - self.now(), 0.0))
-            view.answered(reply)
-            return reply
-
-        try:
-            async with asyncio.timeout_at(deadline):
-                reply = await self.chain.run(call, last, below=below)
-        except TimeoutError:
-            reply = Reply(code=Code.DEADLINE_EXCEEDED, message=f"no answer within {timeout:g} s")
-        except BaseException:
-            view.end(Code.CANCELLED)  # whoever made the call has given up
-            raise
-        _show_reply(view, reply)
-        view.changed_by = call.changed_by or ()
-        view.end(reply.code, reply.message)
-        return reply
-
-    def view(
-        self, route: Route, path: bytes, *, origin: str = CLIENT, peer: object = None, line: bytes = b""
-    ) -> Viewing:
-        """How taps see a call. Nobody may."""
-        number = self.watchers.number() if route.taps else 0
-        headers = {b"docker": line} if line else {}
-        call = Sighting(number, path, route.method, origin=origin, peer=peer, headers=headers, intercepted=True)
-        return Viewing(self.watchers, route.taps, route.readers, call)
+    async def ask(self, route: Route, path: bytes, message: bytes, timeout: float) -> Reply:
+        return await self.runtime.call(method_of(route).name, message, timeout)
 
 
 class Intercepted:
@@ -183,8 +132,8 @@ class Intercepted:
         self._stats = route.stats
         self._since = owner.now()
         self._watched = bool(route.taps)
-        line = http.head.raw.partition(b" HTTP/")[0]
-        self._view = owner.view(route, self._path, peer=http.peer, line=line) if route.taps else None
+        line = {b"docker": http.head.raw.partition(b" HTTP/")[0]}
+        self._view = owner.view(route, self._path, peer=http.peer, headers=line) if route.taps else None
         self._call = self._called(self._method)
 
     def _called(self, method: Method) -> Call:
@@ -216,7 +165,7 @@ class Intercepted:
             code, why = reply.code, reply.message
             self._stats.bytes_sent += len(answer)
             if self._view is not None:
-                _show_reply(self._view, reply)
+                self._owner.show_reply(self._view, reply)
             return answer
         except Exception:
             code, why = Code.INTERNAL, "internal error"
@@ -350,12 +299,3 @@ def _nothing(_reply: Reply) -> bytes:
 
 
 _SYNTHESIZED: Final = {Act.CREATE: _new, Act.UPDATE: _changed}
-
-
-def _show_reply(view: Viewing, reply: Reply) -> None:
-    """The reply as the caller's CRI would have it and, if that differs, as it was before somebody changed it."""
-    said = None if reply.code or reply.body is None or not reply.body.readable else reply.body.data()
-    if view.received is not None and view.received != said:
-        view.show(Direction.RECEIVED, view.received)
-    if said is not None:
-        view.show(Direction.REPLY, said)

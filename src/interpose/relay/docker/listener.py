@@ -4,23 +4,19 @@ Peers are checked by what the kernel says about them, connections and what is he
 once-a-second tick finds those who are gone or never finish a sentence. The socket itself is the business of `host`.
 """
 
-import asyncio
 import logging
 import resource
-import socket
-import sys
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from interpose.h1.heads import Heads
-from interpose.instrumentation.logging import RateLimited
 from interpose.relay.docker.client import ClientLink, Switch
 from interpose.relay.docker.drain import Drain
 from interpose.relay.docker.intercepting import room
 from interpose.relay.docker.upstream import DockerUpstream
-from interpose.rpc.listener import BACKLOG, Admission
+from interpose.rpc.listener import Admission, Entrance
 from interpose.rpc.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -30,8 +26,8 @@ _TOLD_AT_ONCE: Final = 32
 _SPARE: Final = 64
 
 
-class DockerListener:
-    """One listening socket and its connections. Counters are plain numbers, read when somebody scrapes."""
+class DockerListener(Entrance):
+    """One listening socket and its connections."""
 
     def __init__(
         self,
@@ -42,6 +38,7 @@ class DockerListener:
         admission: Admission,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(admission, _log)
         self.relay = relay
         self.upstream = upstream
         self.heads = heads
@@ -49,40 +46,21 @@ class DockerListener:
         self.tasks = TaskBag()
         self.links: set[ClientLink] = set()
         self._leaving: set[ClientLink] = set()  # refused, and not gone yet
-        self.accepted = 0
-        self.refused = 0
-        self.faults: dict[str, int] = {}
-        self._admission = admission
         self._room = room(upstream.limit)
         upstream.on_unasked = lambda: self._count(HTTPStatus.BAD_GATEWAY)
-        self._server: asyncio.AbstractServer | None = None
-        # A peer that comes back at once after each refusal must not fill the disk.
-        self._limited = RateLimited(_log)
 
-    def _warn(self, message: str, key: str, **fields: object) -> None:
-        self._limited.log(logging.WARNING, message, key=key, **fields)
-
-    async def start(self, sock: socket.socket) -> None:
-        """Serve a bound socket. The caller keeps its own descriptor: we work on a duplicate."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(
-            lambda: ClientLink(self), sock=sock.dup(), backlog=BACKLOG, **_NO_CLEANUP
-        )
+    def _connected(self) -> ClientLink:
+        return ClientLink(self)
 
     # What links ask for
 
     def arrived(self, link: ClientLink) -> None:
         """A client: it stays and is counted, or it is sent away."""
-        admission = self._admission
-        if admission.identify is not None:
-            link.peer = admission.identify(link.transport.get_extra_info("socket"))
-            if link.peer.uid not in admission.uids:
-                self.refused += 1
-                self._warn("Peer is not allowed", str(link.peer.uid), pid=link.pid, uid=link.peer.uid)
-                link.abort()
-                return
-        if len(self.links) >= admission.connections:
-            self._refuse(link, "Too many connections", admission.connections)
+        limit = self._admission.connections
+        if not self._allowed(link):
+            link.abort()
+        elif len(self.links) >= limit:
+            self._refuse(link, "Too many connections", limit)
         elif _descriptors_are_short(link.fileno()):
             self._refuse(link, "Too many open files", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         else:
@@ -110,8 +88,7 @@ class DockerListener:
         self._warn(f"{who} broke the protocol", why, pid=link.pid, err=why)
 
     def _count(self, status: int) -> None:
-        name = HTTPStatus(status).name
-        self.faults[name] = self.faults.get(name, 0) + 1
+        self._fault(HTTPStatus(status).name)
 
     def hold(self, size: int) -> bool:
         """Room for this many further bytes of requests that are held; a negative number gives it back."""
@@ -130,12 +107,6 @@ class DockerListener:
                 why = f"the head of the request did not come within {timeout:g} s"
                 self.fault(link, HTTPStatus.REQUEST_TIMEOUT, why)
                 link.turn_away(HTTPStatus.REQUEST_TIMEOUT, why)
-
-    def stop_accepting(self) -> None:
-        """Leave the listening socket to whoever else holds it."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
 
     def drain(self) -> None:
         """Take no further requests; each link closes when the one at hand is answered."""
@@ -157,7 +128,3 @@ def _descriptors_are_short(latest: int) -> bool:
     connections would be accepted and closed without a word."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft != resource.RLIM_INFINITY and latest >= soft - min(_SPARE, soft // 8)
-
-
-# Python 3.13 and later would unlink the socket file when the server closes; the file is not ours to remove here.
-_NO_CLEANUP: Final[dict[str, Any]] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}

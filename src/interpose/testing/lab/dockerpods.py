@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.model.cgroup import PERIOD, shares_of
 from interpose.testing.dockershim import ShimPod
-from interpose.testing.lab.pods import CGROUPS, LAB_GROUP, MEBIBYTE, remove_groups
+from interpose.testing.lab.pods import LAB_GROUP, MEBIBYTE, PodBlock, remove_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,38 +20,15 @@ if TYPE_CHECKING:
 
 SKIP: Final = "runtimeproxy.koordinator.sh/skip-hookserver"
 """The label of pods that get no hooks."""
-LIFE: Final = [
-    HookPoint.PRE_RUN_POD_SANDBOX,
-    HookPoint.PRE_CREATE_CONTAINER,
-    HookPoint.PRE_START_CONTAINER,
-    HookPoint.POST_START_CONTAINER,
-    HookPoint.PRE_UPDATE_CONTAINER_RESOURCES,
-    HookPoint.POST_STOP_CONTAINER,
-    HookPoint.POST_STOP_POD_SANDBOX,
-]
-"""Where hook servers are asked about a pod, in the order of its life."""
 _PLACES: Final = {"guaranteed": "", "burstable": "burstable/", "besteffort": "besteffort/"}
 
 
-class DockerPod(ShimPod):
-    """A pod with one container, `main`, in a cgroup of its own; the `with` block starts both and removes both."""
+class DockerPod(ShimPod, PodBlock):
+    """A pod with one container, `main`."""
 
     def __init__(self, client: DockerClient, name: str, *, cgroup_parent: str = "", **more: Any) -> None:
         uid = uuid.uuid4().hex
         super().__init__(client, name, cgroup_parent=cgroup_parent or f"/{LAB_GROUP}/{uid}", uid=uid, **more)
-
-    def __enter__(self) -> Self:
-        try:
-            self.run()
-            self.create()
-            self.start()
-        except BaseException:
-            self.remove()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
 
     def remove(self) -> None:
         """With its cgroups."""
@@ -62,8 +39,7 @@ class DockerPod(ShimPod):
 
     def cgroup_file(self, controller: str, name: str, container: ShimContainer | None = None) -> Path:
         """A control file of a container."""
-        tree = CGROUPS / controller if (CGROUPS / controller).is_dir() else CGROUPS
-        return tree / self.cgroup_parent.strip("/") / (container or self.main).id / name
+        return self.control_file((container or self.main).id, controller, name)
 
     def has(self, controller: str, name: str) -> str:
         """What a control file of the main container says."""
@@ -100,13 +76,8 @@ def described_docker_pod(client: DockerClient, name: str = "web") -> Iterator[Do
     pod.main.annotations["port"] = "80"
     pod.main.envs["A"] = "1"
     pod.main.resources["Memory"] = 100 * MEBIBYTE
-    groups = pod.cgroup_parent
-    try:
+    with pod.removed_at_the_end():
         yield pod
-    finally:
-        pod.client = client  # the one that is open for as long as this block
-        pod.remove()
-        remove_groups(groups)
 
 
 def assert_complete(pod: DockerPod, point: HookPoint, request: Any, *, shares: int = 512) -> None:

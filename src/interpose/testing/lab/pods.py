@@ -26,22 +26,25 @@ LAB_GROUP = "interpose-lab"
 MEBIBYTE = 1 << 20
 
 
-class LabPod:
-    """A pod with a container that sleeps; the `with` block starts both and removes both.
+class PodBlock:
+    """A pod in a cgroup of its own, whatever it is made with; the `with` block starts it and its container, and removes
+    both."""
 
-    What is not right yet may be changed before the call that sends it: configurations, the client to call with, and
-    the cgroup parent to look below if somebody on the way chooses another one.
-    """
+    client: Any
+    cgroup_parent: str
 
-    def __init__(self, client: CriClient, name: str, command: Sequence[str] = FOREVER) -> None:
-        self.client = client
-        self.name = name
-        self.uid = uuid.uuid4().hex
-        self.cgroup_parent = f"/{LAB_GROUP}/{self.uid}"
-        self.sandbox_config = sandbox_config(name, self.uid, self.cgroup_parent)
-        self.container_config = container_config("main", command)
-        self.sandbox_id = ""
-        self.container_id = ""
+    def run(self) -> None:
+        raise NotImplementedError
+
+    def create(self) -> object:
+        raise NotImplementedError
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def remove(self) -> None:
+        """With its cgroups."""
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         try:
@@ -55,6 +58,40 @@ class LabPod:
 
     def __exit__(self, *_: object) -> None:
         self.remove()
+
+    @contextlib.contextmanager
+    def removed_at_the_end(self) -> Iterator[Self]:
+        """A block in which it may be run or not, by any client, and with another cgroup parent."""
+        client, groups = self.client, self.cgroup_parent
+        try:
+            yield self
+        finally:
+            self.client = client  # the one that is open for as long as this block
+            self.remove()
+            remove_groups(groups)
+
+    def control_file(self, container_id: str, controller: str, name: str) -> Path:
+        """Of a container: one tree per controller in cgroup v1, one for all in v2."""
+        tree = CGROUPS / controller if (CGROUPS / controller).is_dir() else CGROUPS
+        return tree / self.cgroup_parent.strip("/") / container_id / name
+
+
+class LabPod(PodBlock):
+    """A pod with a container that sleeps; the `with` block starts both and removes both.
+
+    What is not right yet may be changed before the call that sends it: configurations, the client to call with, and
+    the cgroup parent to look below if somebody on the way chooses another one.
+    """
+
+    def __init__(self, client: CriClient, name: str, command: Sequence[str] = FOREVER) -> None:
+        self.client: CriClient = client
+        self.name = name
+        self.uid = uuid.uuid4().hex
+        self.cgroup_parent = f"/{LAB_GROUP}/{self.uid}"
+        self.sandbox_config = sandbox_config(name, self.uid, self.cgroup_parent)
+        self.container_config = container_config("main", command)
+        self.sandbox_id = ""
+        self.container_id = ""
 
     def run(self) -> None:
         request = cri_pb2.RunPodSandboxRequest(config=self.sandbox_config)
@@ -115,9 +152,8 @@ class LabPod:
             remove_groups(self.cgroup_parent)
 
     def cgroup_file(self, controller: str, name: str) -> Path:
-        """A control file of the container: one tree per controller in cgroup v1, one for all in v2."""
-        tree = CGROUPS / controller if (CGROUPS / controller).is_dir() else CGROUPS
-        return tree / self.cgroup_parent.strip("/") / self.container_id / name
+        """A control file of the container."""
+        return self.control_file(self.container_id, controller, name)
 
 
 @contextlib.contextmanager
@@ -131,13 +167,8 @@ def described_pod(client: CriClient, name: str = "web") -> Iterator[LabPod]:
     pod.container_config.annotations["port"] = "80"
     pod.container_config.envs.add(key="A", value=b"1")
     pod.container_config.linux.resources.memory_limit_in_bytes = 100 * MEBIBYTE
-    groups = pod.cgroup_parent
-    try:
+    with pod.removed_at_the_end():
         yield pod
-    finally:
-        pod.client = client  # the one that is open for as long as this block
-        pod.remove()
-        remove_groups(groups)
 
 
 def sandbox_config(name: str, uid: str, cgroup_parent: str) -> cri_pb2.PodSandboxConfig:

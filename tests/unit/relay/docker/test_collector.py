@@ -549,12 +549,12 @@ async def test_taps_see_a_changed_reply_both_ways() -> None:
 # -- calls of our own
 
 
-async def originated(stage: Stage, request: Any, *, timeout: float = 5.0, below: Any = None) -> Reply:
+async def originated(stage: Stage, request: Any, *, below: Any = None) -> Reply:
     """A call of the store."""
     name = type(request).__name__.removesuffix("Request")
     path = METHODS[name].paths[0].encode()
     return await stage.collector.originate(
-        stage.routes.known[path], path, request.SerializeToString(), origin="store", below=below, timeout=timeout
+        stage.routes.known[path], path, request.SerializeToString(), origin="store", below=below, timeout=5.0
     )
 
 
@@ -582,40 +582,3 @@ async def test_changed_calls_of_our_own() -> None:
     await originated(stage, cri.UpdateContainerResourcesRequest(container_id=APP))
     assert stage.docker.asked == [(f"POST /containers/{APP}/update", b'{"CpusetCpus":"3"}')]
     assert [one[0] for one in looker.seen] == ["request", "forwarded", "end"]
-
-
-async def test_call_of_our_own_that_takes_too_long() -> None:
-    """Ends in time."""
-
-    async def wait(_call: Call, _proceed: Proceed) -> Reply:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    stage = Stage(Interceptor(["ListContainers"], wait))
-    reply = await originated(stage, cri.ListContainersRequest(), timeout=0.001)
-    assert reply.code == Code.DEADLINE_EXCEEDED
-
-
-async def test_call_of_our_own_that_is_given_up() -> None:
-    """Taps hear that it is over."""
-    looker, waiting = Looker(), asyncio.Event()
-
-    async def wait(_call: Call, _proceed: Proceed) -> Reply:
-        waiting.set()
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    stage = Stage(Interceptor(["ListContainers"], wait), taps=[looker])
-    task = asyncio.get_running_loop().create_task(originated(stage, cri.ListContainersRequest()))
-    await waiting.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert looker.seen[-1] == ("end", Code.CANCELLED, ())
-
-
-async def test_only_known_methods_can_be_called() -> None:
-    """The route of everything else has none."""
-    stage = Stage()
-    with pytest.raises(LookupError):
-        await stage.collector.originate(stage.routes.others[0], b"/x", b"", origin="store", below=None, timeout=1.0)

@@ -1,0 +1,105 @@
+"""Calls of our own parts on their way through the chain, and how taps see calls that pass it.
+
+Whoever collects calls inherits this and says how the runtime is asked: `ask`. A call that is made here enters the chain
+below the part that makes it, ends in time whatever the others do, and every tap sees it from its beginning to its end.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from interpose.relay.chain import Chain
+from interpose.relay.interceptor import CLIENT, Body, Call, Direction, Interceptor, Reply, Sighting
+from interpose.relay.messages import CriParser
+from interpose.relay.methods import Method
+from interpose.relay.routes import Route
+from interpose.relay.taps import Viewing, Watchers
+from interpose.rpc.status import Code
+from interpose.rpc.tasks import TaskBag
+
+
+class Originator:
+    """The chain, the taps, and what our own parts ask for. One per relay."""
+
+    def __init__(self, *, chain: Chain, watchers: Watchers, limit: int, now: Callable[[], float]) -> None:
+        self.chain = chain
+        self.watchers = watchers
+        self.limit = limit
+        self.now = now
+        self.tasks = TaskBag()
+
+    async def ask(self, route: Route, path: bytes, message: bytes, timeout: float) -> Reply:
+        """The runtime's own answer."""
+        raise NotImplementedError
+
+    def show_reply(self, view: Viewing, reply: Reply) -> None:
+        """What taps see of a reply: as it came, if somebody changed it, and as the caller gets it."""
+        show_message(view, message_of(reply))
+
+    async def originate(
+        self, route: Route, path: bytes, message: bytes, *, origin: str, below: Interceptor | None, timeout: float
+    ) -> Reply:
+        """A call of one of our own parts: it enters the chain below that part, and every tap sees it."""
+        method = method_of(route)
+        deadline = self.now() + timeout
+        call = Call(
+            method=method,
+            path=path,
+            body=Body(message, CriParser(method.request)),
+            deadline=deadline,
+            origin=origin,
+            watched=bool(route.taps),
+        )
+        view = self.view(route, path, origin=origin)
+        view.show(Direction.REQUEST, message)
+
+        async def last(call: Call) -> Reply:
+            body = call.body.data()
+            if body != message:
+                view.show(Direction.FORWARDED, body)
+            reply = await self.ask(route, path, body, max(deadline - self.now(), 0.0))
+            view.answered(reply)
+            return reply
+
+        try:
+            async with asyncio.timeout_at(deadline):
+                reply = await self.chain.run(call, last, below=below)
+        except TimeoutError:
+            reply = Reply(code=Code.DEADLINE_EXCEEDED, message=f"no answer within {timeout:g} s")
+        except BaseException:
+            view.end(Code.CANCELLED)  # whoever made the call has given up
+            raise
+        self.show_reply(view, reply)
+        view.changed_by = call.changed_by or ()
+        view.end(reply.code, reply.message)
+        return reply
+
+    def view(
+        self, route: Route, path: bytes, *, origin: str = CLIENT, peer: object = None, headers: Any = None
+    ) -> Viewing:
+        """How taps see a call. Nobody may."""
+        number = self.watchers.number() if route.taps else 0
+        call = Sighting(number, path, route.method, origin=origin, peer=peer, headers=headers, intercepted=True)
+        return Viewing(self.watchers, route.taps, route.readers, call)
+
+
+def method_of(route: Route) -> Method:
+    """What is called there; unknown methods have no messages that anybody could read."""
+    if route.method is None:
+        raise LookupError("only known methods can be called or intercepted")
+    return route.method
+
+
+def message_of(reply: Reply) -> bytes | None:
+    """The message of a reply, if it has one that can be read."""
+    if reply.code or reply.body is None or not reply.body.readable:
+        return None
+    return reply.body.data()
+
+
+def show_message(view: Viewing, message: bytes | None) -> None:
+    """The reply as the caller gets it and, if that differs, as the runtime sent it, if it was asked at all."""
+    if view.received is not None and view.received != message:
+        view.show(Direction.RECEIVED, view.received)
+    if message is not None:
+        view.show(Direction.REPLY, message)
