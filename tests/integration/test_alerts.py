@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from interpose.instrumentation.metrics import gather
+from interpose.relay.docker.endpointstats import EndpointStats
+from interpose.relay.docker.metrics import Link, endpoint_collector
 from interpose.testing.hookserver import register
 from interpose.testing.lab.relay import Relay, hook_options, hooks_dir
 from interpose.testing.plaindocs import read_documents
@@ -15,20 +17,29 @@ RULES = Path(__file__).parents[2] / "deploy/monitoring/prometheus-rules.yaml"
 EVERYTHING = ("--policy", "static", "--reserved-resources", "cpu=cpuset:0")
 
 
+class Idle:
+    """A relay in front of dockerd that nobody has called."""
+
+    def __init__(self) -> None:
+        self.endpoints: dict[str, EndpointStats] = {}
+        self.links: list[Link] = []
+
+
 def test_what_alerts_count_is_exported_by_a_process_that_did_nothing_yet(
     scratch: Path,
     start_runtime: Callable[..., object],
     start_relay: Callable[..., Relay],
     admin: Callable[..., tuple[int, str]],
 ) -> None:
-    """A relay with a hook server, a policy and a recording, before its first call; and the webhook."""
+    """A relay with a hook server, a policy and a recording, before its first call; the webhook, and Docker mode."""
     start_runtime()
     register(hooks_dir(scratch), "plugin", scratch / "plugin.sock")
     recording = ("--state-dir", str(scratch / "state"), "--record", str(scratch / "calls.crirec"))
     start_relay(*hook_options(scratch), *EVERYTHING, *recording)
     _, text = admin("/metrics")
     exported = {line.partition("{")[0].partition(" ")[0] for line in text.splitlines() if not line.startswith("#")}
-    exported |= {family.name for family in gather([request_collector(Stats())]) if family.samples}
+    others = [request_collector(Stats()), endpoint_collector(Idle(), Idle())]
+    exported |= {family.name for family in gather(others) if family.samples}
     [rules] = read_documents(RULES)
     alerts = [rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule]
     wanted = {metric for rule in alerts for metric in over_time(rule["expr"])}

@@ -22,7 +22,7 @@ def run(tool: Path, *flags: str) -> "subprocess.CompletedProcess[str]":
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A folder with the generator and no pages yet."""
-    for part in ("gen_reference", "cluster_pages", "hookserver_pages", "policy_pages", "outputs"):
+    for part in ("gen_reference", "cluster_pages", "docker_pages", "hookserver_pages", "policy_pages", "outputs"):
         name = f"tools/{part}.py"
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())

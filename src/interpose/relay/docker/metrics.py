@@ -45,6 +45,13 @@ def endpoint_collector(relay: Counted, listener: Linked) -> Callable[[], Iterabl
                 if count
             ],
         )
+        # Without a label, so that it is there before the first one: an alert counts it.
+        yield Family(
+            "interpose_docker_unanswered_total",
+            "counter",
+            "HTTP calls that ended without an answer of dockerd or of ours.",
+            [Sample(sum(stats.statuses[0] for stats in seen))],
+        )
         yield Family(
             "interpose_docker_request_duration_seconds",
             "histogram",

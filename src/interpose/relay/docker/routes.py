@@ -253,4 +253,4 @@ def _params(query: str) -> Params:
 
 
 def _unquoted(text: str) -> str:
-    return unquote_to_bytes(text.replace("+", " ").encode("latin-1")).decode("utf-8", "replace")
+    return unquote_to_bytes(text.replace("+", " ").encode("latin-1", "replace")).decode("utf-8", "replace")
