@@ -5,9 +5,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from interpose.testing.dockershim import DockerClient
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.lab.processes import Child
-from interpose.testing.lab.relay import relay_argv
+from interpose.testing.lab.relay import DOCKER, relay_argv
 
 # The real command line; the list is written at exit, so that whatever was loaded at any time is in it.
 RECORDED = """
@@ -90,4 +91,23 @@ async def test_pass_through_relay_loads_only_what_it_needs(
     loaded = modules.read_text().split()
     assert "interpose.relay.passthrough" in loaded
     assert [name for name in loaded for bad in NEVER if name == bad or name.startswith(f"{bad}.")] == []
+    assert resident < 30 * MIB
+
+
+async def test_pass_through_docker_relay_loads_only_what_it_needs(scratch: Path, spawn: Callable[..., Child]) -> None:
+    """The same in front of dockerd, where h11 looks at heads."""
+    dockerd, relay, modules = scratch / "docker.sock", scratch / "relay.sock", scratch / "modules.txt"
+    spawn(sys.executable, "-m", "interpose.testing.fakedocker", dockerd).wait_listening(dockerd)
+    argv = relay_argv(relay, dockerd, scratch / "admin.sock", *DOCKER)[1:]
+    child = spawn(sys.executable, "-c", RECORDED, modules, *argv)
+    child.wait_listening(relay)
+    with DockerClient(relay, "/v1.41") as client:
+        for target in ("/_ping", "/containers/json"):
+            assert (await asyncio.to_thread(client.request, "GET", target)).status == 200
+    resident = child.rss_bytes()
+    assert await asyncio.to_thread(child.stop) == 0
+    loaded = modules.read_text().split()
+    assert "interpose.relay.docker.passing" in loaded
+    never = [*(set(NEVER) - {"h11", "interpose.store"}), "interpose.store.convert", "interpose.store.sync"]
+    assert [name for name in loaded for bad in never if name == bad or name.startswith(f"{bad}.")] == []
     assert resident < 30 * MIB

@@ -8,11 +8,13 @@ all that waited: a node that starts a hundred containers is not listed a hundred
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from interpose.model.pod import ContainerState
 from interpose.relay.docker.labels import identity
-from interpose.store.store import Store
+
+if TYPE_CHECKING:
+    from interpose.store.store import Store
 
 GONE: Final = "destroy"
 # After them something is there, runs or is gone that was not, did not or was there before.
@@ -67,7 +69,7 @@ def read_event(line: bytes) -> Event | None:
     return Event(action, _text(actor, "ID"))
 
 
-def is_news(event: Event, store: Store) -> bool:
+def is_news(event: Event, store: "Store") -> bool:
     """Whether the store does not know it yet."""
     state = _STATES[event.action]
     if not event.id:
@@ -86,7 +88,7 @@ class Nudge:
     """Brings the store in step when dockerd tells something new. `later` is the loop's `call_later`."""
 
     def __init__(
-        self, *, store: Store, resync: Callable[[], None], later: Callable[[float, Callable[[], None]], Timer]
+        self, *, store: "Store", resync: Callable[[], None], later: Callable[[float, Callable[[], None]], Timer]
     ) -> None:
         self.news = 0  # times that something was new
         self._store = store

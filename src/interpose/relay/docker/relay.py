@@ -6,7 +6,7 @@ pass. Holds no connection and no socket: those are the listener's and the upstre
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from interpose.h1.heads import RequestHead
 from interpose.relay.docker.endpointstats import EndpointStats
@@ -20,7 +20,9 @@ from interpose.relay.routes import Routes
 from interpose.relay.switchboard import Switchboard
 from interpose.rpc.status import Code
 from interpose.rpc.transport import Hub
-from interpose.store.sync import Synchronizer
+
+if TYPE_CHECKING:
+    from interpose.store.sync import Synchronizer
 
 _FAILED: Final = 400
 
@@ -75,7 +77,7 @@ class DockerRelay(Switchboard):
         collector.on_sandbox_stopped = self._look_again
         return collector
 
-    def inform(self, sync: Synchronizer) -> None:
+    def inform(self, sync: "Synchronizer") -> None:
         """dockerd tells of what happens; see `events`."""
         later = asyncio.get_running_loop().call_later
         self._sync = sync
