@@ -10,18 +10,16 @@ import argparse
 import contextlib
 import dataclasses
 import io
-import json
 import random
-import shutil
 import sys
 import tarfile
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 # Started as a script: the modules beside it are found from the project's folder.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.concluding import measure
 from bench.contestants import CACHED_BYTECODE, DIRECT, OURS
 from bench.docker_contestants import HOOKED, PLUGIN_SOCKET, docker_contestants, hooked
 from bench.docker_measure import MEGABYTE, DockerBench
@@ -36,8 +34,6 @@ from bench.docker_workloads import (
     life_workloads,
     request_workloads,
 )
-from bench.dump_report import with_section
-from bench.report import as_text
 from bench.run import machine, say
 from interpose.testing.lab import h2load
 from interpose.testing.lab.dockerd import Dockerd
@@ -220,27 +216,7 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
 
 def main(argv: Sequence[str]) -> int:
     args = options(argv)
-    if reason := Dockerd.missing() or h2load.missing():
-        say(f"the benchmark can not run here: {reason}")
-        return 1
-    folder = Path(tempfile.mkdtemp(prefix="interpose-bench-"))
-    try:
-        results = run(args, folder)
-    except LabError as error:
-        say(f"the benchmark stopped: {error}")
-        return 1
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print(f"{results.machine}; {results.rounds} rounds; only ratios mean something\n")
-    print("\n\n".join(as_text(table) for table in docker_tables(results)))
-    if args.json:
-        document = {"machine": results.machine, "rounds": results.rounds, "scale": results.scale}
-        document["samples"] = [dataclasses.asdict(sample) for sample in results.samples]
-        args.json.write_text(json.dumps(document, indent=1) + "\n")
-    if args.output:
-        page = args.output.read_text() if args.output.exists() else ""
-        args.output.write_text(with_section(page, docker_page(results)))
-    return 0
+    return measure(args, run, docker_tables, docker_page, missing=Dockerd.missing() or h2load.missing())
 
 
 if __name__ == "__main__":

@@ -9,27 +9,22 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
-import json
-import shutil
 import statistics
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 # Started as a script: the modules beside it are found from the project's folder.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.concluding import measure
 from bench.dump_modes import Mode, modes, relay
-from bench.dump_report import DumpResults, DumpSample, dump_page, dump_tables, with_section
+from bench.dump_report import DumpResults, DumpSample, dump_page, dump_tables
 from bench.hooks import FEW_PODS, MANY_PODS, podload, runtime
-from bench.report import as_text
 from bench.run import machine, say
 from bench.workloads import CONTAINERD, FAKE, H2LOAD, LISTS, Workload
 from interpose.testing.lab import h2load
 from interpose.testing.lab.containerd import Containerd
-from interpose.testing.lab.processes import LabError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -175,27 +170,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--json", type=Path, help="write all samples to this file")
     parser.add_argument("--output", type=Path, help="write the section to this page (markdown)")
     args = parser.parse_args(argv)
-    if reason := Containerd.missing() or h2load.missing():
-        say(f"the benchmark can not run here: {reason}")
-        return 1
-    folder = Path(tempfile.mkdtemp(prefix="interpose-bench-"))
-    try:
-        results = run(args, folder)
-    except LabError as error:
-        say(f"the benchmark stopped: {error}")
-        return 1
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print(f"{results.machine}; {results.rounds} rounds; only ratios mean something\n")
-    print("\n\n".join(as_text(table) for table in dump_tables(results)))
-    if args.json:
-        document = {"machine": results.machine, "rounds": results.rounds, "scale": results.scale}
-        document["samples"] = [dataclasses.asdict(sample) for sample in results.samples]
-        args.json.write_text(json.dumps(document, indent=1) + "\n")
-    if args.output:
-        page = args.output.read_text() if args.output.exists() else ""
-        args.output.write_text(with_section(page, dump_page(results)))
-    return 0
+    return measure(args, run, dump_tables, dump_page, missing=Containerd.missing() or h2load.missing())
 
 
 if __name__ == "__main__":
