@@ -38,6 +38,7 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "cli/relay_admin": "tests/integration, over the admin socket of a running relay",
     "cli/relay_process": "tests/integration, as a process",
     "cli/relay_sockets": "tests/integration, as a process",
+    "cli/relay_cri": "tests/integration, as a process",
     "cli/relay_docker": "tests/integration/test_docker_*.py and tests/e2e/test_docker_*.py",
     "cli/relay_fronts": "tests/integration, as a process",
     "relay/backend": "a protocol; every backend has tests of its own",

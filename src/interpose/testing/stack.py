@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from interpose.cli.relay_fronts import backend_limits, client_limits
+from interpose.cli.relay_cri import backend_limits, client_limits
 from interpose.config.settings import LimitSettings
 from interpose.host.peers import peer_credentials
 from interpose.host.sockets import bind_unix

@@ -1,0 +1,137 @@
+"""CRI on the relay's socket: HTTP/2 streams between clients and a runtime. Imported with that backend only."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from socket import socket
+from typing import TYPE_CHECKING
+
+from interpose.cli.relay_fronts import admission_of, method_rows
+from interpose.cli.relay_sockets import Endpoints
+from interpose.config.settings import LimitSettings, RelaySettings
+from interpose.h2.limits import Limits
+from interpose.relay.backend import Backend
+from interpose.relay.drain import Drain, end_event_streams
+from interpose.relay.passthrough import Ledger
+from interpose.relay.relay import Relay
+from interpose.relay.routes import Routes
+from interpose.relay.switchboard import Switchboard
+from interpose.rpc.client import Client
+from interpose.rpc.listener import Listener
+from interpose.rpc.status import RpcError
+from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import Upstream
+
+if TYPE_CHECKING:
+    from interpose.instrumentation.metrics import Collector
+
+_log = logging.getLogger(__name__)
+
+
+def client_limits(limits: LimitSettings) -> Limits:
+    """What a client may do."""
+    return Limits(
+        header_list=limits.header_list,
+        header_block=limits.header_list * 4,
+        streams=limits.max_streams,
+        stream_window=limits.stream_window,
+        idle_frames=limits.idle_frames,
+        resets=limits.resets,
+    )
+
+
+def backend_limits(limits: LimitSettings) -> Limits:
+    """What a backend may do. It is trusted more: losing its connection costs every call."""
+    return Limits(
+        header_list=limits.backend_header_list,
+        header_block=limits.backend_header_list * 4,
+        streams=limits.max_total_streams,
+        stream_window=limits.stream_window,
+        idle_frames=limits.idle_frames * 10,
+        resets=limits.resets * 10,
+    )
+
+
+def _upstreams(endpoints: Endpoints, hub: Hub, limits: LimitSettings) -> dict[str, Upstream]:
+    def make(path: str, find: Callable[[], str] | None = None) -> Upstream:
+        return Upstream(path, hub=hub, limits=backend_limits(limits), wait=limits.backend_wait, find=find)
+
+    runtime = make(endpoints.runtime, endpoints.find)
+    return {"runtime": runtime} | ({"image": make(endpoints.image)} if endpoints.image != endpoints.runtime else {})
+
+
+class CriFront:
+    """HTTP/2 streams between clients and a CRI runtime."""
+
+    def __init__(self, settings: RelaySettings, endpoints: Endpoints, hub: Hub) -> None:
+        self._hub = hub
+        self._upstreams = _upstreams(endpoints, hub, settings.limits)
+        runtime = self._upstreams["runtime"]
+        routes = Routes(runtime, self._upstreams.get("image", runtime))
+        self._relay = Relay(routes, Ledger(time.monotonic), header_list=settings.limits.header_list)
+        self._listener = Listener(
+            hub=hub,
+            limits=client_limits(settings.limits),
+            admission=admission_of(settings),
+            accept=self._relay.accept,
+        )
+
+    @property
+    def relay(self) -> Switchboard:
+        return self._relay
+
+    @property
+    def backends(self) -> Mapping[str, Backend]:
+        return self._upstreams
+
+    async def meet_backends(self) -> None:
+        for upstream in self._upstreams.values():
+            upstream.start()
+            try:
+                await Client(upstream, self._hub).connection()
+            except RpcError as error:
+                _log.warning("Backend is away while we take over", extra={"kv": {"err": error.message}})
+
+    async def listen(self, sock: socket) -> None:
+        await self._listener.start(sock)
+        for upstream in self._upstreams.values():
+            upstream.start()
+
+    def tick(self) -> None:
+        self._listener.tick()
+        for upstream in self._upstreams.values():
+            upstream.tick()
+
+    def stop_accepting(self) -> None:
+        self._listener.stop_accepting()
+
+    async def drain(self, grace: float) -> bool:
+        return await Drain(self._listener, self._hub).run(grace)
+
+    def end_event_streams(self) -> int:
+        return end_event_streams(self._listener, self._hub)
+
+    def connections(self) -> Sequence[Mapping[str, object]]:
+        return [
+            {
+                "pid": link.pid,
+                "uid": link.peer.uid if link.peer is not None else None,
+                "streams": len(link.conn.streams),
+                "bytes_read": link.bytes_read,
+                "backlog_bytes": link.backlog,
+            }
+            for link in self._listener.links
+        ]
+
+    def methods(self) -> Sequence[Mapping[str, object]]:
+        return method_rows(self._relay)
+
+    def collectors(self) -> "Sequence[Collector]":
+        from interpose.relay.metrics import call_collector, connection_collector
+
+        return [call_collector(self._relay), connection_collector(self._listener)]
+
+    async def close(self) -> None:
+        self._listener.stop_accepting()
+        for upstream in self._upstreams.values():
+            await upstream.close()
