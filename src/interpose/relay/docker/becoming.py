@@ -8,12 +8,15 @@ What cannot be read is never a way around a hook server that must see the call. 
 we do not (a key given twice) and that may be about Kubernetes, and a container of which dockerd does not say whose it
 is, become calls with an unreadable message, of every method they may be: interceptors refuse those or let them pass,
 and nobody takes them for calls about somebody else.
+
+Large bodies are read and edited in a thread: other calls go on meanwhile.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from interpose.relay.docker import creating, updating
 from interpose.relay.docker.bodies import Edited
@@ -30,6 +33,10 @@ from interpose.rpc.status import RpcError
 _LONGEST_GRACE: Final = 1 << 40
 _MOST_DIGITS: Final = 12
 _DIGITS: Final = re.compile("[0-9]+")
+# Bytes of a body that take about a millisecond. A thread costs a tenth of that; creates have a few kilobytes.
+_LARGE: Final = 64 * 1024
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +50,11 @@ class Becoming:
     unreadable: str = ""
     understood: bool = False  # dockerd may well understand what is unreadable here; else it did not tell whose it is
     edit: Callable[[Any], Edited] | None = None  # from the message as it left the chain to Docker's body
+
+
+async def aside(body: bytes, work: Callable[[], _T]) -> _T:
+    """Do something with a body: at once, or in a thread if there is so much of it that others would have to wait."""
+    return work() if len(body) < _LARGE else await asyncio.to_thread(work)
 
 
 async def become(call: HttpCall, runtime: DockerRuntime) -> Becoming | None:
@@ -70,17 +82,19 @@ async def become(call: HttpCall, runtime: DockerRuntime) -> Becoming | None:
         return _unreadable(act, "a start with a body sets anew what the container is to have", identity)
     if len(killing) > 1:
         return _unreadable(act, "its form and its query have different signals", identity)
-    return _update(call, identity) if act is Act.UPDATE else _of_object(act, identity, readings[0])
+    if act is Act.UPDATE:
+        return await aside(call.body, lambda: _update(call, identity))
+    return _of_object(act, identity, readings[0])
 
 
 async def _creation(call: HttpCall, runtime: DockerRuntime) -> Becoming | None:
-    params = call.head.route.params
+    body, params = call.body, call.head.route.params
     try:
-        creation = creating.read(call.body, params)
-        if creation is None and (image := creating.image_named(call.body)):
+        creation = await aside(body, lambda: creating.read(body, params))
+        if creation is None and (image := await aside(body, lambda: creating.image_named(body))):
             labels = await runtime.labels_of_image(image)
             if any(key.startswith(RESERVED) for key in labels):
-                creation = creating.read(call.body, params, labels)
+                creation = await aside(body, lambda: creating.read(body, params, labels))
     except BodyTooLarge:
         raise
     except UnreadableBody as error:
@@ -89,8 +103,9 @@ async def _creation(call: HttpCall, runtime: DockerRuntime) -> Becoming | None:
         return _unreadable(Act.CREATE, f"dockerd does not say which labels the image has: {error}")
     if creation is None:
         return None
-    made = _readable(Act.CREATE, creation.identity, creation.fill)
-    return replace(made, edit=lambda after: creation.edited(_parsed(made), after))
+    found = creation
+    made = await aside(body, lambda: _readable(Act.CREATE, found.identity, found.fill))
+    return replace(made, edit=lambda after: found.edited(_parsed(made), after))
 
 
 def _update(call: HttpCall, identity: Identity) -> Becoming:

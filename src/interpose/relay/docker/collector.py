@@ -17,7 +17,7 @@ from interpose.h1.heads import RequestHead
 from interpose.instrumentation.logging import RateLimited
 from interpose.relay.chain import Chain
 from interpose.relay.docker import statuses
-from interpose.relay.docker.becoming import Becoming, become
+from interpose.relay.docker.becoming import Becoming, aside, become
 from interpose.relay.docker.httpcall import HttpCall
 from interpose.relay.docker.jsontext import BodyTooLarge
 from interpose.relay.docker.remembered import Mark
@@ -202,7 +202,7 @@ class Intercepted:
         self._since = now
         mark = owner.runtime.known.mark()
         try:
-            answered = Answered(await self._http.forward(self._edited()))
+            answered = Answered(await self._http.forward(await self._edited()))
         except BackendAway as error:
             return Reply(code=Code.UNAVAILABLE, message=str(error))
         reply = self._understood(answered, mark)
@@ -210,14 +210,15 @@ class Intercepted:
             self._view.answered(reply)
         return reply
 
-    def _edited(self) -> bytes | None:
+    async def _edited(self) -> bytes | None:
         """The body for dockerd, if it is another one."""
         becoming, body = self._becoming, self._call.body
         if becoming.edit is None or (data := body.data()) == becoming.message:
             return None
         if self._view is not None:
             self._view.show(Direction.FORWARDED, data)
-        edited = becoming.edit(self._call.request)
+        edit, after = becoming.edit, self._call.request
+        edited = await aside(self._http.body, lambda: edit(after))
         if edited.without_effect:
             fields = ", ".join(edited.without_effect)
             self._owner.remarks.log(

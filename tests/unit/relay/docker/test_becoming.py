@@ -1,12 +1,14 @@
 """Which CRI call a call of Docker's API is."""
 
+import threading
 from typing import Any, cast
 
 import pytest
 
 from interpose.api import cri_pb2 as cri
+from interpose.relay.docker import creating
 from interpose.relay.docker.backend import HttpReply
-from interpose.relay.docker.becoming import Becoming, become
+from interpose.relay.docker.becoming import Becoming, aside, become
 from interpose.relay.docker.jsontext import BodyTooLarge
 from interpose.relay.docker.labels import Identity
 from interpose.relay.docker.runtime import DockerRuntime
@@ -300,3 +302,35 @@ async def test_update_that_cannot_be_read(stage: Stage) -> None:
     assert made is not None
     assert made.methods == ("UpdateContainerResources",)
     assert made.unreadable
+
+
+@pytest.mark.parametrize(("count", "elsewhere"), [(10, False), (20_000, True)])
+async def test_large_bodies_are_read_and_edited_aside(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, count: int, elsewhere: bool
+) -> None:
+    """Others are served meanwhile; small ones, as nearly all are, are not worth a thread."""
+    threads: list[int] = []
+    read, fill, edited = creating.read, creating.Creation.fill, creating.Creation.edited
+
+    def noted(work: Any) -> Any:
+        def run(*args: Any) -> Any:
+            threads.append(threading.get_ident())
+            return work(*args)
+
+        return run
+
+    monkeypatch.setattr(creating, "read", noted(read))
+    monkeypatch.setattr(creating.Creation, "fill", noted(fill))
+    monkeypatch.setattr(creating.Creation, "edited", noted(edited))
+    document = {"Labels": {TYPE: "container"}, "Env": [f"A{number}=1" for number in range(count)]}
+    call = http_call("POST /containers/create?name=k8s_app_web_shop_u-1_0", document, nowhere)
+    made = await become(call, stage.runtime)
+    assert made is not None
+    assert made.edit is not None
+    request, edit = cri.CreateContainerRequest.FromString(made.message), made.edit
+    assert len(request.config.envs) == count
+    request.config.linux.resources.cpu_shares = 7
+    changed = await aside(call.body, lambda: edit(request))
+    assert b'"CpuShares":7' in changed.body
+    assert len(threads) == 3
+    assert all((one != threading.get_ident()) is elsewhere for one in threads)
