@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import statistics
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from bench import docker_load
 from bench.docker_workloads import DOWNLOAD, FRESH, KEPT, STREAM, UPLOAD, target_of
-from bench.measure import Sample
+from bench.measure import Sample, sampled
 from interpose.testing.lab.processes import Child, LabError, children, wait_for
 
 if TYPE_CHECKING:
@@ -50,17 +49,7 @@ class DockerBench:
         before = settled_cpu(child)
         timing = run(path, load, load.calls)
         after = settled_cpu(child)
-        cuts = statistics.quantiles(timing.durations, n=100, method="inclusive")
-        return Sample(
-            contestant=contestant.name,
-            workload=load.name,
-            round=round_,
-            rate=timing.rate,
-            p50=cuts[49],
-            p99=cuts[98],
-            cpu=None if child is None else (after - before) / load.calls * 1e6,
-            rss=None if child is None else child.rss_bytes(),
-        )
+        return sampled(contestant, load, round_, timing, child, cpu_seconds=(after - before) / load.calls)
 
     def bulk(self, contestant: Contestant, child: Child | None, path: Path, load: Workload, round_: int) -> Sample:
         """One exchange: rate in MB a second, CPU microseconds per MB, and the highest memory while it ran."""

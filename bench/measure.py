@@ -72,17 +72,7 @@ class Bench:
             before = _cpu(child)
             timing = self._h2load(socket, calls, load.streams)
         after = _cpu(child)
-        cuts = statistics.quantiles(timing.durations, n=100, method="inclusive")
-        return Sample(
-            contestant=contestant.name,
-            workload=load.name,
-            round=round_,
-            rate=timing.rate,
-            p50=cuts[49],
-            p99=cuts[98],
-            cpu=None if child is None else (after - before) / counted * 1e6,
-            rss=None if child is None else child.rss_bytes(),
-        )
+        return sampled(contestant, load, round_, timing, child, cpu_seconds=(after - before) / counted)
 
     def start_seconds(self, contestant: Contestant, folder: Path, listen: Path, backend: Path) -> tuple[float, Child]:
         """From before the process exists to its first answered call, through a fresh connection."""
@@ -127,6 +117,23 @@ class Bench:
 
     def _h2load(self, socket: Path, calls: int, streams: int) -> Timing:
         return h2load.run(self._folder, socket, count=calls, streams=min(streams, calls))
+
+
+def sampled(
+    contestant: Contestant, load: Workload, round_: int, timing: Timing, child: Child | None, *, cpu_seconds: float
+) -> Sample:
+    """What a timed run was like; `cpu_seconds` are those of one call in the process in the middle, if there is one."""
+    cuts = statistics.quantiles(timing.durations, n=100, method="inclusive")
+    return Sample(
+        contestant=contestant.name,
+        workload=load.name,
+        round=round_,
+        rate=timing.rate,
+        p50=cuts[49],
+        p99=cuts[98],
+        cpu=None if child is None else cpu_seconds * 1e6,
+        rss=None if child is None else child.rss_bytes(),
+    )
 
 
 def _cpu(child: Child | None) -> float:
