@@ -90,13 +90,14 @@ def split_documents(text: str, where: str) -> Iterator[tuple[str, str]]:
     starts = [0, *(match.start() for match in _SEPARATOR.finditer(text))]
     if len(starts) > _MAX_DOCUMENTS:
         raise ConfigError(f"{where}: has more than {_MAX_DOCUMENTS} documents")
-    found = []
+    found: list[tuple[int, str]] = []
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         document = _SEPARATOR.sub("   ", text[start:end])
         if not _NO_CONTENT.match(document):
-            found.append("\n" * text.count("\n", 0, start) + document)
-    for number, document in enumerate(found, 1):
-        yield (f"{where} document {number}" if len(found) > 1 else where), document
+            found.append((text.count("\n", 0, start), document))
+    # The blank lines are put in one document at a time: together they can be a thousand times the text.
+    for number, (lines, document) in enumerate(found, 1):
+        yield (f"{where} document {number}" if len(found) > 1 else where), "\n" * lines + document
 
 
 def read_text(path: str, limit: int) -> str:

@@ -12,15 +12,14 @@ from typing import Any, Final
 
 from interpose.config.document import MAX_FILE_BYTES, Node, parse_document, read_text, split_documents
 from interpose.config.documentschema import Choice, Group, Items, Report, Text, Texts, Unread
+from interpose.config.objects import Quantities, amount, find_objects
 from interpose.errors import ConfigError
 from interpose.model.cgroup import KubeQos
-from interpose.model.quantity import milli, parse_quantity, whole
+from interpose.model.kubeqos import kube_qos
+from interpose.model.quantity import milli, whole
 from interpose.model.text import quoted
 from interpose.policy.request import Amounts, Key, Request, Source
 from interpose.policy.simulation import Member, PlannedPod, Role
-
-_LISTS: Final = ("List", "PodList")
-_QOS_RESOURCES: Final = ("cpu", "memory")
 
 
 def read_manifest_file(path: str) -> tuple[PlannedPod, ...]:
@@ -35,7 +34,7 @@ def read_manifests(text: str, where: str) -> tuple[PlannedPod, ...]:
     for title, document in split_documents(text, where):
         report = Report(title)
         try:
-            pods += _pods(parse_document(document, title), "", report)
+            pods += _pods(parse_document(document, title), report)
             report.settle()
         except ConfigError as error:
             problems += error.problems
@@ -56,21 +55,10 @@ def repeated(pods: Iterable[PlannedPod]) -> Iterator[str]:
         seen.add(pod.title)
 
 
-def _pods(node: Node, key: str, report: Report) -> Iterator[PlannedPod]:
-    entries = dict(reversed(node.entries)) if node.tag == "map" else {}
-    kind = entries.get("kind")
-    if kind is None:
-        report.say(node, f"{key}.kind".lstrip("."), "is missing, expected Pod or List")
-    elif kind.text in _LISTS:
-        items = entries.get("items", Node(tag="list"))
-        if items.tag != "list":
-            report.expected("a list", "list", items, f"{key}.items".lstrip("."))
-        for index, item in enumerate(items.items):
-            yield from _pods(item, f"{key}.items[{index}]".lstrip("."), report)
-    elif kind.text != "Pod":
-        report.say(kind, f"{key}.kind".lstrip("."), f"expected Pod or List, found {quoted(kind.text)}")
-    elif (pod := _POD.read(node, key, report)) is not None:
-        yield pod
+def _pods(document: Node, report: Report) -> Iterator[PlannedPod]:
+    for _, node, key in find_objects(document, "", report, ("Pod",)):
+        if (pod := _POD.read(node, key, report)) is not None:
+            yield pod
 
 
 # -- the tables
@@ -94,40 +82,12 @@ class _Container:
     stays: bool = False  # of an init container: it is a sidecar
 
 
-@dataclass(frozen=True, slots=True)
-class _Quantities:
-    """Amounts by the name of a resource."""
-
-    def read(self, node: Node, key: str, report: Report) -> Mapping[str, Fraction] | None:
-        """The amounts, exact."""
-        if node.tag != "map":
-            report.expected("a group of keys", "map", node, key)
-            return None
-        found: dict[str, Fraction] = {}
-        for name, child in node.entries:
-            if name in found:
-                report.say(child, f"{key}.{name}", "is given twice")
-                continue
-            try:
-                # Kept as text until here: YAML would make 1e3 and 0.1 something else.
-                found[name] = parse_quantity(child.text, negative=False)
-            except ValueError as error:
-                report.say(child, f"{key}.{name}", str(error))
-        return found
-
-
 def _resources(values: dict[str, Any]) -> _Resources:
     requests, limits = values.get("requests", {}), values.get("limits", {})
     for name, limit in limits.items():
         if requests.get(name, limit) > limit:
-            raise ValueError(
-                f"the request of {_amount(requests[name])} {name} is more than the limit, {_amount(limit)}"
-            )
+            raise ValueError(f"the request of {amount(requests[name])} {name} is more than the limit, {amount(limit)}")
     return _Resources(requests={**limits, **requests}, limits=limits)
-
-
-def _amount(value: Fraction) -> str:
-    return f"{float(value):g}"
 
 
 def _env(values: dict[str, Any]) -> tuple[str, str] | None:
@@ -160,7 +120,7 @@ def _spec(values: dict[str, Any]) -> dict[str, Any]:
 
 
 _RESOURCES: Final = Group(
-    {"requests": _Quantities(), "limits": _Quantities(), "claims": Unread()}, make=_resources, loose=True
+    {"requests": Quantities(), "limits": Quantities(), "claims": Unread()}, make=_resources, loose=True
 )
 _CONTAINER: Final = Group(
     {
@@ -246,11 +206,6 @@ def _request(container: _Container, shared: Mapping[str, Any]) -> Request:
 
 
 def _qos(of_pod: _Resources | None, containers: Iterable[_Container]) -> KubeQos:
-    """The kubelet's rule: amounts of CPU and memory above zero count, of the pod itself if it has some."""
+    """The kubelet's rule, with the amounts of the pod itself if it has some."""
     each = [of_pod] if of_pod is not None and of_pod.requests else [one.resources for one in containers]
-    asked = [{name: one.requests[name] for name in _QOS_RESOURCES if one.requests.get(name)} for one in each]
-    bounds = [{name: one.limits[name] for name in _QOS_RESOURCES if one.limits.get(name)} for one in each]
-    if not any(asked) and not any(bounds):
-        return KubeQos.BEST_EFFORT
-    guaranteed = asked == bounds and all(len(one) == len(_QOS_RESOURCES) for one in bounds)
-    return KubeQos.GUARANTEED if guaranteed else KubeQos.BURSTABLE
+    return kube_qos((one.requests, one.limits) for one in each)

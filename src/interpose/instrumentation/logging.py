@@ -147,6 +147,7 @@ class LogControl:
     def __init__(self, logger: logging.Logger, handler: LineHandler) -> None:
         self._logger = logger
         self._handler = handler
+        self._before = logger.level
 
     @property
     def level(self) -> str:
@@ -165,8 +166,9 @@ class LogControl:
         self._logger.setLevel(LEVELS[level])
 
     def close(self) -> None:
-        """Take the handler off again."""
+        """Take the handler off again; the level is what it was."""
         self._logger.removeHandler(self._handler)
+        self._logger.setLevel(self._before)
         self._handler.close()
 
 

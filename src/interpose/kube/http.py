@@ -72,7 +72,10 @@ class Answer:
 
 
 class HttpClient:
-    """Requests to one server. `where` begins each error; `dial` makes a connection with a TLS context, or without."""
+    """Requests to one server. `where` begins each error; `dial` makes a connection with a TLS context, or without.
+
+    Redirects are refused, unless the caller wants to see them.
+    """
 
     def __init__(
         self,
@@ -81,9 +84,11 @@ class HttpClient:
         *,
         limits: HttpLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
+        redirects: bool = False,
     ) -> None:
         self._where = where
         self._dial = dial
+        self._redirects = redirects
         self._limits = limits or HttpLimits()
         self._clock = clock
         self._idle: list[tuple[_Connection, float]] = []  # with the moment since when
@@ -133,8 +138,11 @@ class HttpClient:
         return _Connection(reader, writer, context, self._where, self._limits.head)
 
     def _answer(self, head: h11.Response, connection: "_Connection") -> Answer:
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
-        if 300 <= head.status_code < 400:
+        headers: dict[str, str] = {}
+        for raw_name, raw_value in head.headers:
+            name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        if 300 <= head.status_code < 400 and not self._redirects:
             # Whoever it leads to would get our token.
             place = headers.get("location", "nowhere")[:200]
             raise UnreachableError(f"{self._where}: redirects are not followed, this one leads to {place!r}")

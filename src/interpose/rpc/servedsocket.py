@@ -30,6 +30,11 @@ class ServedSocket:
         self._local = LocalServer(handlers, limit=limit, hub=hub, admission=admission)
 
     @property
+    def connections(self) -> int:
+        """Who is connected now."""
+        return len(self._local.listener.links)
+
+    @property
     def refused(self) -> int:
         """Connections that were not let in."""
         return self._local.listener.refused
@@ -41,6 +46,12 @@ class ServedSocket:
     def tick(self) -> None:
         """A second has passed."""
         self._local.listener.tick()
+
+    async def drain(self, grace: float) -> bool:
+        """No new connections; calls in flight have that long. True if all of them ended."""
+        self._local.listener.stop_accepting()
+        self._bound.close()
+        return await self._local.drain(grace)
 
     async def close(self) -> None:
         """Stop at once; calls in flight are cancelled."""

@@ -153,6 +153,7 @@ class LocalServer:
         self._limit = limit
         self._hub = hub if hub is not None else Hub()
         self._tasks = TaskBag()
+        self._streams = TaskBag()  # apart: they may never end
         self.listener = Listener(hub=self._hub, limits=Limits(), admission=admission or Admission(), accept=self.accept)
 
     def accept(self, _link: ClientLink) -> Callable[[Stream, Headers, bool], None]:
@@ -165,7 +166,8 @@ class LocalServer:
             service, _, method = headers.path.decode("latin-1").lstrip("/").rpartition("/")
             answer(stream, Code.UNIMPLEMENTED, f"unknown method {method} for service {service}")
             return
-        call = ServerCall(stream, headers, handler, self._hub, self._tasks, self._limit)
+        tasks = self._tasks if isinstance(handler, Unary) else self._streams
+        call = ServerCall(stream, headers, handler, self._hub, tasks, self._limit)
         if end:
             call.start()
 
@@ -173,11 +175,21 @@ class LocalServer:
         """Serve a bound, listening socket."""
         await self.listener.start(sock)
 
+    async def drain(self, grace: float) -> bool:
+        """No new connections; unary calls in flight have that long. True if all of them ended. Then close."""
+        self.listener.stop_accepting()
+        self.listener.drain()
+        self._hub.flush()
+        done = await self._tasks.finished(grace)
+        await self.close()
+        return done
+
     async def close(self) -> None:
         """Stop at once: calls in flight are cancelled, connections closed."""
         self.listener.stop_accepting()
         self.listener.abort()
         await self._tasks.cancel()
+        await self._streams.cancel()
 
 
 async def serve(path: str | Path, handlers: Handlers) -> LocalServer:

@@ -34,6 +34,14 @@ class TaskBag:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("Task failed", extra={"kv": {"task": task.get_name()}}, exc_info=error)
 
+    async def finished(self, timeout: float) -> bool:
+        """Wait at most that long until nothing runs, new tasks included. True if so."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        while self._tasks and (left := deadline - loop.time()) > 0:
+            await asyncio.wait(self._tasks, timeout=left)
+        return not self._tasks
+
     async def cancel(self) -> None:
         """Cancel everything and wait until it has ended."""
         tasks = list(self._tasks)

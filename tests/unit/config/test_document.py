@@ -2,11 +2,12 @@
 
 import os
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from interpose.config.document import MAX_FILE_BYTES, Node, read_document, read_text
+from interpose.config.document import MAX_FILE_BYTES, Node, read_document, read_text, split_documents
 from interpose.errors import ConfigError
 
 
@@ -167,3 +168,15 @@ def test_pipes_of_our_own_are_read_to_their_end(folder: str) -> None:
 def test_empty_device() -> None:
     """A common way to say: nothing."""
     assert read_text("/dev/null", 100) == ""
+
+
+def test_documents_far_down_in_a_file_cost_one_at_a_time() -> None:
+    """Each has all lines before it as blank ones, for the numbers of its lines."""
+    text = "---\n".join(f"a: {number}\n" + "\n" * 1000 for number in range(500))
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in split_documents(text, "x"))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (count, most < 10 * len(text)) == (500, True)

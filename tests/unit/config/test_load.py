@@ -96,7 +96,7 @@ def test_an_unreadable_file_does_not_hide_other_mistakes() -> None:
             "flag listen: listen is where a backend is looked for",
         ),
         ({"listen": "/run/crio/crio.sock"}, "flag listen: listen is where a backend is looked for"),
-        ({"embedded": "true"}, "flag embedded: the embedded runtime is not yet available"),
+        ({"embedded": "true", "backend": "docker"}, "flag backend: backend contradicts embedded (flag embedded)"),
         ({"listen": "/run/a.sock", "runtime_endpoint": "unix:///run/a.sock"}, "runtime_endpoint is the socket we"),
         ({"listen": "/run/a.sock", "image_endpoint": "/run/a.sock"}, "image_endpoint is the socket we"),
         ({"listen": "/run/a.sock", "admin.listen": "unix:///run/a.sock"}, "admin.listen is the socket we"),

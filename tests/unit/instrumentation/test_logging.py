@@ -112,12 +112,12 @@ def test_the_level_can_change_while_running(text_log: LogControl, stream: io.Str
 
 def test_a_closed_log_takes_no_more_lines(stream: io.StringIO) -> None:
     """After close nothing is written and nothing is left installed."""
-    before = list(logging.getLogger().handlers)
+    before = list(logging.getLogger().handlers), logging.getLogger().level
     control = setup("info", "text", stream)
     control.close()
     log.error("Late")
     assert stream.getvalue() == ""
-    assert logging.getLogger().handlers == before
+    assert (logging.getLogger().handlers, logging.getLogger().level) == before
 
 
 class BrokenStream:

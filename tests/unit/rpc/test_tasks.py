@@ -52,3 +52,31 @@ async def test_exception_is_logged_with_the_name(caplog: pytest.LogCaptureFixtur
     (record,) = caplog.records
     assert record.exc_info is not None
     assert record.__dict__["kv"] == {"task": "failing"}
+
+
+async def test_finished_waits_for_tasks_that_begin_meanwhile() -> None:
+    """A task that spawns another one before it ends is not the last."""
+    bag = TaskBag()
+    ended: list[str] = []
+
+    async def second() -> None:
+        await asyncio.sleep(0)
+        ended.append("second")
+
+    async def first() -> None:
+        await asyncio.sleep(0)
+        bag.spawn(second(), name="second")
+        ended.append("first")
+
+    bag.spawn(first(), name="first")
+    assert await bag.finished(5.0)
+    assert ended == ["first", "second"]
+
+
+async def test_finished_gives_up_in_time() -> None:
+    """What does not end is left running, and said."""
+    bag = TaskBag()
+    task = bag.spawn(asyncio.Event().wait(), name="for ever")
+    assert not await bag.finished(0.01)
+    assert not task.done()
+    await bag.cancel()

@@ -1,0 +1,25 @@
+"""The rule by which Kubernetes gives a pod its QoS class. Pure."""
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Final
+
+from interpose.model.cgroup import KubeQos
+
+_COUNTED: Final = ("cpu", "memory")
+
+
+def kube_qos(each: Iterable[tuple[Mapping[str, Fraction], Mapping[str, Fraction]]]) -> KubeQos:
+    """The class of a pod by the requests and limits of each of its containers, or of the pod itself if it has some.
+
+    Only CPU and memory count, and only amounts above zero. A request that is missing is the limit.
+    """
+    parts = [(_counted({**limits, **requests}), _counted(limits)) for requests, limits in each]
+    if not any(asked or bounds for asked, bounds in parts):
+        return KubeQos.BEST_EFFORT
+    guaranteed = all(asked == bounds and len(bounds) == len(_COUNTED) for asked, bounds in parts)
+    return KubeQos.GUARANTEED if guaranteed else KubeQos.BURSTABLE
+
+
+def _counted(amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    return {name: amounts[name] for name in _COUNTED if amounts.get(name)}
