@@ -1,0 +1,191 @@
+"""Exec and attach as a client: a command's streams over the URL that a runtime gave out.
+
+Invariant: `run_command` returns or raises only when all output that came was handed on, and leaves no connection and
+no task behind. An exit code is never guessed: a connection that breaks before the end was told is an error.
+"""
+
+import asyncio
+import os
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from interpose.rpc.tasks import TaskBag
+from interpose.streaming import channels, statusdoc
+from interpose.streaming.attendant import Input
+from interpose.streaming.commandsession import ERROR, NUMBERS, RESIZE, STDIN, Wanted
+from interpose.streaming.dialing import StreamError, Upgraded, UrlSource, dial
+from interpose.streaming.link import Channel, End, LinkLostError
+from interpose.streaming.resizing import document
+from interpose.streaming.spdylink import SpdyLink
+from interpose.streaming.upgrading import Kind, Transport
+from interpose.streaming.websocketlink import WebSocketLink
+
+__all__ = ["Output", "StreamError", "UrlSource", "run_command"]
+
+Output = Callable[[bytes], Awaitable[None] | None]
+_STATUS: Final = 1 << 20  # bytes of a status; more is nonsense
+_AFTERWARDS: Final = 10.0  # seconds without a byte that we wait for outputs to end after the status came
+_DOCUMENTS: Final = (channels.V4, channels.V5)
+
+
+async def run_command(
+    url: UrlSource,
+    *,
+    stdin: Input | None = None,
+    stdout: Output | None = None,
+    stderr: Output | None = None,
+    tty: bool = False,
+    resizes: AsyncIterator[tuple[int, int]] | None = None,
+    protocols: tuple[str, ...] = ("websocket", "spdy"),
+    timeout: float = 30.0,
+    context: ssl.SSLContext | None = None,
+) -> int:
+    """Run what the URL stands for to its end; the exit code. StreamError if there is none.
+
+    What is given here (stdin, stdout, stderr, tty) must be what the URL was asked for with. `url` had better be a
+    function that asks for a new one: a server may use one up by refusing the first protocol.
+    """
+    upgraded = await dial(url, Kind.COMMAND, protocols, timeout=timeout, context=context)
+    wanted = Wanted(tty=tty, stdin=stdin is not None, stdout=stdout is not None, stderr=stderr is not None and not tty)
+    command = _Command(upgraded, wanted)
+    try:
+        await command.open(timeout)
+        return await command.run(stdin, {"stdout": stdout, "stderr": stderr}, resizes)
+    except LinkLostError as error:
+        raise StreamError(f"{upgraded.where}: {error}") from None
+    finally:
+        await command.close()
+
+
+class _Command:
+    def __init__(self, upgraded: Upgraded, wanted: Wanted) -> None:
+        self._where = upgraded.where
+        self._protocol = upgraded.protocol
+        self._names = wanted.names(upgraded.protocol)
+        self._tasks = TaskBag()
+        self._found: dict[str, Channel] = {}
+        self._error: Exception | None = None
+        self._failed = asyncio.Event()
+        self._told = asyncio.Event()
+        self._handing = 0  # outputs that our caller is busy with
+        self._link: SpdyLink | WebSocketLink
+        if upgraded.transport is Transport.SPDY:
+            self._link = SpdyLink(upgraded.wire, client=True)
+        else:
+            numbers = [NUMBERS[name] for name in self._names]
+            closes = upgraded.protocol == channels.V5
+            self._link = WebSocketLink(upgraded.wire, numbers, client=True, closes=closes, random=os.urandom)
+        self._link.start()
+
+    async def open(self, timeout: float) -> None:
+        """Have all streams."""
+        link = self._link
+        if isinstance(link, WebSocketLink):
+            self._found = {name: link.channel(NUMBERS[name]) for name in self._names}
+            return
+        try:
+            async with asyncio.timeout(timeout):
+                # The error stream first, as servers of old expect it.
+                for name in sorted(self._names, key=lambda one: one != ERROR):
+                    self._found[name] = await link.open({"streamType": name})
+        except TimeoutError:
+            raise StreamError(f"{self._where}: the server did not accept all streams within {timeout:g} s") from None
+
+    async def run(
+        self,
+        stdin: Input | None,
+        outputs: dict[str, Output | None],
+        resizes: AsyncIterator[tuple[int, int]] | None,
+    ) -> int:
+        """Carry everything until the end; the exit code."""
+        found = self._found
+        if stdin is not None:
+            self._spawn(self._feed(found[STDIN], stdin), "stdin")
+        if resizes is not None and RESIZE in found:
+            self._spawn(self._resize(found[RESIZE], resizes), "resize")
+        reading = [
+            self._spawn(self._hand_on(found[name], output), name)
+            for name, output in outputs.items()
+            if output is not None and name in found
+        ]
+        status = bytearray()
+        reading.append(self._spawn(self._collect(found[ERROR], status), ERROR))
+        failed = self._spawn(_set(self._failed), "failure")
+        await self._until_read(set(reading), failed)
+        if self._error is not None:
+            raise self._error
+        return self._code(bytes(status), found[ERROR].end)
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        await self._tasks.cancel()
+        await self._link.close()
+
+    async def _until_read(self, reading: "set[asyncio.Task[None]]", failed: "asyncio.Task[None]") -> None:
+        """Wait until all that is read has ended. A server that tells the end and then does not close is left."""
+        told = self._spawn(_set(self._told), "end")
+        while reading and not failed.done():
+            before = self._link.touched
+            waits = {*reading, failed} if told.done() else {*reading, failed, told}
+            patience = _AFTERWARDS if told.done() else None
+            done, _ = await asyncio.wait(waits, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            reading -= done
+            held = self._handing or any(channel.held for channel in self._found.values())
+            if not done and not held and self._link.touched == before:
+                return
+
+    def _spawn(self, work: "Awaitable[None]", name: str) -> "asyncio.Task[None]":
+        return self._tasks.spawn(self._guarded(work), name=f"streaming {name}")
+
+    async def _guarded(self, work: "Awaitable[None]") -> None:
+        """What goes wrong at our caller's ends the session and is raised by `run`."""
+        try:
+            await work
+        except Exception as error:
+            self._error = self._error or error
+            self._failed.set()
+
+    async def _feed(self, channel: Channel, stdin: Input) -> None:
+        # A command that has ended, or closed its stdin, needs no more of it.
+        with suppress(LinkLostError):
+            while data := await stdin.read():
+                await channel.write(data)
+            channel.finish()
+
+    async def _resize(self, channel: Channel, resizes: AsyncIterator[tuple[int, int]]) -> None:
+        with suppress(LinkLostError):
+            async for width, height in resizes:
+                await channel.write(document(width, height))
+
+    async def _hand_on(self, channel: Channel, output: Output) -> None:
+        while data := await channel.read():
+            waiting = output(data)
+            if waiting is not None:
+                self._handing += 1
+                await waiting
+                self._handing -= 1
+
+    async def _collect(self, channel: Channel, status: bytearray) -> None:
+        while data := await channel.read():
+            status += data
+            self._told.set()
+            if len(status) > _STATUS:
+                raise StreamError(f"{self._where}: the server's words about the end do not end")
+        self._told.set()
+
+    def _code(self, status: bytes, end: End | None) -> int:
+        """What the server said about the end."""
+        documents = self._protocol in _DOCUMENTS
+        if not status and (end is End.LOST or end is None or (documents and end is End.RESET)):
+            reason = self._link.reason or "the connection was closed"
+            raise StreamError(f"{self._where}: {reason} before the end of the command was told")
+        outcome = statusdoc.read(status) if documents else statusdoc.read_words(status)
+        if outcome.code is None:
+            raise StreamError(outcome.message)
+        return outcome.code
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()

@@ -1,0 +1,182 @@
+"""A client's way to a stream: connect to the host in a URL, ask for the upgrade, and see what was agreed.
+
+Invariant: errors name the host and what the server said, never the path: whoever reads it could use the token.
+"""
+
+import asyncio
+import base64
+import os
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from interpose.h1.heads import Heads, Malformed, ResponseHead
+from interpose.h1.streams import Part, ResponseReader
+from interpose.streaming.channels import PORT_FORWARD, TUNNEL, V1, V2, V3, V4, V5
+from interpose.streaming.socketwire import SocketWire, connect
+from interpose.streaming.upgrading import (
+    Kind,
+    Transport,
+    UpgradeRefusedError,
+    agreed_protocol,
+    spdy_request,
+    websocket_request,
+)
+from interpose.streaming.wire import TcpWire, TunnelWire, Wire
+
+UrlSource = str | Callable[[], Awaitable[str]]
+_WORDS: Final = 500  # characters of a refusal that are shown
+_PATIENCE: Final = 2.0  # seconds for its text
+
+# What is asked for under each name, best first.
+OFFERS: Final[Mapping[tuple[str, Kind], tuple[Transport, tuple[str, ...]]]] = {
+    ("websocket", Kind.COMMAND): (Transport.WEBSOCKET, (V5,)),
+    ("websocket-v4", Kind.COMMAND): (Transport.WEBSOCKET, (V4,)),
+    ("spdy", Kind.COMMAND): (Transport.SPDY, (V4, V3, V2, V1)),
+    ("websocket", Kind.PORTS): (Transport.WEBSOCKET, (TUNNEL,)),
+    ("websocket-v4", Kind.PORTS): (Transport.WEBSOCKET, (V4,)),
+    ("spdy", Kind.PORTS): (Transport.SPDY, (PORT_FORWARD,)),
+}
+
+
+class StreamError(Exception):
+    """The stream cannot be had, or broke, or the command could not be run."""
+
+
+class Upgraded(NamedTuple):
+    """A connection that speaks what was agreed. `where` is the host, for errors."""
+
+    wire: Wire
+    transport: Transport
+    protocol: str
+    where: str
+
+
+class _Place(NamedTuple):
+    host: str
+    port: int
+    target: str
+    tls: bool
+
+    @property
+    def where(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+async def dial(
+    source: UrlSource,
+    kind: Kind,
+    names: tuple[str, ...],
+    *,
+    timeout: float,
+    context: ssl.SSLContext | None = None,
+) -> Upgraded:
+    """Ask for each of the names in turn until the server agrees. StreamError if it does not."""
+    refusals: list[str] = []
+    where = ""
+    for name in names:
+        offer = OFFERS.get((name, kind))
+        if offer is None:
+            raise StreamError(f"there is no protocol {name!r}: {', '.join(sorted({one for one, _ in OFFERS}))}")
+        # A new URL for each attempt: a server may have used up the token of the one that it refused.
+        place = _read(source if isinstance(source, str) else await source())
+        where = place.where
+        try:
+            async with asyncio.timeout(timeout):
+                return await _ask(place, *offer, context)
+        except UpgradeRefusedError as refusal:
+            refusals.append(f"{name}: {refusal}")
+        except TimeoutError:
+            raise StreamError(f"{where}: no answer within {timeout:g} s") from None
+        except (OSError, Malformed) as error:
+            raise StreamError(f"{where}: {str(error) or type(error).__name__}") from None
+    raise StreamError(f"{where}: the server refused the stream ({'; '.join(refusals)})")
+
+
+def _read(url: str) -> _Place:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port, parts = None, None, urlsplit("")
+    if parts.scheme not in ("http", "https") or not host:
+        raise StreamError("the runtime answered with a URL that is none for streams (http or https, with a host)")
+    tls = parts.scheme == "https"
+    target = parts.path or "/"
+    if parts.query:
+        target += f"?{parts.query}"
+    if not target.isascii() or not target.isprintable() or " " in target:
+        raise StreamError(f"the runtime answered with a URL for {host} whose path cannot be asked for")
+    return _Place(host, port or (443 if tls else 80), target, tls)
+
+
+async def _ask(
+    place: _Place, transport: Transport, protocols: tuple[str, ...], context: ssl.SSLContext | None
+) -> Upgraded:
+    below = await _connected(place, context)
+    try:
+        key = base64.b64encode(os.urandom(16))
+        if transport is Transport.WEBSOCKET:
+            request = websocket_request(place.target, place.where, protocols, key)
+        else:
+            request = spdy_request(place.target, place.where, protocols)
+        below.send(request)
+        answers = ResponseReader(Heads(entries=0))
+        head = await _head(below, answers)
+        try:
+            protocol = agreed_protocol(head, transport, protocols, key)
+        except UpgradeRefusedError as refusal:
+            words = await _words(below, answers) if head.status != 101 else ""
+            raise UpgradeRefusedError(refusal.status, f"{refusal}: {words}" if words else str(refusal)) from None
+        below.unread(answers.take_rest())
+        wire: Wire = below
+        if protocol == TUNNEL:
+            wire = TunnelWire(below, client=True, random=os.urandom)
+        return Upgraded(wire, transport, protocol, place.where)
+    except BaseException:
+        below.abort()
+        await below.close()
+        raise
+
+
+async def _connected(place: _Place, context: ssl.SSLContext | None) -> TcpWire | SocketWire:
+    if not place.tls:
+        return await connect(place.host, place.port)
+    tls = context or ssl.create_default_context()
+    return TcpWire(*await asyncio.open_connection(place.host, place.port, ssl=tls))
+
+
+async def _head(wire: Wire, answers: ResponseReader) -> ResponseHead:
+    answers.expect("GET")
+    while True:
+        head = answers.next()
+        if isinstance(head, ResponseHead) and not head.interim:
+            return head
+        if head is None:
+            data = await wire.read()
+            if not data:
+                raise ConnectionResetError("the server closed the connection instead of an answer")
+            answers.receive(data)
+
+
+async def _words(wire: Wire, answers: ResponseReader) -> str:
+    """What the server says about it, as far as it comes at once."""
+    answers.decode = True
+    body = b""
+    with suppress(TimeoutError, OSError, Malformed):
+        async with asyncio.timeout(_PATIENCE):
+            while len(body) < _WORDS:
+                part = answers.next()
+                if isinstance(part, Part):
+                    body += part.data
+                    if part.end:
+                        break
+                    continue
+                data = await wire.read()
+                if not data:
+                    break
+                answers.receive(data)
+    return " ".join(body[:_WORDS].decode(errors="replace").split())

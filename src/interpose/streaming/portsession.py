@@ -1,0 +1,164 @@
+"""Forwarded ports on the server: over SPDY two streams for each connection, over WebSocket two channels for each port.
+
+Invariant: every connection that was opened for the client is closed when `run` returns.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from interpose.instrumentation.logging import kv
+from interpose.rpc.tasks import TaskBag
+from interpose.streaming import channels
+from interpose.streaming.attendant import AttendantError, ByteReader, ByteWriter
+from interpose.streaming.copying import close_writer, copy_both
+from interpose.streaming.limits import StreamLimits
+from interpose.streaming.link import Channel, Link, LinkLostError, until_idle
+from interpose.streaming.spdylink import SpdyLink
+from interpose.streaming.upgrading import Transport
+from interpose.streaming.websocketlink import WebSocketLink
+from interpose.streaming.wire import TunnelWire, Wire
+
+_log = logging.getLogger(__name__)
+DATA: Final = "data"
+ERROR: Final = "error"
+_QUIET: Final = 60.0  # seconds without a byte for a client to end its side when the other has
+Connect = Callable[[int], Awaitable[tuple[ByteReader, ByteWriter]]]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pair:
+    port: int
+    data: Channel | None = None
+    error: Channel | None = None
+
+
+class PortSession:
+    """One session; `connect` makes the connections, `closing` is set when the server ends."""
+
+    def __init__(self, ports: tuple[int, ...], connect: Connect, limits: StreamLimits, closing: asyncio.Event) -> None:
+        self._ports = ports
+        self._connect = connect
+        self._limits = limits
+        self._closing = closing
+        self._tasks = TaskBag()
+        self._pairs: dict[str, _Pair] = {}
+
+    async def run(self, wire: Wire, transport: Transport, protocol: str) -> None:
+        """Serve the client to the end."""
+        link: Link
+        if transport is Transport.WEBSOCKET and protocol != channels.TUNNEL:
+            link, served = self._by_channels(wire)
+        else:
+            if protocol == channels.TUNNEL:
+                wire = TunnelWire(wire, client=False, random=os.urandom)
+            link, served = self._by_streams(wire)
+        link.start()
+        waits = [
+            self._tasks.spawn(served, name="streaming ports"),
+            self._tasks.spawn(until_idle(link, self._limits.idle), name="streaming client"),
+            self._tasks.spawn(_set(self._closing), name="streaming end"),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await self._tasks.cancel()
+            await link.close(0.0 if link.lost.is_set() else self._limits.linger)
+
+    def _by_channels(self, wire: Wire) -> tuple[Link, Coroutine[Any, Any, None]]:
+        numbers = range(2 * len(self._ports))
+        link = WebSocketLink(wire, numbers, client=False, closes=False, random=os.urandom)
+        return link, self._all_ports(link)
+
+    async def _all_ports(self, link: WebSocketLink) -> None:
+        work = []
+        for index, port in enumerate(self._ports):
+            data, error = link.channel(2 * index), link.channel(2 * index + 1)
+            error.discard()
+            with suppress(LinkLostError):
+                await data.write(channels.port_bytes(port))
+                await error.write(channels.port_bytes(port))
+            work.append(self._tasks.spawn(self._forward(port, data, error, 0.0), name="streaming port"))
+        await asyncio.wait(work)
+
+    def _by_streams(self, wire: Wire) -> tuple[Link, Coroutine[Any, Any, None]]:
+        link = SpdyLink(wire, client=False, limits=self._limits.spdy)
+        return link, self._all_streams(link)
+
+    async def _all_streams(self, link: SpdyLink) -> None:
+        with suppress(LinkLostError):
+            while True:
+                self._pair(link, await link.accept())
+
+    def _pair(self, link: SpdyLink, channel: Channel) -> None:
+        """Put a stream to its partner, and begin when both are there."""
+        kind = channel.headers.get("streamtype", "").lower()
+        port = channel.headers.get("port", "")
+        if kind not in (DATA, ERROR) or not (port.isascii() and port.isdecimal() and 1 <= int(port[:6]) <= 65535):
+            _log.debug("Stream refused", extra=kv(type=kind[:40], port=port[:40]))
+            channel.reset()
+            return
+        request = _request_id(channel, kind)
+        pair = self._pairs.get(request)
+        if pair is None:
+            pair = self._pairs[request] = _Pair(port=int(port))
+            self._tasks.spawn(self._expire(request, pair), name="streaming pair")
+        if getattr(pair, kind) is not None or pair.port != int(port):
+            channel.reset()
+            return
+        setattr(pair, kind, channel)
+        link.reply(channel)
+        if pair.data is not None and pair.error is not None:
+            del self._pairs[request]
+            pair.error.discard()
+            self._tasks.spawn(self._forward(pair.port, pair.data, pair.error, _QUIET), name="streaming port")
+
+    async def _expire(self, request: str, pair: _Pair) -> None:
+        """Refuse a stream whose partner does not come."""
+        await asyncio.sleep(self._limits.creation)
+        if self._pairs.get(request) is pair:
+            del self._pairs[request]
+            for channel in (pair.data, pair.error):
+                if channel is not None:
+                    channel.reset()
+
+    async def _forward(self, port: int, data: Channel, error: Channel, patience: float) -> None:
+        """One connection. `patience` is for the client to end when the other side has: without half-closes none."""
+        try:
+            reader, writer = await self._connect(port)
+        except (AttendantError, OSError) as problem:
+            await _tell(error, f"error forwarding port {port}: {problem}")
+            data.reset()
+            return
+        except Exception:
+            _log.exception("Port forwarding failed", extra=kv(port=port))
+            await _tell(error, f"error forwarding port {port}: internal error, see the log of the runtime")
+            data.reset()
+            return
+        try:
+            await copy_both(data, reader, writer, patience=patience)
+        finally:
+            error.finish()
+            data.reset()
+            await close_writer(writer)
+
+
+def _request_id(channel: Channel, kind: str) -> str:
+    """What pairs two streams. Very old clients send none, but open the error stream just before the data stream."""
+    if request := channel.headers.get("requestid"):
+        return f"id {request}"
+    return f"stream {channel.number if kind == ERROR else channel.number - 2}"
+
+
+async def _tell(error: Channel, words: str) -> None:
+    with suppress(LinkLostError):
+        await error.write(words.encode())
+    error.finish()
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()

@@ -1,0 +1,205 @@
+"""The streaming server of a runtime: URLs for exec, attach and ports, and what is behind them.
+
+Only loopback by default, no TLS, and nothing but a token protects a URL: it is random, good for one use and for a
+minute. A request that cannot be served (not an upgrade, a protocol we do not speak) does not use it up.
+
+Invariant: `close` leaves no session, no connection and no attendant's work behind.
+"""
+
+import asyncio
+import base64
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from interpose.h1.heads import Heads, Malformed, RequestHead
+from interpose.h1.streams import RequestReader
+from interpose.instrumentation.logging import kv
+from interpose.rpc.tasks import TaskBag
+from interpose.streaming.attendant import Attendant, ByteReader, ByteWriter, Streams
+from interpose.streaming.channels import TUNNEL
+from interpose.streaming.commandsession import CommandSession, Wanted, Work
+from interpose.streaming.limits import StreamLimits
+from interpose.streaming.portsession import PortSession
+from interpose.streaming.tokens import Tokens
+from interpose.streaming.upgrading import Agreed, Kind, Refused, Transport, negotiate
+from interpose.streaming.wire import TcpWire, Wire
+
+_log = logging.getLogger(__name__)
+_KINDS: Final = {"exec": Kind.COMMAND, "attach": Kind.COMMAND, "portforward": Kind.PORTS}
+_GONE: Final = Refused(404, "404 page not found")
+_GOODBYE: Final = 5.0  # seconds that sessions have to tell their clients that the server ends
+
+
+class _Session(Protocol):
+    async def run(self, wire: Wire, transport: Transport, protocol: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """What a token is for."""
+
+    place: str  # a key of _KINDS
+    session: Callable[[], _Session]
+    ports: int = 0
+
+
+class StreamServer:
+    """Serves what its own URLs ask for. `url_host` is the name in URLs, if it is not the address listened on."""
+
+    def __init__(
+        self,
+        attendant: Attendant,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        url_host: str | None = None,
+        limits: StreamLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._attendant = attendant
+        self._host = host
+        self._port = port
+        self._url_host = url_host or host
+        self._limits = limits or StreamLimits()
+        self._clock = clock
+        self._tokens: Tokens[_Request] = Tokens(_token, limit=self._limits.outstanding, lifetime=self._limits.lifetime)
+        self._heads = Heads(entries=0)  # every head has a token in it
+        self._tasks = TaskBag()
+        self._closing = asyncio.Event()
+        self._server: asyncio.Server | None = None
+
+    @property
+    def port(self) -> int:
+        """Where it listens, once started."""
+        return self._port
+
+    @property
+    def sessions(self) -> int:
+        """How many connections there are."""
+        return len(self._tasks)
+
+    async def start(self) -> None:
+        """Listen. OSError if that is not possible."""
+        self._server = await asyncio.start_server(self._accepted, self._host, self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Stop listening, tell the clients, and end everything."""
+        self._closing.set()
+        if self._server is not None:
+            self._server.close()
+        await self._tasks.finished(_GOODBYE)
+        await self._tasks.cancel()
+
+    def exec_url(
+        self, container_id: str, command: tuple[str, ...], tty: bool, stdin: bool, stdout: bool, stderr: bool
+    ) -> str:
+        """Where a command can be run, once. TooManyRequestsError if too many URLs are outstanding."""
+
+        async def work(streams: Streams) -> int | None:
+            return await self._attendant.exec(container_id, tuple(command), tty, streams)
+
+        return self._command("exec", work, Wanted(tty=tty, stdin=stdin, stdout=stdout, stderr=stderr))
+
+    def attach_url(self, container_id: str, tty: bool, stdin: bool, stdout: bool, stderr: bool) -> str:
+        """Where a container's own streams are, once. TooManyRequestsError as for exec."""
+
+        async def work(streams: Streams) -> int | None:
+            return await self._attendant.attach(container_id, tty, streams)
+
+        return self._command("attach", work, Wanted(tty=tty, stdin=stdin, stdout=stdout, stderr=stderr))
+
+    def port_forward_url(self, sandbox_id: str, ports: tuple[int, ...]) -> str:
+        """Where ports of a sandbox are, for one client. TooManyRequestsError as for exec."""
+
+        async def connect(port: int) -> tuple[ByteReader, ByteWriter]:
+            return await self._attendant.port_forward(sandbox_id, port)
+
+        ports = tuple(ports)
+        return self._url("portforward", lambda: PortSession(ports, connect, self._limits, self._closing), len(ports))
+
+    def _command(self, place: str, work: Work, wanted: Wanted) -> str:
+        return self._url(place, lambda: CommandSession(wanted, work, self._limits, self._closing))
+
+    def _url(self, place: str, session: Callable[[], _Session], ports: int = 0) -> str:
+        token = self._tokens.issue(_Request(place=place, session=session, ports=ports), self._clock())
+        host = f"[{self._url_host}]" if ":" in self._url_host else self._url_host
+        return f"http://{host}:{self._port}/{place}/{token}"
+
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._tasks) >= self._limits.connections or self._closing.is_set():
+            writer.transport.abort()
+            return
+        self._tasks.spawn(self._serve(reader, writer), name="streaming connection")
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection: one request, one session."""
+        wire = TcpWire(reader, writer)
+        try:
+            chosen = await self._asked(reader)
+            if isinstance(chosen, Refused):
+                await self._refuse(wire, chosen)
+                return
+            request, agreed, rest = chosen
+            wire.unread(rest)
+            wire.send(agreed.answer)
+            await request.session().run(wire, agreed.transport, agreed.protocol)
+        except OSError as error:
+            _log.debug("Streaming connection ended", extra=kv(error=str(error)))
+        except Exception:
+            _log.exception("Streaming connection failed")
+        finally:
+            wire.abort()
+
+    async def _asked(self, reader: asyncio.StreamReader) -> "Refused | tuple[_Request, Agreed, bytes]":
+        """What is asked for, what was agreed, and the bytes that came after the request."""
+        requests = RequestReader(self._heads)
+        try:
+            async with asyncio.timeout(self._limits.head):
+                while (head := requests.next()) is None:
+                    data = await reader.read(4096)
+                    if not data:
+                        raise ConnectionResetError("closed before a request")
+                    requests.receive(data)
+        except Malformed as error:
+            return Refused(error.status, str(error))
+        except TimeoutError:
+            return Refused(408, f"no request came within {self._limits.head:g} s")
+        assert isinstance(head, RequestHead)  # noqa: S101 - the first thing out of a reader is a head
+        return self._chosen(head, requests)
+
+    def _chosen(self, head: RequestHead, requests: RequestReader) -> "Refused | tuple[_Request, Agreed, bytes]":
+        place, _, token = head.path.removeprefix("/").partition("/")
+        request = self._tokens.look(token, self._clock())
+        if request is None or request.place != place:
+            return _GONE
+        agreed = negotiate(_KINDS[place], head)
+        if isinstance(agreed, Refused):
+            return agreed
+        by_channels = agreed.transport is Transport.WEBSOCKET and agreed.protocol != TUNNEL
+        if _KINDS[place] is Kind.PORTS and by_channels and not request.ports:
+            return Refused(400, f"over {agreed.protocol} the ports must be known before: the request named none")
+        self._tokens.take(token, self._clock())
+        return request, agreed, requests.take_rest()
+
+    async def _refuse(self, wire: TcpWire, refused: Refused) -> None:
+        """Answer and close. What the client still sends is read away: unread bytes would reset the connection."""
+        wire.send(refused.answer)
+        try:
+            async with asyncio.timeout(self._limits.linger):
+                await wire.drain()
+                wire.half_close()
+                while await wire.read():
+                    pass
+        except TimeoutError:
+            pass
+        await wire.close()
+
+
+def _token() -> str:
+    """8 URL-safe characters of 48 random bits."""
+    return base64.urlsafe_b64encode(os.urandom(6)).decode("ascii")

@@ -1,0 +1,359 @@
+"""One SPDY/3.1 connection without a socket: bytes in, events out; what we want to say in, bytes out.
+
+Windows: Go's peers (kubectl, the kubelet, containerd) neither count nor announce them, so nobody waits for a window
+until the peer shows that it counts. Our own window is announced at once, and updated for those that do: a peer that
+tells the end and closes would answer updates with a reset, and what it said could be lost.
+
+Invariant: after `Failed` nothing comes out any more. Streams that the peer opened are never more than the limit, and
+what is queued for sending in answer to bytes that came is never more than a small multiple of them.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from interpose.streaming.spdyframes import (
+    INITIAL_WINDOW_SIZE,
+    Data,
+    Frame,
+    FrameReader,
+    GoAway,
+    Headers,
+    Ping,
+    RstStream,
+    Settings,
+    SpdyError,
+    Status,
+    SynReply,
+    SynStream,
+    WindowUpdate,
+    data_frame,
+    encode,
+)
+from interpose.streaming.spdyheaders import HeaderPacker, HeaderUnpacker
+
+WINDOW: Final = 1 << 18  # what a peer that counts may send before we have consumed it
+_FIRST_WINDOW: Final = 1 << 16  # of the protocol, until a peer says otherwise
+_UNLIMITED: Final = 1 << 31
+_LAST_STREAM: Final = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpdyLimits:
+    """What a peer may cost us."""
+
+    streams: int = 512  # that it has open; two per forwarded connection, five per exec
+    control: int = 1 << 16  # bytes of a control frame
+    headers: int = 1 << 16  # bytes of a header block, inflated
+
+
+class Opened(NamedTuple):
+    """The peer opened a stream; `reply` or `reset` it."""
+
+    stream: int
+    headers: dict[str, str]
+
+
+class Replied(NamedTuple):
+    """The peer accepted a stream of ours."""
+
+    stream: int
+
+
+class Received(NamedTuple):
+    """Bytes on a stream; say `consumed` when they are out of the way."""
+
+    stream: int
+    data: bytes
+
+
+class Ended(NamedTuple):
+    """The peer sends no more on this stream."""
+
+    stream: int
+
+
+class WasReset(NamedTuple):
+    """The peer ended a stream both ways."""
+
+    stream: int
+    status: int
+
+
+class Widened(NamedTuple):
+    """There may be more room for what we send."""
+
+
+class Ponged(NamedTuple):
+    """A ping of ours came back."""
+
+    number: int
+
+
+class Leaving(NamedTuple):
+    """The peer takes no more streams."""
+
+
+class Failed(NamedTuple):
+    """What came is not SPDY/3.1. Send what is queued, then close."""
+
+    reason: str
+
+
+Event = Opened | Replied | Received | Ended | WasReset | Widened | Ponged | Leaving | Failed
+
+
+@dataclass(slots=True, kw_only=True)
+class _Stream:
+    ours: bool  # we opened it
+    replied: bool = False
+    sending: bool = True
+    receiving: bool = True
+    sent: int = 0  # bytes
+    granted: int = 0  # by WINDOW_UPDATE
+    unsaid: int = 0  # consumed, and the peer does not know
+
+
+class Connection:
+    """Both ends; `client` opens streams with odd numbers."""
+
+    def __init__(self, *, client: bool, limits: SpdyLimits | None = None) -> None:
+        self._limits = limits or SpdyLimits()
+        self._client = client
+        self._frames = FrameReader(self._limits.control)
+        self._unpacker = HeaderUnpacker(self._limits.headers)
+        self._packer = HeaderPacker()
+        self._streams: dict[int, _Stream] = {}
+        self._theirs = 0  # of those, how many the peer opened
+        self._next = 1 if client else 2
+        self._seen = 0  # the last stream of the peer
+        self._ping = 1 if client else 2
+        self._out = bytearray()
+        self._window = _FIRST_WINDOW  # of the peer
+        self._counts = False  # the peer counts windows of streams
+        self._counts_all = False  # and of all together
+        self._granted = 0
+        self._sent = 0
+        self._unsaid = 0
+        self._scolded = -1  # the last stream that never was and got bytes
+        self._failed = False
+        self._left = False
+
+    def take(self) -> bytes:
+        """What is to be sent now."""
+        data = bytes(self._out)
+        self._out.clear()
+        return data
+
+    def is_open(self, stream: int) -> bool:
+        """Whether a stream is open, at least one way."""
+        return stream in self._streams
+
+    def receive(self, data: bytes) -> list[Event]:
+        """What these bytes mean."""
+        events: list[Event] = []
+        if self._failed:
+            return events
+        try:
+            for frame in self._frames.feed(data):
+                events.extend(self._handle(frame))
+        except SpdyError as error:
+            self._failed = True
+            self._say(GoAway(self._seen, 1))
+            events.append(Failed(str(error)))
+        return events
+
+    def begin(self) -> None:
+        """Announce our window."""
+        self._say(Settings(((INITIAL_WINDOW_SIZE, WINDOW),)))
+
+    def open(self, headers: Mapping[str, str]) -> int:
+        """Open a stream; its number. The peer answers with Replied or WasReset."""
+        stream = self._next
+        if stream > _LAST_STREAM:
+            raise SpdyError("this connection has had all the streams it can have")
+        self._next += 2
+        self._streams[stream] = _Stream(ours=True)
+        self._say(SynStream(stream, self._packer.pack(headers)))
+        return stream
+
+    def reply(self, stream: int) -> None:
+        """Accept a stream of the peer."""
+        if (found := self._streams.get(stream)) is not None and not found.replied:
+            found.replied = True
+            self._say(SynReply(stream, self._packer.pack({})))
+
+    def can_send(self, stream: int) -> bool:
+        """Whether bytes sent there could arrive."""
+        found = self._streams.get(stream)
+        return found is not None and found.sending
+
+    def room(self, stream: int) -> int:
+        """How many bytes may be sent now. Very many, if the peer does not count."""
+        found = self._streams.get(stream)
+        if found is None:
+            return 0
+        room = self._window + found.granted - found.sent if self._counts else _UNLIMITED
+        together = _FIRST_WINDOW + self._granted - self._sent if self._counts_all else _UNLIMITED
+        return max(0, min(room, together))
+
+    def send(self, stream: int, data: bytes) -> None:
+        """Send bytes on an open stream. The caller minds `room`."""
+        found = self._streams[stream]
+        found.sent += len(data)
+        self._sent += len(data)
+        self._out += data_frame(stream, data)
+
+    def finish(self, stream: int) -> None:
+        """We send no more on this stream."""
+        if (found := self._streams.get(stream)) is not None and found.sending:
+            self._out += data_frame(stream, b"", fin=True)
+            found.sending = False
+            self._tidy(stream, found)
+
+    def reset(self, stream: int, status: Status = Status.CANCEL) -> None:
+        """End a stream both ways."""
+        if stream in self._streams:
+            self._drop(stream)
+            self._say(RstStream(stream, status))
+
+    def consumed(self, stream: int, count: int) -> None:
+        """So many received bytes are out of the way; the peer is told when it is worth it."""
+        found = self._streams.get(stream)
+        if found is None or not found.receiving:
+            return
+        found.unsaid += count
+        if self._shown and found.unsaid >= WINDOW // 2:
+            self._say(WindowUpdate(stream, found.unsaid))
+            found.unsaid = 0
+
+    def ping(self) -> int:
+        """Ask for a sign of life; its number."""
+        number = self._ping
+        self._ping = (number + 2) & 0xFFFFFFFF
+        self._say(Ping(number))
+        return number
+
+    def go_away(self) -> None:
+        """Take no more streams."""
+        if not self._left:
+            self._left = True
+            self._say(GoAway(self._seen))
+
+    @property
+    def _shown(self) -> bool:
+        return self._counts or self._counts_all
+
+    def _say(self, frame: Frame) -> None:
+        self._out += encode(frame)
+
+    def _drop(self, stream: int) -> None:
+        if not self._streams.pop(stream).ours:
+            self._theirs -= 1
+
+    def _tidy(self, stream: int, found: _Stream) -> None:
+        if not found.sending and not found.receiving:
+            self._drop(stream)
+
+    def _handle(self, frame: Frame) -> Iterator[Event]:
+        match frame:
+            case Data(stream, data, fin):
+                yield from self._on_data(stream, data, fin)
+            case SynStream(stream, block, fin):
+                yield from self._on_open(stream, self._unpacker.unpack(block), fin)
+            case SynReply(stream, block, fin):
+                self._unpacker.unpack(block)
+                yield from self._on_reply(stream, fin)
+            case Headers(stream, block, fin):
+                self._unpacker.unpack(block)
+                if stream in self._streams:
+                    yield from self._on_end(stream, fin)
+            case RstStream(stream, status):
+                if stream in self._streams:
+                    self._drop(stream)
+                    yield WasReset(stream, status)
+            case Ping(number):
+                if number % 2 == int(self._client):
+                    yield Ponged(number)
+                else:
+                    self._say(frame)
+            case GoAway():
+                yield Leaving()
+            case Settings(values):
+                yield from self._on_settings(values)
+            case _:
+                yield from self._on_window(frame.stream, frame.delta)
+
+    def _on_open(self, stream: int, headers: dict[str, str], fin: bool) -> Iterator[Event]:
+        if not stream or stream % 2 == int(self._client) or stream <= self._seen:
+            raise SpdyError(f"the peer opened stream {stream} after {self._seen}")
+        self._seen = stream
+        if self._left or self._theirs >= self._limits.streams:
+            self._say(RstStream(stream, Status.REFUSED_STREAM))
+            return
+        self._streams[stream] = _Stream(ours=False)
+        self._theirs += 1
+        yield Opened(stream, headers)
+        yield from self._on_end(stream, fin)
+
+    def _on_reply(self, stream: int, fin: bool) -> Iterator[Event]:
+        found = self._streams.get(stream)
+        if found is None:
+            return
+        if not found.ours or found.replied:
+            self._drop(stream)
+            self._say(RstStream(stream, Status.STREAM_IN_USE))
+            yield WasReset(stream, Status.STREAM_IN_USE)
+            return
+        found.replied = True
+        yield Replied(stream)
+        yield from self._on_end(stream, fin)
+
+    def _on_data(self, stream: int, data: bytes, fin: bool) -> Iterator[Event]:
+        self._unsaid += len(data)
+        if self._shown and self._unsaid >= _FIRST_WINDOW // 2:
+            self._say(WindowUpdate(0, self._unsaid))
+            self._unsaid = 0
+        found = self._streams.get(stream)
+        if found is None:
+            # On a stream that we have closed it was under way; on one that never was it is a mistake.
+            # Once is enough: each piece of a frame comes by here.
+            if not self._known(stream) and stream != self._scolded:
+                self._scolded = stream
+                self._say(RstStream(stream, Status.INVALID_STREAM))
+            return
+        if not found.receiving:
+            self._drop(stream)
+            self._say(RstStream(stream, Status.STREAM_ALREADY_CLOSED))
+            yield WasReset(stream, Status.STREAM_ALREADY_CLOSED)
+            return
+        if data:
+            yield Received(stream, data)
+        yield from self._on_end(stream, fin)
+
+    def _known(self, stream: int) -> bool:
+        return stream < self._next if stream % 2 == int(self._client) else stream <= self._seen
+
+    def _on_end(self, stream: int, fin: bool) -> Iterator[Event]:
+        found = self._streams.get(stream)
+        if fin and found is not None and found.receiving:
+            found.receiving = False
+            self._tidy(stream, found)
+            yield Ended(stream)
+
+    def _on_settings(self, values: tuple[tuple[int, int], ...]) -> Iterator[Event]:
+        for number, value in values:
+            if number == INITIAL_WINDOW_SIZE:
+                self._window = min(value, _LAST_STREAM)
+                self._counts = True
+                yield Widened()
+
+    def _on_window(self, stream: int, delta: int) -> Iterator[Event]:
+        if not stream:
+            self._counts_all = True
+            self._granted += delta
+        else:
+            self._counts = True
+            if (found := self._streams.get(stream)) is not None:
+                found.granted += delta
+        yield Widened()

@@ -1,0 +1,60 @@
+"""What was asked for and not fetched yet, by the token in its URL: once, for a minute, and not too many.
+
+The token is all that protects a URL: it is made of 48 random bits, and is never logged.
+
+Invariant: never more than `limit` are outstanding; one that was taken or is too old is not found again.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from interpose.streaming.attendant import TooManyRequestsError
+
+LIFETIME: Final = 60.0  # seconds
+OUTSTANDING: Final = 1000
+
+V = TypeVar("V")
+
+
+class Tokens(Generic[V]):
+    """`make` gives a new token; `now` is any clock that only goes forward."""
+
+    def __init__(self, make: Callable[[], str], *, limit: int = OUTSTANDING, lifetime: float = LIFETIME) -> None:
+        self._make = make
+        self._limit = limit
+        self._lifetime = lifetime
+        self._waiting: OrderedDict[str, tuple[float, V]] = OrderedDict()  # oldest first
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def issue(self, value: V, now: float) -> str:
+        """A token for it. TooManyRequestsError if too many wait."""
+        self._drop_old(now)
+        if len(self._waiting) >= self._limit:
+            raise TooManyRequestsError("maximum number of in-flight requests exceeded")
+        token = self._make()
+        while token in self._waiting:
+            token = self._make()
+        self._waiting[token] = (now, value)
+        return token
+
+    def look(self, token: str, now: float) -> V | None:
+        """What the token is for; it stays valid."""
+        self._drop_old(now)
+        found = self._waiting.get(token)
+        return None if found is None else found[1]
+
+    def take(self, token: str, now: float) -> V | None:
+        """What the token is for; it is not valid any more."""
+        found = self.look(token, now)
+        self._waiting.pop(token, None)
+        return found
+
+    def _drop_old(self, now: float) -> None:
+        while self._waiting:
+            token, (since, _value) = next(iter(self._waiting.items()))
+            if now - since < self._lifetime:
+                return
+            del self._waiting[token]

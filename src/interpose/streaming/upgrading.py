@@ -1,0 +1,200 @@
+"""How a connection becomes SPDY or WebSocket, and in which version: what a server answers, what a client asks.
+
+Invariant: a server agrees only to what it speaks; whatever else is asked for gets an answer that says what would do.
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from interpose.h1.heads import Framing, RequestHead, ResponseHead
+from interpose.streaming.channels import PORT_FORWARD, TUNNEL, V1, V2, V3, V4, V5
+
+SPDY: Final = "SPDY/3.1"
+_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_PHRASES: Final = {
+    400: "Bad Request",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    426: "Upgrade Required",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+    505: "HTTP Version Not Supported",
+}
+
+
+class Kind(Enum):
+    """What is asked for: a command's streams (exec, attach), or ports."""
+
+    COMMAND = "command"
+    PORTS = "ports"
+
+
+class Transport(Enum):
+    """What carries it."""
+
+    SPDY = "SPDY/3.1"
+    WEBSOCKET = "WebSocket"
+
+
+# What we speak, best first. The last of each is what a client gets that names none.
+SPOKEN: Final[Mapping[tuple[Kind, Transport], tuple[str, ...]]] = {
+    (Kind.COMMAND, Transport.SPDY): (V4, V3, V2, V1),
+    (Kind.COMMAND, Transport.WEBSOCKET): (V5, V4, V1),
+    (Kind.PORTS, Transport.SPDY): (PORT_FORWARD,),
+    (Kind.PORTS, Transport.WEBSOCKET): (TUNNEL, V4, V1),
+}
+
+
+class Agreed(NamedTuple):
+    """Send `answer`, then speak."""
+
+    transport: Transport
+    protocol: str
+    answer: bytes
+
+
+class Refused(NamedTuple):
+    """Send `answer`, then close."""
+
+    status: int
+    message: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def answer(self) -> bytes:
+        """The whole answer."""
+        body = self.message.encode() + b"\n"
+        lines = [
+            f"HTTP/1.1 {self.status} {_PHRASES[self.status]}",
+            *(f"{name}: {value}" for name, value in self.headers),
+            "Content-Type: text/plain; charset=utf-8",
+            f"Content-Length: {len(body)}",
+            "Connection: close",
+        ]
+        return "\r\n".join((*lines, "", "")).encode("latin-1") + body
+
+
+class UpgradeRefusedError(Exception):
+    """A server did not agree. `status` is what it answered."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def negotiate(kind: Kind, head: RequestHead) -> Agreed | Refused:
+    """What to answer to a request for a stream."""
+    if head.method not in ("GET", "POST"):
+        return Refused(405, f"method {head.method} is not for streams, use GET or POST", (("Allow", "GET, POST"),))
+    if head.framing is not Framing.NONE:
+        return Refused(400, "unable to upgrade: the request has a body")
+    wanted = (head.get(b"upgrade") or b"").decode("latin-1").strip().lower()
+    if not head.upgrade or wanted not in ("websocket", SPDY.lower()):
+        return Refused(
+            400,
+            f"unable to upgrade: the request must have Connection: Upgrade and Upgrade: {SPDY} or websocket",
+            (("Upgrade", f"{SPDY}, websocket"),),
+        )
+    return _websocket(kind, head) if wanted == "websocket" else _spdy(kind, head)
+
+
+def _spdy(kind: Kind, head: RequestHead) -> Agreed | Refused:
+    spoken = SPOKEN[kind, Transport.SPDY]
+    asked = listed(head.headers, b"x-stream-protocol-version")
+    chosen = _chosen(asked, spoken)
+    if chosen is None:
+        message = f"unable to upgrade: unable to negotiate protocol: client supports {asked}, server accepts {spoken}"
+        return Refused(403, message, tuple(("X-Accepted-Stream-Protocol-Versions", one) for one in spoken))
+    fields = [("Upgrade", SPDY), *((("X-Stream-Protocol-Version", chosen),) if asked else ())]
+    return Agreed(Transport.SPDY, chosen, _switching(fields))
+
+
+def _websocket(kind: Kind, head: RequestHead) -> Agreed | Refused:
+    key = head.get(b"sec-websocket-key")
+    if head.method != "GET" or not key:
+        return Refused(400, "unable to upgrade: WebSocket needs GET and Sec-WebSocket-Key")
+    if head.get(b"sec-websocket-version") != b"13":
+        return Refused(426, "unable to upgrade: WebSocket is spoken in version 13", (("Sec-WebSocket-Version", "13"),))
+    spoken = SPOKEN[kind, Transport.WEBSOCKET]
+    asked = listed(head.headers, b"sec-websocket-protocol")
+    chosen = _chosen(asked, spoken)
+    if chosen is None:
+        hint = "; base64 is not spoken" if any("base64" in one for one in asked) else ""
+        message = f"unable to upgrade: WebSocket protocols asked for are {asked}, spoken are {spoken}{hint}"
+        return Refused(403, message)
+    fields = [("Upgrade", "websocket"), ("Sec-WebSocket-Accept", accept_key(key))]
+    if asked:
+        fields.append(("Sec-WebSocket-Protocol", chosen))
+    return Agreed(Transport.WEBSOCKET, chosen, _switching(fields))
+
+
+def _chosen(asked: Sequence[str], spoken: Sequence[str]) -> str | None:
+    """The client's first that we speak."""
+    if not asked:
+        return spoken[-1]
+    return next((one for one in asked if one in spoken), None)
+
+
+def _switching(fields: Sequence[tuple[str, str]]) -> bytes:
+    lines = ["HTTP/1.1 101 Switching Protocols", "Connection: Upgrade", *(f"{name}: {value}" for name, value in fields)]
+    return "\r\n".join((*lines, "", "")).encode("latin-1")
+
+
+def accept_key(key: bytes) -> str:
+    """What proves that a server has read a client's key (RFC 6455, 4.2.2)."""
+    digest = hashlib.sha1(key.strip() + _GUID, usedforsecurity=False).digest()
+    return base64.b64encode(digest).decode("ascii")
+
+
+def listed(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> tuple[str, ...]:
+    """All values of a header, whether it is there several times or has commas."""
+    values = [value.decode("latin-1") for found, value in headers if found == name]
+    return tuple(word.strip() for value in values for word in value.split(",") if word.strip())
+
+
+def spdy_request(target: str, host: str, protocols: Sequence[str]) -> bytes:
+    """How a client asks for SPDY."""
+    versions = [("X-Stream-Protocol-Version", one) for one in protocols]
+    return _asking("POST", target, host, [("Upgrade", SPDY), *versions, ("Content-Length", "0")])
+
+
+def websocket_request(target: str, host: str, protocols: Sequence[str], key: bytes) -> bytes:
+    """How a client asks for WebSocket; the key is 16 random bytes in base64."""
+    fields = [
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Key", key.decode("ascii")),
+        ("Sec-WebSocket-Protocol", ", ".join(protocols)),
+    ]
+    return _asking("GET", target, host, fields)
+
+
+def _asking(method: str, target: str, host: str, fields: Sequence[tuple[str, str]]) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}", "User-Agent: interpose", "Connection: Upgrade"]
+    lines += [f"{name}: {value}" for name, value in fields]
+    return "\r\n".join((*lines, "", "")).encode("latin-1")
+
+
+def agreed_protocol(head: ResponseHead, transport: Transport, asked: Sequence[str], key: bytes = b"") -> str:
+    """What the server chose. UpgradeRefusedError if it did not agree, or to something else."""
+    if head.status != 101:
+        raise UpgradeRefusedError(head.status, f"answered {head.status} {head.reason}".rstrip())
+    upgrade = (head.get(b"upgrade") or b"").decode("latin-1").strip()
+    if upgrade.lower() != transport.value.lower():
+        raise UpgradeRefusedError(101, f"switched to {upgrade!r} when asked for {transport.value}")
+    if transport is Transport.WEBSOCKET:
+        if head.get(b"sec-websocket-accept") != accept_key(key).encode("ascii"):
+            raise UpgradeRefusedError(101, "did not prove that it speaks WebSocket")
+        chosen = listed(head.headers, b"sec-websocket-protocol")
+    else:
+        # A server that names none speaks the oldest.
+        chosen = listed(head.headers, b"x-stream-protocol-version") or tuple(asked[-1:])
+    if len(chosen) != 1 or chosen[0] not in asked:
+        raise UpgradeRefusedError(101, f"chose protocol {', '.join(chosen) or 'none'} when asked for {list(asked)}")
+    return chosen[0]

@@ -1,0 +1,178 @@
+"""The bytes below SPDY and WebSocket: a TCP connection, or messages of a WebSocket that carries SPDY.
+
+Invariant: what is sent goes out in the order of the calls; `send` never waits, `drain` does while the peer is slow.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Protocol
+
+from interpose.streaming.websocket import Closed, Failed, Piece, WebSocket
+
+CHUNK: Final = 1 << 16
+CLOSING: Final = 2.0  # seconds for the last bytes to leave
+# States of a TCP connection whose other side sends no more: TIME_WAIT, CLOSE, CLOSE_WAIT, LAST_ACK, CLOSING.
+_OVER: Final = frozenset((6, 7, 8, 9, 11))
+
+
+class _Socket(Protocol):
+    def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes: ...
+
+
+def is_over(connection: _Socket) -> bool:
+    """Whether the kernel knows that the other side sends no more."""
+    try:
+        return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _OVER
+    except OSError:
+        return True
+
+
+class Wire(Protocol):
+    """Bytes both ways."""
+
+    async def read(self) -> bytes:
+        """The next bytes; empty at the end. OSError if the connection broke."""
+        ...
+
+    def send(self, data: bytes) -> None:
+        """Send bytes."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+        ...
+
+    def pending(self) -> int:
+        """How many bytes were sent and have not left."""
+        ...
+
+    def gone(self) -> bool:
+        """Whether the peer is known to have left, without reading what it sent before."""
+        ...
+
+    def farewell(self) -> None:
+        """Say that this is all, if there is a way to."""
+        ...
+
+    def abort(self) -> None:
+        """Let go at once."""
+        ...
+
+    async def close(self) -> None:
+        """Let go when the last bytes have left; a peer that takes none is not waited for."""
+        ...
+
+
+class TcpWire:
+    """A TCP connection, with TLS or without."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._first = b""
+
+    def unread(self, data: bytes) -> None:
+        """These bytes were read and are to be read again."""
+        self._first = data + self._first
+
+    async def read(self) -> bytes:
+        """The next bytes; empty at the end."""
+        if self._first:
+            data, self._first = self._first, b""
+            return data
+        return await self._reader.read(CHUNK)
+
+    def send(self, data: bytes) -> None:
+        """Send bytes; those that can go nowhere any more are dropped."""
+        if data and not self._writer.is_closing():
+            self._writer.write(data)
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+        await self._writer.drain()
+
+    def pending(self) -> int:
+        """How many bytes were sent and have not left."""
+        return self._writer.transport.get_write_buffer_size()
+
+    def gone(self) -> bool:
+        """Whether the kernel knows that the peer has left."""
+        connection = self._writer.get_extra_info("socket")
+        return self._writer.is_closing() or connection is None or is_over(connection)
+
+    def half_close(self) -> None:
+        """We send no more."""
+        if self._writer.can_write_eof() and not self._writer.is_closing():
+            self._writer.write_eof()
+
+    def farewell(self) -> None:
+        """TCP has no word for it that leaves the other direction alone everywhere."""
+
+    def abort(self) -> None:
+        """Let go at once."""
+        self._writer.transport.abort()
+
+    async def close(self) -> None:
+        """Let go when the last bytes have left."""
+        self._writer.close()
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(CLOSING):
+                await self._writer.wait_closed()
+                return
+        self.abort()
+
+
+class TunnelWire:
+    """The messages of a WebSocket, joined."""
+
+    def __init__(self, below: Wire, *, client: bool, random: Callable[[int], bytes]) -> None:
+        self._below = below
+        self._websocket = WebSocket(client=client, random=random)
+
+    async def read(self) -> bytes:
+        """The bytes of the next messages; empty at the end."""
+        while data := await self._below.read():
+            events = self._websocket.receive(data)
+            self._flush()
+            if taken := b"".join(event.data for event in events if isinstance(event, Piece)):
+                return taken
+            if any(isinstance(event, Closed | Failed) for event in events):
+                return b""
+        return b""
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as one message."""
+        if data:
+            self._websocket.message(data)
+            self._flush()
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+        await self._below.drain()
+
+    def pending(self) -> int:
+        """How many bytes were sent and have not left."""
+        return self._below.pending()
+
+    def gone(self) -> bool:
+        """Whether the peer is known to have left."""
+        return self._below.gone()
+
+    def farewell(self) -> None:
+        """Close the WebSocket."""
+        self._websocket.close()
+        self._flush()
+
+    def abort(self) -> None:
+        """Let go at once."""
+        self._below.abort()
+
+    async def close(self) -> None:
+        """Let go when the last bytes have left."""
+        self.farewell()
+        await self._below.close()
+
+    def _flush(self) -> None:
+        self._below.send(self._websocket.take())
