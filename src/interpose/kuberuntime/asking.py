@@ -1,0 +1,179 @@
+"""Asking a container how it is over the network: an HTTP GET or a TCP connection. `grpchealth` has the third way.
+
+For probes and for hooks. Nothing is kept open, no proxy is used, certificates are not checked (as kubelets do it:
+what is asked is our own container). Every failure is an `AskError` that says in a few words what happened.
+"""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, urljoin, urlsplit
+
+from interpose import __version__
+from interpose.h1.heads import Heads, Malformed, ResponseHead
+from interpose.h1.streams import Part, ResponseReader
+from interpose.kuberuntime.pod import Container, HttpAction, TcpAction
+
+_MOST_REDIRECTS: Final = 10
+_LARGEST_BODY: Final = 10 << 10
+_REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+_READ: Final = 64 << 10
+_LARGEST_PORT: Final = 65535
+
+
+class AskError(Exception):
+    """There was no answer, or none that can be understood."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """The status and the beginning of the body."""
+
+    status: int
+    body: bytes
+
+    @property
+    def good(self) -> bool:
+        """Whether it counts as a success."""
+        return 200 <= self.status < 400
+
+
+def port_of(action: HttpAction | TcpAction, container: Container) -> int:
+    """The number of the port; one may be called by the name it has in the container. AskError if there is none."""
+    port = action.port
+    if isinstance(port, str):
+        named = next((one.container_port for one in container.ports if one.name == port), None)
+        if named is None and not port.isdecimal():
+            raise AskError(f"container {container.name} has no port named {port!r}")
+        port = named if named is not None else int(port)
+    if not 0 < port <= _LARGEST_PORT:
+        raise AskError(f"port {port} is not between 1 and {_LARGEST_PORT}")
+    return port
+
+
+async def tcp_connect(host: str, port: int, timeout: float) -> None:
+    """Open a connection and close it; AskError if nobody takes it in time."""
+    async with _limited(f"{host}:{port}", timeout):
+        _, writer = await asyncio.open_connection(host, port)
+        await _hang_up(writer)
+
+
+async def http_get(
+    host: str,
+    port: int,
+    path: str = "/",
+    *,
+    scheme: str = "HTTP",
+    headers: Sequence[tuple[str, str]] = (),
+    timeout: float,
+) -> HttpAnswer:
+    """The answer to a GET. Redirects to the same host are followed; one that leads elsewhere is the answer."""
+    url = f"{scheme.lower()}://{_authority(host, port)}/{path.removeprefix('/')}"
+    async with _limited(url, timeout):
+        for _ in range(_MOST_REDIRECTS + 1):
+            answer, location = await _get(url, headers)
+            target = urljoin(url, location)
+            if not location or urlsplit(target).hostname != urlsplit(url).hostname:
+                return answer
+            url = target
+    raise AskError(f"stopped after {_MOST_REDIRECTS} redirects")
+
+
+async def _get(url: str, headers: Sequence[tuple[str, str]]) -> tuple[HttpAnswer, str]:
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    reader, writer = await asyncio.open_connection(
+        parts.hostname, parts.port or (443 if secure else 80), ssl=_trusting() if secure else None
+    )
+    try:
+        writer.write(request_bytes(url, headers))
+        return await _read(reader)
+    finally:
+        await _hang_up(writer)
+
+
+def request_bytes(url: str, headers: Sequence[tuple[str, str]]) -> bytes:
+    """A GET request. Headers given replace our own of the same name; an empty User-Agent leaves it out."""
+    parts = urlsplit(url)
+    target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
+    if parts.query:
+        target += "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?")
+    fields = {"host": ("Host", parts.netloc), "user-agent": ("User-Agent", f"interpose-probe/{__version__}")}
+    fields["accept"] = ("Accept", "*/*")
+    own = list(fields)
+    lines = [(name, value) for name, value in headers]
+    replaced = {name.lower() for name, _ in lines}
+    lines = [fields[name] for name in own if name not in replaced] + [one for one in lines if one[1]]
+    for name, value in lines:
+        if any(letter in name + value for letter in "\r\n\0"):
+            raise AskError(f"header {name!r} holds a line break")
+    text = "".join(f"{name}: {value}\r\n" for name, value in [*lines, ("Connection", "close")])
+    return f"GET {target} HTTP/1.1\r\n{text}\r\n".encode()
+
+
+async def _read(reader: asyncio.StreamReader) -> tuple[HttpAnswer, str]:
+    parser = ResponseReader(Heads())
+    parser.decode = True
+    parser.expect("GET")
+    head: ResponseHead | None = None
+    body = bytearray()
+    while True:
+        found = parser.next()
+        if isinstance(found, ResponseHead):
+            head = None if found.interim else found
+        elif isinstance(found, Part):
+            body += found.data
+        if head is not None and (
+            len(body) >= _LARGEST_BODY or (isinstance(found, Part) and found.end) or _is_bare(head)
+        ):
+            break
+        if found is None:
+            data = await reader.read(_READ)
+            if data:
+                parser.receive(data)
+            else:
+                parser.eof()
+                if head is None:
+                    raise AskError("the connection was closed without an answer")
+                break
+    location = head.get(b"location") if head.status in _REDIRECTS else None
+    answer = HttpAnswer(status=head.status, body=bytes(body[:_LARGEST_BODY]))
+    return answer, location.decode("latin-1") if location else ""
+
+
+def _is_bare(head: ResponseHead) -> bool:
+    return head.framing.name == "NONE" or (head.framing.name == "LENGTH" and head.length == 0)
+
+
+async def _hang_up(writer: asyncio.StreamWriter) -> None:
+    """Not a graceful end: the other side may not read any more, and nobody waits for it."""
+    writer.transport.abort()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _trusting() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@contextlib.asynccontextmanager
+async def _limited(what: str, timeout: float) -> AsyncGenerator[None, None]:
+    try:
+        async with asyncio.timeout(timeout):
+            yield
+    except TimeoutError:
+        raise AskError(f"{what}: no answer within {timeout:g} s") from None
+    except (OSError, ssl.SSLError, UnicodeError, ValueError) as error:
+        raise AskError(f"{what}: {error}") from None
+    except Malformed as error:
+        raise AskError(f"{what}: not an HTTP answer: {error}") from None

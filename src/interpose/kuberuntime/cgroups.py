@@ -1,0 +1,19 @@
+"""Where a pod is in the tree of cgroups. No IO."""
+
+from typing import Final
+
+from interpose.host.cgroup.paths import Driver, Layout
+from interpose.kuberuntime.pod import Pod
+from interpose.kuberuntime.qos import pod_qos
+
+_PODS: Final = "kubepods"
+
+
+def layout_of(driver: Driver, root: str = "") -> Layout:
+    """The pods' part of the tree, below a root that may be empty. ValueError if that cannot be one."""
+    return Layout(driver=driver, root="/".join(filter(None, (root.strip("/"), _PODS))))
+
+
+def cgroup_parent(pod: Pod, driver: Driver, root: str = "") -> str:
+    """CRI's cgroup parent: a whole path with either driver. ValueError if the pod's uid or the root makes none."""
+    return "/" + layout_of(driver, root).pod(pod.uid, pod_qos(pod))

@@ -1,0 +1,67 @@
+"""What is left over and of no more use: decided from lists. Pure.
+
+Of a pod that is wanted, the newest ended container of each name stays (its end is the pod's history), and the newest
+sandbox. Of a pod that is gone nothing stays but what still runs: ending that is not the business of a collector.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from interpose.kuberuntime.running import ListedContainer, ListedSandbox, RunningPod
+from interpose.model.pod import ContainerState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """Of one pod, oldest first."""
+
+    pod: RunningPod
+    containers: tuple[ListedContainer, ...]
+
+
+def dead_containers(
+    pods: Iterable[RunningPod], *, known: Collection[str], gone: Collection[str], keep: int = 1
+) -> list[Leftovers]:
+    """The containers to remove. Pods in neither collection are somebody else's."""
+    found = []
+    for pod in pods:
+        if pod.uid not in known and pod.uid not in gone:
+            continue
+        kept: dict[str, int] = {}
+        surplus = []
+        for one in pod.containers:  # newest first
+            if one.state is ContainerState.RUNNING:
+                continue
+            if pod.uid in known and kept.get(one.name, 0) < keep:
+                kept[one.name] = kept.get(one.name, 0) + 1
+            else:
+                surplus.append(one)
+        if surplus:
+            found.append(Leftovers(pod=pod, containers=tuple(reversed(surplus))))
+    return found
+
+
+def idle_sandboxes(
+    pods: Iterable[RunningPod], *, known: Collection[str], gone: Collection[str], removed: Collection[str]
+) -> list[ListedSandbox]:
+    """The sandboxes to remove: not ready, and no container left in them but those `removed`."""
+    found: list[ListedSandbox] = []
+    for pod in pods:
+        if pod.uid not in known and pod.uid not in gone:
+            continue
+        used = {one.sandbox_id for one in pod.containers if one.id not in removed}
+        idle = [one for one in pod.sandboxes if not one.ready and one.id not in used]
+        if pod.uid in known and pod.sandboxes:
+            idle = [one for one in idle if one.id != pod.sandboxes[0].id]
+        found += reversed(idle)
+    return found
+
+
+def empty_pods(uids: Iterable[str], pods: Iterable[RunningPod], removed: Collection[str]) -> list[str]:
+    """Those of which the runtime has nothing but what was removed."""
+    left = {
+        pod.uid
+        for pod in pods
+        if any(one.id not in removed for one in pod.containers) or any(one.id not in removed for one in pod.sandboxes)
+    }
+    return [uid for uid in uids if uid not in left]

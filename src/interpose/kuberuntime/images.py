@@ -1,0 +1,117 @@
+"""Having the image of a container there before it is made: by policy, and with pauses if a registry fails."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from interpose.cri.messages import cri
+from interpose.kuberuntime.backoff import Backoff, image_key
+from interpose.kuberuntime.clocks import Clocks
+from interpose.kuberuntime.imagenames import with_tag
+from interpose.kuberuntime.manifest_pulls import auth_for
+from interpose.kuberuntime.pod import Container, Pod, PullPolicy
+from interpose.kuberuntime.runtime import ImageService
+from interpose.kuberuntime.securing import ImageUser
+from interpose.kuberuntime.steps import Moment, News, Progress, Reason
+from interpose.rpc.status import RpcError
+
+# Runtimes say by the beginning of the message what kind of failure it was.
+_KINDS: Final = (
+    ("RegistryUnavailable", Reason.REGISTRY_UNAVAILABLE),
+    ("SignatureValidationFailed", Reason.SIGNATURE),
+)
+
+Auth = Callable[[str], cri.AuthConfig | None]
+
+
+class StartError(Exception):
+    """A container cannot be started now. `retry_after`: seconds, if only time is missing."""
+
+    def __init__(self, reason: Reason, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyImage:
+    """An image that is there: what it is called in the store, and whom it runs as."""
+
+    id: str
+    user: ImageUser | None
+
+
+class Images:
+    """Fetches images. Failures of a pod's image make its next tries wait."""
+
+    def __init__(self, service: ImageService, backoff: Backoff, clocks: Clocks, auth: Auth) -> None:
+        self._service = service
+        self._backoff = backoff
+        self._clocks = clocks
+        self._auth = auth
+
+    async def ensure(
+        self, pod: Pod, container: Container, sandbox: cri.PodSandboxConfig, progress: Progress
+    ) -> ReadyImage:
+        """The image, fetched if its policy wants that. StartError otherwise."""
+        try:
+            name = with_tag(container.image)
+        except ValueError as error:
+            raise StartError(Reason.IMAGE_INVALID, f"Failed to apply default image tag: {error}") from None
+        spec = cri.ImageSpec(image=name, user_specified_image=container.image, runtime_handler=pod.runtime_handler)
+        present = await self._look(spec)
+        if present is not None and container.pull_policy is not PullPolicy.ALWAYS:
+            progress.tell(self._news(pod, container, Moment.IMAGE_PRESENT))
+            return present
+        if container.pull_policy is PullPolicy.NEVER:
+            message = f"Container image {container.image!r} is not present with pull policy of Never"
+            raise StartError(Reason.IMAGE_NEVER_PULL, message)
+        reference = await self._pull(pod, container, spec, sandbox, progress)
+        pulled = await self._look(cri.ImageSpec(image=reference, runtime_handler=pod.runtime_handler))
+        return pulled if pulled is not None else ReadyImage(id=reference, user=None)
+
+    async def _pull(
+        self, pod: Pod, container: Container, spec: cri.ImageSpec, sandbox: cri.PodSandboxConfig, progress: Progress
+    ) -> str:
+        key = image_key(pod, spec.image)
+        left = self._backoff.delay(key, self._clocks.seconds)
+        if left > 0:
+            message = f"Back-off pulling image {container.image!r}: next try in {left:.0f} s"
+            raise StartError(Reason.IMAGE_BACKOFF, message, left)
+        progress.tell(self._news(pod, container, Moment.PULLING))
+        try:
+            reference = await self._service.pull_image(spec, self._credentials(pod, spec.image), sandbox)
+        except RpcError as error:
+            wait = self._backoff.next(key, self._clocks.seconds)
+            reason = next((kind for start, kind in _KINDS if error.message.startswith(start)), Reason.IMAGE_PULL)
+            raise StartError(reason, f"Failed to pull image {container.image!r}: {error}", wait) from None
+        self._backoff.forget(key)
+        progress.tell(self._news(pod, container, Moment.PULLED))
+        return reference
+
+    def _credentials(self, pod: Pod, image: str) -> cri.AuthConfig | None:
+        """The pod's own, else the node's."""
+        own = auth_for(pod, image)
+        if own is None:
+            return self._auth(image)
+        return cri.AuthConfig(
+            username=own.username,
+            password=own.password,
+            identity_token=own.identity_token,
+            registry_token=own.registry_token,
+        )
+
+    async def _look(self, spec: cri.ImageSpec) -> ReadyImage | None:
+        try:
+            answer = await self._service.image_status(spec)
+        except RpcError as error:
+            raise StartError(Reason.IMAGE_INSPECT, f"Failed to inspect image {spec.image!r}: {error}") from None
+        if not answer.HasField("image"):
+            return None
+        image = answer.image
+        uid = image.uid.value if image.HasField("uid") else None
+        return ReadyImage(id=image.id, user=ImageUser(uid=uid, username=image.username))
+
+    def _news(self, pod: Pod, container: Container, moment: Moment) -> News:
+        return News(pod=pod.title, moment=moment, container=container.name, detail=container.image)

@@ -1,0 +1,189 @@
+"""Ending containers and pods: hooks first, then in their order, each with what is left of its grace. Removes nothing.
+
+A container that is not there any more has been ended. One that was told to end through a call that was lost may or may
+not have been: that is an error, and the next status shows which.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from interpose.kuberuntime.actionvalues import KillReason
+from interpose.kuberuntime.clocks import Clocks
+from interpose.kuberuntime.containernotes import ContainerNotes, notes_of
+from interpose.kuberuntime.grace import UNORDERED, Order, at_least, grace_of, order_of, predecessors
+from interpose.kuberuntime.labels import Hook
+from interpose.kuberuntime.lifecycle import HookError, Hooks
+from interpose.kuberuntime.pod import Container, Pod
+from interpose.kuberuntime.runtime import ContainerManager, PodSandboxManager
+from interpose.kuberuntime.steps import SILENT, Act, Moment, News, Progress, Reason, Step
+from interpose.rpc.status import Code, RpcError
+from interpose.rpc.tasks import TaskBag
+
+_log = logging.getLogger(__name__)
+
+
+class Doomed(Protocol):
+    """A container to end: one of a list, or of a status."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def annotations(self) -> Mapping[str, str]: ...
+
+
+class _Turns:
+    """Who has ended, and who waits for whom."""
+
+    def __init__(self, order: Order, running: Iterable[str]) -> None:
+        self._left = Counter(running)  # more than one of a name: leftovers of a start that nobody saw the end of
+        self._before = predecessors(order, self._left)
+        self._ended = {name: asyncio.Event() for name in self._left}
+
+    async def wait(self, name: str, most: float) -> None:
+        """Until those before it have ended, or so many seconds have passed."""
+        try:
+            async with asyncio.timeout(most):
+                for other in self._before.get(name, ()):
+                    await self._ended[other].wait()
+        except TimeoutError:
+            _log.info("Container does not wait any longer for others to end", extra={"kv": {"container": name}})
+
+    def waits(self, name: str) -> bool:
+        """Whether anybody has to end before it."""
+        return bool(self._before.get(name))
+
+    def ended(self, name: str) -> None:
+        """It has ended, or could not be made to."""
+        self._left[name] -= 1
+        if not self._left[name]:
+            self._ended[name].set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Killing:
+    """How a pod's containers are ended: whose they are, why, and with which grace instead of their own. `order` is for
+    those who have no manifest."""
+
+    pod: Pod | None = None
+    title: str = ""
+    ips: tuple[str, ...] = ()
+    grace: int | None = None
+    reasons: Mapping[str, KillReason] = field(default_factory=dict)  # by container id
+    order: Order = UNORDERED
+    progress: Progress = SILENT
+
+
+class Killer:
+    """Ends containers. Keeps no state."""
+
+    def __init__(
+        self, containers: ContainerManager, sandboxes: PodSandboxManager, hooks: Hooks, clocks: Clocks
+    ) -> None:
+        self._containers = containers
+        self._sandboxes = sandboxes
+        self._hooks = hooks
+        self._clocks = clocks
+
+    async def containers(self, doomed: Sequence[Doomed], how: Killing, *, ordered: bool = True) -> list[Step]:
+        """End these, all at once as far as their order allows."""
+        order = order_of(how.pod) if how.pod is not None else how.order
+        turns = _Turns(order if ordered else UNORDERED, [one.name for one in doomed])
+        bag = TaskBag()
+        tasks = [bag.spawn(self._end(one, how, turns), name=f"end {one.name}") for one in doomed]
+        try:
+            return [await task for task in tasks]
+        finally:
+            await bag.cancel()
+
+    async def sandboxes(self, ids: Sequence[str]) -> list[Step]:
+        """Stop these; the network is given back."""
+        steps = []
+        for sandbox_id in ids:
+            error = None
+            try:
+                await self._sandboxes.stop_pod_sandbox(sandbox_id)
+            except RpcError as failure:
+                if failure.code is not Code.NOT_FOUND:
+                    error = str(failure)
+            reason = Reason.NONE if error is None else Reason.FAILED_KILL_SANDBOX
+            steps.append(Step(act=Act.STOP_SANDBOX, target=sandbox_id, error=error, reason=reason))
+        return steps
+
+    async def pod(self, doomed: Sequence[Doomed], sandbox_ids: Sequence[str], how: Killing) -> list[Step]:
+        """End all containers, then stop the sandboxes: also those of containers that would not end."""
+        steps = await self.containers(doomed, how)
+        return steps + await self.sandboxes(sandbox_ids)
+
+    async def container(self, one: Doomed, how: Killing) -> Step:
+        """End one."""
+        return (await self.containers([one], how, ordered=False))[0]
+
+    async def _end(self, one: Doomed, how: Killing, turns: _Turns) -> Step:
+        try:
+            error = await self._killed(one, how, turns)
+        finally:
+            turns.ended(one.name)
+        if error is None:
+            how.progress.tell(News(pod=how.title, moment=Moment.STOPPED, container=one.name))
+            return Step(act=Act.KILL_CONTAINER, target=one.name)
+        how.progress.tell(News(pod=how.title, moment=Moment.FAILED, container=one.name, detail=error))
+        return Step(act=Act.KILL_CONTAINER, target=one.name, error=error, reason=Reason.FAILED_KILL)
+
+    async def _killed(self, one: Doomed, how: Killing, turns: _Turns) -> str | None:
+        notes = notes_of(one.annotations)
+        container = _described(how.pod, one.name)
+        pod = how.pod if container is not None else None
+        reason = how.reasons.get(one.id)
+        grace = grace_of(pod, container, notes, reason=reason, override=how.grace)
+        why = "" if reason is None else f"because it {reason.words}"
+        how.progress.tell(News(pod=how.title, moment=Moment.STOPPING, container=one.name, detail=why))
+        began = self._clocks.elapsed()
+        hook = container.lifecycle.pre_stop if container is not None else notes.pre_stop
+        if hook is not None and grace > 0:
+            await self._pre_stop(one, hook, container or _noted(one.name, notes), how, grace)
+        left = grace - int(self._clocks.elapsed() - began)
+        if left > 0 and turns.waits(one.name):
+            await turns.wait(one.name, left)
+            left = grace - int(self._clocks.elapsed() - began)
+        try:
+            await self._containers.stop_container(one.id, at_least(left))
+        except RpcError as failure:
+            if failure.code is not Code.NOT_FOUND:
+                return str(failure)
+        return None
+
+    async def _pre_stop(self, one: Doomed, hook: Hook, container: Container, how: Killing, grace: int) -> None:
+        """A hook that fails or takes too long does not keep a container alive."""
+        limit = asyncio.timeout(grace)
+        try:
+            async with limit:
+                await self._hooks.run(hook, one.id, container, how.ips)
+        except HookError as error:
+            _log.warning(
+                "preStop hook failed", extra={"kv": {"container": one.name, "pod": how.title, "err": str(error)}}
+            )
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            _log.warning(
+                "preStop hook took longer than the grace", extra={"kv": {"container": one.name, "grace": grace}}
+            )
+
+
+def _described(pod: Pod | None, name: str) -> Container | None:
+    """The container as the manifest has it."""
+    if pod is None:
+        return None
+    everyone = (*pod.containers, *pod.init_containers, *pod.ephemeral_containers)
+    return next((one for one in everyone if one.name == name), None)
+
+
+def _noted(name: str, notes: ContainerNotes) -> Container:
+    """What is left of a container whose manifest is gone."""
+    return Container(name=name, image="", ports=notes.ports)

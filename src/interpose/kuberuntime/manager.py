@@ -1,0 +1,201 @@
+"""The runtime manager: pods on any runtime that speaks CRI.
+
+It has no state that matters: what exists is asked of the runtime, what is wanted is in the manifests, and only who has
+to wait before the next try is remembered. A manager that dies at any point is replaced by a new one. Whoever uses it
+sees to it that one at a time acts on a pod: `locks` are for that.
+"""
+
+import asyncio
+from collections.abc import Collection
+from typing import Final
+
+from interpose.cri.messages import cri
+from interpose.kuberuntime.actionvalues import UNPROBED, Health
+from interpose.kuberuntime.backoff import Backoff
+from interpose.kuberuntime.clocks import Clocks
+from interpose.kuberuntime.gc import GarbageCollector
+from interpose.kuberuntime.grace import UNORDERED, Order
+from interpose.kuberuntime.images import Auth, Images
+from interpose.kuberuntime.killing import Killer, Killing
+from interpose.kuberuntime.labels import LOG_ROOT
+from interpose.kuberuntime.lasting import Lasting
+from interpose.kuberuntime.lifecycle import Hooks
+from interpose.kuberuntime.listing import Listing
+from interpose.kuberuntime.node import NodeFacts
+from interpose.kuberuntime.origins import read_origin
+from interpose.kuberuntime.pod import Pod
+from interpose.kuberuntime.podcgroups import MOUNT, PodCgroups
+from interpose.kuberuntime.poddirs import PodDirs
+from interpose.kuberuntime.podlocks import PodLocks
+from interpose.kuberuntime.podstatus import PodStatus
+from interpose.kuberuntime.removing import Remover
+from interpose.kuberuntime.resized import Resized
+from interpose.kuberuntime.running import RunningPod
+from interpose.kuberuntime.services import Services
+from interpose.kuberuntime.starting import Starter
+from interpose.kuberuntime.steps import SILENT, Act, Progress, Reason, Step, SyncResult
+from interpose.kuberuntime.syncing import Syncer
+
+_CLOCKS: Final = Clocks()
+_LOOPBACK: Final = "127.0.0.1"
+_ROUNDS: Final = 3  # of a removal beside somebody who starts the pod
+
+
+def _no_auth(_image: str) -> cri.AuthConfig | None:
+    return None
+
+
+class RuntimeManager:
+    """Brings pods up, ends them, says how they are, and cleans up."""
+
+    def __init__(
+        self,
+        services: Services,
+        *,
+        node: NodeFacts,
+        dirs: PodDirs,
+        log_root: str = LOG_ROOT,
+        cgroup_mount: str = MOUNT,
+        clocks: Clocks = _CLOCKS,
+        auth: Auth = _no_auth,
+    ) -> None:
+        self.services = services
+        self.node = node
+        self.dirs = dirs
+        self.locks = PodLocks(dirs.lock_file)
+        self.backoff = Backoff()
+        self.pull_backoff = Backoff()
+        self._clocks = clocks
+        hooks = Hooks(services, clocks, address=next(iter(node.addresses), _LOOPBACK))
+        self._resized = Resized(dirs.folder)
+        self._listing = Listing(services, services, self._resized.of)
+        self._killer = Killer(services, services, hooks, clocks)
+        self._remover = Remover(services, services, log_root=log_root)
+        starter = Starter(
+            services,
+            images=Images(services, self.pull_backoff, clocks, auth),
+            hooks=hooks,
+            killer=self._killer,
+            folders=dirs,
+            node=node,
+            backoff=self.backoff,
+            clocks=clocks,
+            log_root=log_root,
+        )
+        cgroups = PodCgroups(node, cgroup_mount, folder=dirs.folder)
+        self._lasting = Lasting()
+        self._syncer = Syncer(
+            services,
+            services,
+            lasting=self._lasting,
+            cgroups=cgroups,
+            starter=starter,
+            killer=self._killer,
+            remover=self._remover,
+            resized=self._resized,
+            folders=dirs,
+            node=node,
+            log_root=log_root,
+        )
+        self._collector = GarbageCollector(
+            self._listing,
+            killer=self._killer,
+            remover=self._remover,
+            folders=dirs,
+            cgroups=cgroups,
+            resized=self._resized,
+        )
+
+    async def get_pods(self, all: bool = False) -> list[RunningPod]:  # noqa: A002 - the word people look for
+        """What the runtime has: pods of which something runs, or all. RpcError if it cannot be asked."""
+        return await self._listing.pods(everything=all)
+
+    async def get_pod_status(self, pod: RunningPod | str) -> PodStatus:
+        """Everything about one pod, by its uid or from a list. RpcError if the runtime cannot be asked."""
+        return await self._listing.status(pod)
+
+    async def find_pod(self, uid: str) -> RunningPod:
+        """All that the runtime has of one pod; nothing in it if that is nothing."""
+        return await self._listing.pod(uid)
+
+    async def sync_pod(
+        self, pod: Pod, status: PodStatus, health: Health = UNPROBED, *, progress: Progress = SILENT
+    ) -> SyncResult:
+        """Bring a pod one round nearer to what its manifest says. `status` is what `get_pod_status` just said."""
+        return await self._syncer.sync(pod, status, health, progress)
+
+    async def kill_pod(
+        self,
+        running: RunningPod,
+        pod: Pod | None = None,
+        grace: int | None = None,
+        *,
+        ips: tuple[str, ...] = (),
+        progress: Progress = SILENT,
+    ) -> SyncResult:
+        """End everything of a pod and give its network back; nothing is removed. Without `pod`, what was noted on its
+        containers says how."""
+        return SyncResult(steps=tuple(await self._kill(running, pod, grace, ips, progress)))
+
+    async def remove_pod(
+        self,
+        running: RunningPod,
+        pod: Pod | None = None,
+        grace: int | None = None,
+        *,
+        ips: tuple[str, ...] = (),
+        keep_logs: bool = False,
+        progress: Progress = SILENT,
+    ) -> SyncResult:
+        """End a pod and remove all that is left of it. What cannot be ended is not removed, and as long as a runtime
+        has anything of the pod its folder stays: somebody may have started it again."""
+        await self._lasting.over(running.uid)
+        steps: list[Step] = []
+        left = running if running.complete else await self._listing.pod(running.uid)
+        for _ in range(_ROUNDS):
+            steps += await self._put_away(left, pod, grace, ips, progress)
+            if any(step.error is not None for step in steps):
+                return SyncResult(steps=tuple(steps))
+            left = await self._listing.pod(running.uid)
+            if not left.containers and not left.sandboxes:
+                steps += await self._collector.folders([running.uid], keep_logs=keep_logs)
+                return SyncResult(steps=tuple(steps))
+        error = "somebody starts it again and again"
+        steps.append(Step(act=Act.CLEAN_UP, target=running.uid, error=error, reason=Reason.FAILED_REMOVE))
+        return SyncResult(steps=tuple(steps))
+
+    async def _put_away(
+        self, running: RunningPod, pod: Pod | None, grace: int | None, ips: tuple[str, ...], progress: Progress
+    ) -> list[Step]:
+        steps = await self._kill(running, pod, grace, ips, progress)
+        if any(step.error is not None for step in steps):
+            return steps
+        for container in running.containers:
+            # Logs go with their folder.
+            steps.append(await self._remover.container(container.id, log_path=""))
+        for sandbox in running.sandboxes:
+            steps.append(await self._remover.sandbox(sandbox.id, stopped=True))
+        return steps
+
+    async def collect_garbage(self, known: Collection[str], *, evict_deleted: bool = False) -> SyncResult:
+        """Remove what is left over of the pods whose uids are `known`, but their newest; with `evict_deleted` also all
+        that does not run of pods of ours that are not known. Other users' pods are never touched."""
+        now = self._clocks.seconds
+        self.backoff.collect(now)
+        self.pull_backoff.collect(now)
+        return await self._collector.collect(frozenset(known), evict_deleted=evict_deleted)
+
+    async def _kill(
+        self, running: RunningPod, pod: Pod | None, grace: int | None, ips: tuple[str, ...], progress: Progress
+    ) -> list[Step]:
+        order = UNORDERED if pod is not None else await asyncio.to_thread(self._noted_order, running.uid)
+        how = Killing(pod=pod, title=running.title, ips=ips, grace=grace, progress=progress, order=order)
+        return await self._killer.pod(running.running, [one.id for one in running.sandboxes], how)
+
+    def _noted_order(self, uid: str) -> Order:
+        """The order of containers as it was noted when the pod was started. Pods of others have none."""
+        try:
+            origin = read_origin(self.dirs.folder(uid))
+        except ValueError:
+            return UNORDERED
+        return UNORDERED if origin is None else Order(containers=origin.containers, sidecars=origin.sidecars)

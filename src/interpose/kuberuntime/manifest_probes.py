@@ -1,0 +1,128 @@
+"""Probes and lifecycle hooks in manifests. Pure."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from interpose.config.documentschema import Group, Items, Number, Text
+from interpose.kuberuntime.manifest_env import one_of
+from interpose.kuberuntime.manifest_kinds import (
+    MAX_PORT,
+    NOT_SUPPORTED,
+    WORD,
+    PortNumber,
+    Refused,
+    Worded,
+    choice,
+    renamed,
+)
+from interpose.kuberuntime.pod import (
+    ExecAction,
+    GrpcAction,
+    HttpAction,
+    Lifecycle,
+    Probe,
+    SleepAction,
+    TcpAction,
+)
+from interpose.model.text import quoted
+
+_SECONDS: Final = Number(0, 2**31 - 1)
+_AT_LEAST_ONE: Final = Number(1, 2**31 - 1)
+_SIGNAL: Final = Worded(re.compile(r"SIG[A-Z0-9]+([+-][0-9]+)?"), "the name of a signal such as SIGUSR1", 16)
+
+
+def _exec(values: dict[str, Any]) -> ExecAction:
+    if not values.get("command"):
+        raise ValueError("command is missing")
+    return ExecAction(command=values["command"])
+
+
+_HEADER: Final = Group(
+    {"name": WORD, "value": Text()}, lambda one: (one["name"], one.get("value", "")), required=("name",)
+)
+_HTTP_NAMES: Final = {"path": "path", "port": "port", "host": "host", "scheme": "scheme", "httpHeaders": "headers"}
+
+
+def _http(values: dict[str, Any]) -> HttpAction:
+    found = renamed(values, _HTTP_NAMES)
+    path = found.get("path") or "/"
+    return HttpAction(**{**found, "path": path if path.startswith("/") else f"/{path}"})
+
+
+_EXEC: Final = Group({"command": Items(Text(), make=tuple)}, _exec)
+_HTTP: Final = Group(
+    {
+        "path": Text(),
+        "port": PortNumber(),
+        "host": Text(),
+        "scheme": choice("HTTP", "HTTPS"),
+        "httpHeaders": Items(_HEADER, make=tuple),
+        "protocol": NOT_SUPPORTED,
+    },
+    _http,
+    required=("port",),
+)
+_TCP: Final = Group({"port": PortNumber(), "host": Text()}, lambda values: TcpAction(**values), required=("port",))
+_GRPC: Final = Group(
+    {"port": Number(1, MAX_PORT), "service": Text(), "mode": NOT_SUPPORTED},
+    lambda values: GrpcAction(**values),
+    required=("port",),
+)
+_SLEEP: Final = Group({"seconds": _SECONDS}, lambda values: SleepAction(**values), required=("seconds",))
+_ACTIONS: Final = {"exec": _EXEC, "httpGet": _HTTP, "tcpSocket": _TCP}
+
+_PROBE_NAMES: Final = {
+    "initialDelaySeconds": "initial_delay",
+    "timeoutSeconds": "timeout",
+    "periodSeconds": "period",
+    "successThreshold": "success_threshold",
+    "failureThreshold": "failure_threshold",
+    "terminationGracePeriodSeconds": "termination_grace_period",
+}
+
+
+def _probe(values: dict[str, Any]) -> Probe:
+    action = one_of({name: value for name, value in values.items() if name not in _PROBE_NAMES})
+    return Probe(action=action, **renamed(values, _PROBE_NAMES))
+
+
+def _probe_table(*, ends: bool) -> Group:
+    """A probe; one that `ends` a container needs only one success, and may have a grace of its own."""
+    return Group(
+        {
+            **_ACTIONS,
+            "grpc": _GRPC,
+            "initialDelaySeconds": _SECONDS,
+            "timeoutSeconds": _AT_LEAST_ONE,
+            "periodSeconds": _AT_LEAST_ONE,
+            "successThreshold": Number(1, 1) if ends else _AT_LEAST_ONE,
+            "failureThreshold": _AT_LEAST_ONE,
+            "terminationGracePeriodSeconds": (
+                _AT_LEAST_ONE if ends else Refused("is not for readiness probes, which end nothing")
+            ),
+        },
+        _probe,
+    )
+
+
+PROBES: Final[Mapping[str, Group]] = {
+    "livenessProbe": _probe_table(ends=True),
+    "readinessProbe": _probe_table(ends=False),
+    "startupProbe": _probe_table(ends=True),
+}
+_HANDLER: Final = Group({**_ACTIONS, "sleep": _SLEEP}, one_of)
+LIFECYCLE: Final = Group(
+    {"postStart": _HANDLER, "preStop": _HANDLER, "stopSignal": _SIGNAL},
+    lambda values: Lifecycle(
+        **renamed(values, {"postStart": "post_start", "preStop": "pre_stop", "stopSignal": "stop_signal"})
+    ),
+)
+
+
+def check_ports(named: Mapping[str, Any], ports: frozenset[str]) -> None:
+    """ValueError if a probe or hook, by the key it has, asks at a port that the container does not name."""
+    for key, action in named.items():
+        port = getattr(action, "port", None)
+        if isinstance(port, str) and port not in ports:
+            raise ValueError(f"{key}: {quoted(port)} is the name of no port of the container")

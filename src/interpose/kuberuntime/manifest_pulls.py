@@ -1,0 +1,102 @@
+"""Who may fetch a pod's images: the Secrets that `imagePullSecrets` names, and which of them is for which image. Pure.
+
+A Secret that is not among the manifests is no problem: as on a cluster, the image is then fetched as anybody may.
+"""
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from interpose.config.document import Node
+from interpose.config.documentschema import Group, Items, Report
+from interpose.kuberuntime.manifest_kinds import SUBDOMAIN
+from interpose.kuberuntime.manifest_objects import SECRET, Holder, Holders
+from interpose.kuberuntime.pod import Pod, PullAuth
+
+_MODERN: Final = ".dockerconfigjson"
+_OLD: Final = ".dockercfg"
+_HUB: Final = "docker.io"
+# All of them are one registry.
+_HUB_NAMES: Final = (_HUB, "index.docker.io", "registry-1.docker.io")
+_NAMES: Final = Items(Group({"name": SUBDOMAIN}, lambda values: values.get("name", "")), make=tuple)
+_TEXTS: Final = {"identitytoken": "identity_token", "registrytoken": "registry_token"}
+
+
+@dataclass(frozen=True, slots=True)
+class PullSecrets:
+    """`imagePullSecrets` of a pod."""
+
+    holders: Holders
+
+    def read(self, node: Node, key: str, report: Report) -> tuple[PullAuth, ...]:
+        """What they say, in their order."""
+        found: list[PullAuth] = []
+        for index, name in enumerate(_NAMES.read(node, key, report) or ()):
+            holder = self.holders.get(SECRET, name)
+            try:
+                found += () if holder is None else _auths(holder)
+            except ValueError as error:
+                report.say(node.items[index], f"{key}[{index}]", f"Secret {name} {error}")
+        return tuple(found)
+
+
+def auth_for(pod: Pod, image: str) -> PullAuth | None:
+    """What to show to the registry of an image: that of the longest name that fits, of equals the first."""
+    wanted = _place(image)
+    fitting = [one for one in pod.pull_auths if _fits(one.registry, wanted)]
+    return max(fitting, key=lambda one: len(one.registry), default=None)
+
+
+def _fits(registry: str, wanted: str) -> bool:
+    host, _, path = registry.partition("/")
+    wanted_host, _, wanted_path = wanted.partition("/")
+    labels, wanted_labels = host.split("."), wanted_host.split(".")
+    same_host = len(labels) == len(wanted_labels) and all(
+        one in ("*", other) for one, other in zip(labels, wanted_labels, strict=True)
+    )
+    return same_host and (not path or wanted_path == path or wanted_path.startswith(f"{path}/"))
+
+
+def _place(image: str) -> str:
+    """Registry and path of an image."""
+    first, slash, rest = image.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return f"{_HUB if first in _HUB_NAMES else first}/{rest}"
+    return f"{_HUB}/{image}"
+
+
+def _auths(holder: Holder) -> Iterator[PullAuth]:
+    """ValueError in words that go on from the name of the Secret; it repeats nothing of what is in there."""
+    key = _MODERN if _MODERN in holder.files else _OLD
+    if key not in holder.files:
+        raise ValueError(f"has neither the key {_MODERN} nor {_OLD}")
+    try:
+        document: Any = json.loads(holder.files[key])
+    except (ValueError, RecursionError):
+        raise ValueError(f"has no JSON under {key}") from None
+    if key == _MODERN and isinstance(document, dict):
+        document = document.get("auths", {})
+    if not isinstance(document, dict) or not all(isinstance(one, dict) for one in document.values()):
+        raise ValueError(f"has no registries under {key}")
+    return (_auth(registry, entry) for registry, entry in document.items())
+
+
+def _auth(registry: str, entry: Mapping[str, Any]) -> PullAuth:
+    found = {ours: str(entry[theirs]) for theirs, ours in _TEXTS.items() if entry.get(theirs)}
+    username, password = str(entry.get("username") or ""), str(entry.get("password") or "")
+    if not username and entry.get("auth"):
+        try:
+            username, _, password = base64.b64decode(str(entry["auth"]), validate=True).decode().partition(":")
+        except ValueError:
+            raise ValueError("has an auth that is no base64") from None
+    return PullAuth(registry=_registry(registry), username=username, password=password, **found)
+
+
+def _registry(text: str) -> str:
+    name = text.removeprefix("https://").removeprefix("http://").rstrip("/")
+    host, _, path = name.partition("/")
+    path = "" if path in ("v1", "v2") else path
+    host = _HUB if host in _HUB_NAMES else host
+    return f"{host}/{path}" if path else host

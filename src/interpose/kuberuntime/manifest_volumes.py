@@ -1,0 +1,216 @@
+"""Volumes in manifests and where containers have them. Pure."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from interpose.config.document import Node
+from interpose.config.documentschema import Flag, Group, Items, Kind, Report
+from interpose.kuberuntime.manifest_env import FILE_FIELDS, field_ref, one_of, resource_ref
+from interpose.kuberuntime.manifest_kinds import (
+    ABSOLUTE,
+    LABEL,
+    MOUNT_PATH,
+    NEEDS_CLUSTER,
+    NOT_SUPPORTED,
+    RELATIVE,
+    Bytes,
+    Known,
+    Mode,
+    Refused,
+    choice,
+    renamed,
+    unique,
+)
+from interpose.kuberuntime.manifest_objects import CONFIG_MAP, SECRET, HolderFiles, Holders
+from interpose.kuberuntime.pod import EmptyDir, FileItem, Files, HostPath, Volume, VolumeMount
+
+# What the API server gives to every pod, and an exported one has: access to it. There is none here.
+_ACCESS: Final = re.compile(r"kube-api-access-[a-z0-9]{5}")
+_ACCESS_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+_CLOUD: Final = Refused("is not supported, mount it on the node and use hostPath")
+_REMOTE: Final = (
+    *("awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "fc", "flexVolume", "flocker"),
+    *("gcePersistentDisk", "glusterfs", "iscsi", "nfs", "photonPersistentDisk", "portworxVolume", "quobyte"),
+    *("rbd", "scaleIO", "storageos", "vsphereVolume"),
+)
+
+
+def _empty_dir(values: dict[str, Any]) -> EmptyDir:
+    return EmptyDir(**renamed(values, {"medium": "medium", "sizeLimit": "size_limit"}))
+
+
+_EMPTY_DIR: Final = Group(
+    {
+        "medium": choice("", "Memory", "HugePages", "HugePages-2Mi", "HugePages-1Gi"),
+        "sizeLimit": Bytes(),
+        "mode": NOT_SUPPORTED,
+    },
+    _empty_dir,
+)
+_HOST_PATH: Final = Group(
+    {
+        "path": ABSOLUTE,
+        "type": choice(
+            "", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"
+        ),
+    },
+    lambda values: HostPath(**values),
+    required=("path",),
+)
+
+
+def _file(values: dict[str, Any]) -> FileItem:
+    sources = {name: value for name, value in values.items() if name.endswith("Ref")}
+    return FileItem(path=values["path"], field=one_of(sources), mode=values.get("mode"))
+
+
+def _downward(containers: frozenset[str]) -> Group:
+    item = Group(
+        {
+            "path": RELATIVE,
+            "mode": Mode(),
+            "fieldRef": field_ref(FILE_FIELDS),
+            "resourceFieldRef": resource_ref(containers, required=True),
+            "user": NOT_SUPPORTED,
+        },
+        _file,
+        required=("path",),
+    )
+    keys: dict[str, Kind] = {"items": Items(item, make=tuple), "defaultMode": Mode(), "defaultUser": NOT_SUPPORTED}
+    return Group(keys, lambda values: renamed(values, {"items": "items", "defaultMode": "default_mode"}))
+
+
+def _files(values: dict[str, Any]) -> Files:
+    unique("files", lambda one: one.path)(values.get("items", ()))
+    return Files(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What another kind reads, made into something else."""
+
+    kind: Any
+    make: Callable[[Any], Any]
+
+    def read(self, node: Node, key: str, report: Report) -> Any:
+        found = self.kind.read(node, key, report)
+        try:
+            return None if found is None else self.make(found)
+        except ValueError as error:
+            report.say(node, key, str(error))
+            return None
+
+
+def _projected(holders: Holders, containers: frozenset[str]) -> Group:
+    source = Group(
+        {
+            "configMap": HolderFiles(holders, CONFIG_MAP),
+            "secret": HolderFiles(holders, SECRET),
+            "downwardAPI": _downward(containers),
+            "serviceAccountToken": NEEDS_CLUSTER,
+            "clusterTrustBundle": NEEDS_CLUSTER,
+            "podCertificate": NEEDS_CLUSTER,
+        },
+        lambda values: one_of(values).get("items", ()),
+    )
+
+    def make(values: dict[str, Any]) -> Files:
+        items = tuple(item for part in values.get("sources", ()) for item in part)
+        modes = {"default_mode": values["defaultMode"]} if "defaultMode" in values else {}
+        return _files({"items": items, **modes})
+
+    keys: dict[str, Kind] = {"sources": Items(source, make=tuple), "defaultMode": Mode(), "defaultUser": NOT_SUPPORTED}
+    return Group(keys, make)
+
+
+def _volume(values: dict[str, Any]) -> Volume:
+    name = values.pop("name")
+    return Volume(name=name, source=one_of(values) if values else EmptyDir())
+
+
+@dataclass(frozen=True, slots=True)
+class _ButAccess:
+    """A volume or mount; those that every exported pod has for the API server are left out."""
+
+    kind: Any
+
+    def read(self, node: Node, key: str, report: Report) -> Any:
+        return () if is_access(node) else self.kind.read(node, key, report)
+
+
+def is_access(node: Node) -> bool:
+    """Whether a volume, or the place where it is mounted, is only there for the API server."""
+    texts = {name: child.text for name, child in node.entries}
+    return bool(_ACCESS.fullmatch(texts.get("name", ""))) and texts.get("mountPath", _ACCESS_PATH) == _ACCESS_PATH
+
+
+def volumes_table(holders: Holders, containers: frozenset[str]) -> Items:
+    """`volumes` of a pod."""
+    one = Group(
+        {
+            "name": LABEL,
+            "emptyDir": _EMPTY_DIR,
+            "hostPath": _HOST_PATH,
+            "configMap": _Made(HolderFiles(holders, CONFIG_MAP), _files),
+            "secret": _Made(HolderFiles(holders, SECRET, "secretName"), _files),
+            "downwardAPI": _Made(_downward(containers), _files),
+            "projected": _projected(holders, containers),
+            "persistentVolumeClaim": NEEDS_CLUSTER,
+            "ephemeral": NEEDS_CLUSTER,
+            "csi": NEEDS_CLUSTER,
+            "image": NOT_SUPPORTED,
+            "gitRepo": NOT_SUPPORTED,
+            **dict.fromkeys(_REMOTE, _CLOUD),
+        },
+        _volume,
+        required=("name",),
+    )
+    return Items(_ButAccess(one), make=lambda found: unique("volumes")(tuple(item for item in found if item)))
+
+
+_MOUNT_NAMES: Final = {
+    "name": "name",
+    "mountPath": "mount_path",
+    "subPath": "sub_path",
+    "subPathExpr": "sub_path_expr",
+    "readOnly": "read_only",
+    "recursiveReadOnly": "recursive_read_only",
+    "mountPropagation": "propagation",
+}
+
+
+def _mount(values: dict[str, Any]) -> VolumeMount:
+    path = values["mountPath"]  # from the root of the container, also where that is not written
+    found = VolumeMount(**{**renamed(values, _MOUNT_NAMES), "mount_path": f"/{path.lstrip('/')}"})
+    if found.sub_path and found.sub_path_expr:
+        raise ValueError("has both subPath and subPathExpr")
+    if found.recursive_read_only != "Disabled":
+        if not found.read_only:
+            raise ValueError("recursiveReadOnly needs readOnly")
+        if found.propagation != "None":
+            raise ValueError("recursiveReadOnly cannot go with mountPropagation")
+    return found
+
+
+def mounts_table(volumes: frozenset[str], *, sub_paths: bool = True) -> Items:
+    """`volumeMounts` of a container."""
+    inside = RELATIVE if sub_paths else Refused("is not for ephemeral containers")
+    one = Group(
+        {
+            "name": Known(volumes, "the name of a volume of the pod"),
+            "mountPath": MOUNT_PATH,
+            "subPath": inside,
+            "subPathExpr": inside,
+            "readOnly": Flag(),
+            "recursiveReadOnly": choice("Disabled", "IfPossible", "Enabled"),
+            "mountPropagation": choice("None", "HostToContainer", "Bidirectional"),
+            "bindMountOptions": NOT_SUPPORTED,
+        },
+        _mount,
+        required=("name", "mountPath"),
+    )
+    by_path = unique("mount paths", lambda one: one.mount_path)
+    return Items(_ButAccess(one), make=lambda found: by_path(tuple(item for item in found if item)))

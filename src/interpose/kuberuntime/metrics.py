@@ -1,0 +1,56 @@
+"""What a manager that keeps pods tells of them as metrics. Few values for each label, however many pods there are."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from interpose.instrumentation.metrics import Collector, Family, Sample
+from interpose.kuberuntime.phase import Lot, Phase
+from interpose.kuberuntime.podstate import PodState
+from interpose.kuberuntime.steps import Reason
+
+_OTHER: Final = "other"
+_REASONS: Final = (*(one.value for one in Reason if one is not Reason.NONE), _OTHER)
+
+
+class Kept(Protocol):
+    """What is known of the pods that are kept, and of the runtime."""
+
+    @property
+    def pods(self) -> Iterable[PodState]: ...
+    @property
+    def away(self) -> str: ...
+    @property
+    def problems(self) -> int: ...
+
+
+def pods_collector(kept: Kept) -> Collector:
+    """All families."""
+    return lambda: _families(kept)
+
+
+def _families(kept: Kept) -> Iterable[Family]:
+    pods = list(kept.pods)
+    phases = Counter({phase.value: 0 for phase in Phase})
+    phases.update(one.phase.value for one in pods)
+    yield _by("interpose_pods", "Pods that are kept, by phase.", "phase", phases)
+    ready = sum(one.ready for one in pods)
+    yield Family("interpose_pods_ready", "gauge", "Pods that are kept and ready.", [Sample(ready)])
+    waiting = Counter(dict.fromkeys(_REASONS, 0))
+    waiting.update(_reason(one.reason) for pod in pods for one in pod.containers if one.lot is Lot.WAITING)
+    yield _by("interpose_pods_containers_waiting", "Containers that wait to be started, by reason.", "reason", waiting)
+    restarts = sum(one.restart_count for pod in pods for one in pod.containers)
+    text = "How often the containers of the pods that are kept were restarted, in all."
+    yield Family("interpose_pods_restarts", "gauge", text, [Sample(restarts)])
+    text = "Whether the runtime answers."
+    yield Family("interpose_pods_runtime_up", "gauge", text, [Sample(0 if kept.away else 1)])
+    text = "Manifest files that cannot be used; what they said before counts."
+    yield Family("interpose_pods_manifests_unusable", "gauge", text, [Sample(kept.problems)])
+
+
+def _by(name: str, text: str, label: str, counts: Counter[str]) -> Family:
+    return Family(name, "gauge", text, [Sample(count, {label: value}) for value, count in sorted(counts.items())])
+
+
+def _reason(text: str) -> str:
+    return text if text in _REASONS else _OTHER

@@ -1,0 +1,53 @@
+"""What the manager has to know about the node it runs on. A value; `nodereading` makes it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from interpose.host.cgroup.paths import Driver
+from interpose.kuberuntime.dns import Resolv
+from interpose.kuberuntime.envs import Surroundings
+from interpose.kuberuntime.pod import no_amounts
+from interpose.kuberuntime.resources import Rules
+from interpose.model.cgroup import PERIOD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """The node. `allocatable` is what pods may have of it; a limit that is not given counts as that."""
+
+    name: str
+    memory: int  # bytes
+    allocatable: Mapping[str, Fraction] = field(default_factory=no_amounts)
+    cgroup_driver: Driver = Driver.CGROUPFS
+    cgroup_root: str = ""  # the pods' part of the tree is below it
+    cgroup_version: int = 1
+    swap_limits: bool = False  # whether the kernel can limit swap
+    hugepage_sizes: tuple[str, ...] = ()  # as cgroups call them: 2MB
+    addresses: tuple[str, ...] = ()
+    resolv: Resolv = field(default_factory=Resolv)
+    hosts: str = ""  # the node's /etc/hosts
+    cluster_dns: tuple[str, ...] = ()
+    cluster_domain: str = "cluster.local"
+    cpu_quota: bool = True
+    cpu_quota_period: int = PERIOD
+    seccomp_default: bool = False  # RuntimeDefault instead of Unconfined where a pod says nothing
+    seccomp_root: str = "/var/lib/interpose/seccomp"  # where Localhost profiles are
+    masked_thermal: tuple[str, ...] = ()  # more paths of /sys that containers do not see
+    recursive_read_only: bool = False  # whether the runtime can make mounts read-only to their leaves
+
+    @property
+    def rules(self) -> Rules:
+        """What bears on shares, quotas and limits."""
+        return Rules(
+            memory=self.memory,
+            cgroup_version=self.cgroup_version,
+            cpu_quota=self.cpu_quota,
+            period=self.cpu_quota_period,
+            hugepage_sizes=self.hugepage_sizes,
+            swap=self.swap_limits,
+        )
+
+    def around(self, ips: tuple[str, ...]) -> Surroundings:
+        """What bears on the fields of a pod with these addresses."""
+        return Surroundings(node_name=self.name, host_ips=self.addresses, ips=ips, allocatable=self.allocatable)

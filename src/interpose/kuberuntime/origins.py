@@ -1,0 +1,68 @@
+"""Where a pod came from, and what a runtime does not know of it, kept in its folder. Blocking: call from a thread.
+
+By it a manager that comes back tells pods whose manifest was removed meanwhile from those that somebody else started,
+and commands that have no manifest tell main containers from others, and end them in their order.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from interpose.host.replacing import replace_file
+from interpose.kuberuntime.pod import Pod, RestartPolicy
+from interpose.kuberuntime.restarts import is_sidecar
+
+_NAME: Final = "origin"
+_LARGEST: Final = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The file of the manifest, absolute; when the pod was first wanted, in nanoseconds of the day; its main containers
+    in their order, and when they are started again; its sidecars in theirs."""
+
+    source: str
+    began: int
+    containers: tuple[str, ...] = ()
+    restart_policy: str = RestartPolicy.ALWAYS.value
+    sidecars: tuple[str, ...] = ()
+
+
+def read_origin(folder: str) -> Origin | None:
+    """What is noted in a pod's folder; None if nothing is, or nothing that can be understood."""
+    try:
+        with Path(folder, _NAME).open("rb") as file:
+            document = json.loads(file.read(_LARGEST))
+        return Origin(
+            source=str(document["source"]),
+            began=int(document["began"]),
+            containers=tuple(map(str, document["containers"])),
+            restart_policy=str(document["restartPolicy"]),
+            sidecars=tuple(map(str, document.get("sidecars", ()))),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def note_origin(folder: str, pod: Pod, now: int) -> Origin:
+    """Note where a pod comes from; when it began is noted once. OSError if that cannot be written."""
+    known = read_origin(folder)
+    origin = Origin(
+        source=pod.source,
+        began=known.began if known is not None else now,
+        containers=tuple(one.name for one in pod.containers),
+        restart_policy=pod.restart_policy.value,
+        sidecars=tuple(one.name for one in pod.init_containers if is_sidecar(one)),
+    )
+    if origin != known:
+        Path(folder).mkdir(mode=0o750, parents=True, exist_ok=True)
+        document = {
+            "source": origin.source,
+            "began": origin.began,
+            "containers": list(origin.containers),
+            "restartPolicy": origin.restart_policy,
+            "sidecars": list(origin.sidecars),
+        }
+        replace_file(f"{folder}/{_NAME}", json.dumps(document).encode(), mode=0o600)
+    return origin

@@ -1,0 +1,228 @@
+"""What to say about a pod: its phase, whether it is ready, and the state of each container. Pure.
+
+A phase is where a pod is in its life, as Kubernetes has it. `seen_phase` is for a pod whose manifest nobody has.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from interpose.kuberuntime.actionvalues import UNPROBED, Health
+from interpose.kuberuntime.pod import Container, Pod, RestartPolicy
+from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus
+from interpose.kuberuntime.restarts import is_sidecar, policy_of, rule_for, should_restart
+from interpose.model.pod import ContainerState
+
+_KILLED: Final = 137
+
+
+class Phase(StrEnum):
+    """Where a pod is in its life."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing comes after it."""
+        return self in (Phase.SUCCEEDED, Phase.FAILED)
+
+
+class Role(StrEnum):
+    """What kind of container it is."""
+
+    INIT = "init"
+    SIDECAR = "sidecar"
+    MAIN = "main"
+    EPHEMERAL = "ephemeral"
+
+
+class Lot(StrEnum):
+    """How a container is, in one word."""
+
+    WAITING = "Waiting"
+    RUNNING = "Running"
+    TERMINATED = "Terminated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Why a container is not started: CrashLoopBackOff, ErrImagePull and the like, with words for people."""
+
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerView:
+    """A container as a person wants to read of it. Times are nanoseconds, 0 for never."""
+
+    name: str
+    role: Role
+    image: str
+    lot: Lot
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None  # of the latest end, also of one that waits to be started again
+    started_at: int = 0
+    finished_at: int = 0
+    restart_count: int = 0
+    ready: bool = False
+    id: str = ""
+
+    @property
+    def words(self) -> str:
+        """`Running`, or why it does not."""
+        return self.reason or self.lot.value
+
+
+def pod_phase(pod: Pod, status: PodStatus) -> Phase:
+    """The phase of a pod."""
+    if _init_failed(pod, status):
+        return Phase.FAILED
+    latest = [status.latest(one.name) for one in pod.containers]
+    states = [None if one is None else one.state for one in latest]
+    if not _initialized(pod, status) or None in states or ContainerState.CREATED in states:
+        return Phase.PENDING
+    if ContainerState.RUNNING in states:
+        return Phase.RUNNING
+    if ContainerState.UNKNOWN in states:
+        return Phase.UNKNOWN
+    if any(should_restart(pod, one, found) for one, found in zip(pod.containers, latest, strict=True)):
+        return Phase.RUNNING
+    return Phase.FAILED if any(one is not None and one.failed for one in latest) else Phase.SUCCEEDED
+
+
+def seen_phase(status: PodStatus) -> Phase:
+    """The phase as far as the runtime alone can tell: whether what has ended will be started again is not known."""
+    newest = [found for name in dict.fromkeys(one.name for one in status.containers) if (found := status.latest(name))]
+    states = {one.state for one in newest}
+    up = any(one.ready for one in status.sandboxes[:1])
+    if ContainerState.RUNNING in states:
+        return Phase.RUNNING
+    if ContainerState.UNKNOWN in states:
+        return Phase.UNKNOWN
+    if up:
+        return Phase.PENDING if states != {ContainerState.EXITED} else Phase.RUNNING
+    if ContainerState.EXITED in states:
+        return Phase.FAILED if any(one.failed for one in newest) else Phase.SUCCEEDED
+    return Phase.UNKNOWN
+
+
+def ready(pod: Pod, status: PodStatus, health: Health = UNPROBED) -> bool:
+    """Whether every container that is to stay is up and says that it can work."""
+    staying = (*(one for one in pod.init_containers if is_sidecar(one)), *pod.containers)
+    return _initialized(pod, status) and all(_is_ready(one, status.latest(one.name), health) for one in staying)
+
+
+def container_views(
+    pod: Pod,
+    status: PodStatus,
+    health: Health = UNPROBED,
+    waiting: Mapping[str, Waiting] = MappingProxyType({}),
+) -> tuple[ContainerView, ...]:
+    """All containers of the manifest in its order; `waiting` is by name, from whoever tried to start them."""
+    begun = _initialized(pod, status)
+    roles = (
+        *((one, Role.SIDECAR if is_sidecar(one) else Role.INIT) for one in pod.init_containers),
+        *((one, Role.MAIN) for one in pod.containers),
+        *((one, Role.EPHEMERAL) for one in pod.ephemeral_containers),
+    )
+    return tuple(
+        _view(one, role, status.latest(one.name), health, _cause(pod, one, role, status, waiting, begun=begun))
+        for one, role in roles
+    )
+
+
+def _cause(
+    pod: Pod, container: Container, role: Role, status: PodStatus, waiting: Mapping[str, Waiting], *, begun: bool
+) -> Waiting | None:
+    """Why it waits; None if it does not."""
+    found = status.latest(container.name)
+    known = waiting.get(container.name)
+    if found is not None and found.state in (ContainerState.RUNNING, ContainerState.UNKNOWN):
+        return None
+    if found is not None and found.state is ContainerState.EXITED:
+        # An end is an end, unless somebody has said that it is only a wait.
+        over = role is Role.EPHEMERAL or (role is Role.INIT and not found.failed)
+        return None if over or not should_restart(pod, container, found) else known
+    early = role is Role.MAIN and not begun
+    return known or Waiting(reason="PodInitializing" if early else "ContainerCreating")
+
+
+def _view(
+    container: Container, role: Role, found: ContainerStatus | None, health: Health, cause: Waiting | None
+) -> ContainerView:
+    ended = found is not None and found.state in (ContainerState.EXITED, ContainerState.UNKNOWN)
+    if found is None:
+        waits = cause or Waiting(reason="ContainerCreating")
+        return ContainerView(
+            name=container.name,
+            role=role,
+            image=container.image,
+            lot=Lot.WAITING,
+            reason=waits.reason,
+            message=waits.message,
+        )
+    unknown = found.state is ContainerState.UNKNOWN
+    if cause is not None:
+        lot, reason, message = Lot.WAITING, cause.reason, cause.message
+    elif ended:
+        ending = found.reason or ("Error" if found.failed else "Completed")
+        lot, reason, message = Lot.TERMINATED, "ContainerStatusUnknown" if unknown else ending, found.message
+    else:
+        lot, reason, message = Lot.RUNNING, "", ""
+    return ContainerView(
+        name=container.name,
+        role=role,
+        image=container.image,
+        lot=lot,
+        reason=reason,
+        message=message,
+        exit_code=(_KILLED if unknown else found.exit_code) if ended else None,
+        started_at=found.started_at,
+        finished_at=found.finished_at,
+        restart_count=found.restart_count,
+        ready=_is_ready(container, found, health)
+        if role is not Role.INIT
+        else lot is Lot.TERMINATED and not found.failed,
+        id=found.id,
+    )
+
+
+def _is_ready(container: Container, found: ContainerStatus | None, health: Health) -> bool:
+    if found is None or found.state is not ContainerState.RUNNING:
+        return False
+    if container.startup is not None and health.startup(found.id) is not True:
+        return False
+    return container.readiness is None or health.readiness(found.id) is True
+
+
+def _initialized(pod: Pod, status: PodStatus) -> bool:
+    """Whether main containers may run, or have run; ends of init containers may have been removed since."""
+    if not pod.init_containers or any(status.latest(one.name) for one in pod.containers):
+        return True
+    last = pod.init_containers[-1]
+    found = status.latest_active(last.name)
+    if found is None:
+        return False
+    if is_sidecar(last):
+        return found.state is ContainerState.RUNNING
+    return found.state is ContainerState.EXITED and not found.failed
+
+
+def _init_failed(pod: Pod, status: PodStatus) -> bool:
+    """Whether an init container has failed for good."""
+    if any(status.latest(one.name) for one in pod.containers):
+        return False
+    for one in pod.init_containers:
+        found = status.latest(one.name)
+        ended = found is not None and found.failed and not is_sidecar(one)
+        if ended and (pod.deleted or (policy_of(pod, one) is RestartPolicy.NEVER and rule_for(one, found) is None)):
+            return True
+    return False

@@ -1,0 +1,381 @@
+"""A pod as its manifest says it, with the defaults of Kubernetes filled in. Values only; pure.
+
+Names follow the manifest (`terminationGracePeriodSeconds` is `termination_grace_period`). Amounts are exact numbers in
+base units: CPUs, bytes. What Kubernetes knows and a node without a cluster cannot do is refused when it is read, so
+nothing here is silently ignored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Final
+
+from interpose.model.resources import nothing
+
+_NO_AMOUNTS: Final[Mapping[str, Fraction]] = MappingProxyType({})
+
+
+def no_amounts() -> Mapping[str, Fraction]:
+    """The one empty map of amounts."""
+    return _NO_AMOUNTS
+
+
+class RestartPolicy(StrEnum):
+    """When a container that has ended is started again."""
+
+    ALWAYS = "Always"
+    ON_FAILURE = "OnFailure"
+    NEVER = "Never"
+
+
+class PullPolicy(StrEnum):
+    """When an image is fetched."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+class TerminationMessagePolicy(StrEnum):
+    """Where the last words of a container come from."""
+
+    FILE = "File"
+    FALLBACK_TO_LOGS = "FallbackToLogsOnError"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """Requests and limits by the name of the resource. A missing request is NOT filled in from the limit here:
+    the rules for shares and classes tell the two cases apart."""
+
+    requests: Mapping[str, Fraction] = field(default_factory=no_amounts)
+    limits: Mapping[str, Fraction] = field(default_factory=no_amounts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldRef:
+    """`metadata.name`, `metadata.labels['a']`, `status.podIP`, `spec.nodeName` and the like."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceFieldRef:
+    """`limits.cpu` and the like of a container (empty: the own one), in units of the divisor."""
+
+    resource: str
+    container: str = ""
+    divisor: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvVar:
+    """A variable: a text that may hold $(OTHER), or where its value comes from.
+
+    Values of ConfigMaps and Secrets are taken as they are: every `$` in them is doubled here.
+    """
+
+    name: str
+    value: str = field(default="", repr=False)  # it may be of a Secret
+    source: FieldRef | ResourceFieldRef | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A declared port."""
+
+    container_port: int
+    host_port: int = 0
+    host_ip: str = ""
+    name: str = ""
+    protocol: str = "TCP"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeMount:
+    """A volume of the pod inside a container."""
+
+    name: str
+    mount_path: str
+    sub_path: str = ""
+    sub_path_expr: str = ""
+    read_only: bool = False
+    recursive_read_only: str = "Disabled"
+    propagation: str = "None"  # None, HostToContainer, Bidirectional
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPath:
+    """A path of the node; `type` as Kubernetes has it: DirectoryOrCreate, File, ... or empty."""
+
+    path: str
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmptyDir:
+    """A folder that lives as long as the pod; `medium` "Memory" is a tmpfs of `size_limit` bytes (None: half of it)."""
+
+    medium: str = ""
+    size_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileItem:
+    """One file of a volume that is made of values: its relative path, bytes, and mode. `secret`: it is of a Secret."""
+
+    path: str
+    content: bytes = field(default=b"", repr=False)  # it may be of a Secret
+    field: FieldRef | ResourceFieldRef | None = None
+    mode: int | None = None
+    secret: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """A volume of files: a downwardAPI volume, or a configMap/secret whose document is in the same manifests."""
+
+    items: tuple[FileItem, ...] = ()
+    default_mode: int = 0o644
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """A named volume."""
+
+    name: str
+    source: HostPath | EmptyDir | Files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecAction:
+    """Run this in the container."""
+
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAction:
+    """GET this; `host` empty is the pod's address. `port` is a number or the name of a port of the container."""
+
+    path: str = "/"
+    port: int | str
+    host: str = ""
+    scheme: str = "HTTP"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpAction:
+    """Open a connection."""
+
+    port: int | str
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrpcAction:
+    """Ask the health service of gRPC."""
+
+    port: int
+    service: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SleepAction:
+    """Wait so many seconds; of lifecycle hooks only."""
+
+    seconds: int
+
+
+Action = ExecAction | HttpAction | TcpAction | GrpcAction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """How a container is asked whether it is well. Seconds."""
+
+    action: Action
+    initial_delay: int = 0
+    timeout: int = 1
+    period: int = 10
+    success_threshold: int = 1
+    failure_threshold: int = 3
+    termination_grace_period: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifecycle:
+    """What is done after a container starts and before it is stopped."""
+
+    post_start: ExecAction | HttpAction | TcpAction | SleepAction | None = None
+    pre_stop: ExecAction | HttpAction | TcpAction | SleepAction | None = None
+    stop_signal: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeLinux:
+    """SELinux options."""
+
+    user: str = ""
+    role: str = ""
+    type: str = ""
+    level: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A seccomp or AppArmor profile: RuntimeDefault, Unconfined, or Localhost with a name."""
+
+    type: str
+    localhost: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityContext:
+    """Of a container; None is "not said", and then the pod's counts where it has the same field."""
+
+    privileged: bool = False
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    run_as_non_root: bool | None = None
+    read_only_root: bool = False
+    allow_privilege_escalation: bool | None = None
+    add_capabilities: tuple[str, ...] = ()
+    drop_capabilities: tuple[str, ...] = ()
+    seccomp: Profile | None = None
+    apparmor: Profile | None = None
+    selinux: SeLinux | None = None
+    proc_mount: str = "Default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSecurityContext:
+    """Of a pod."""
+
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    run_as_non_root: bool | None = None
+    supplemental_groups: tuple[int, ...] = ()
+    supplemental_groups_policy: str = "Merge"
+    fs_group: int | None = None
+    sysctls: tuple[tuple[str, str], ...] = ()
+    seccomp: Profile | None = None
+    apparmor: Profile | None = None
+    selinux: SeLinux | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartRule:
+    """A rule about exit codes: `operator` In or NotIn; `action` Restart or RestartAllContainers."""
+
+    action: str
+    operator: str
+    codes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A container of any of the three kinds."""
+
+    name: str
+    image: str
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    working_dir: str = ""
+    env: tuple[EnvVar, ...] = ()
+    ports: tuple[Port, ...] = ()
+    resources: Resources = Resources()
+    resize_policy: Mapping[str, str] = field(default_factory=nothing)  # resource -> NotRequired, RestartContainer
+    volume_mounts: tuple[VolumeMount, ...] = ()
+    liveness: Probe | None = None
+    readiness: Probe | None = None
+    startup: Probe | None = None
+    lifecycle: Lifecycle = Lifecycle()
+    security: SecurityContext = SecurityContext()
+    termination_message_path: str = "/dev/termination-log"
+    termination_message_policy: TerminationMessagePolicy = TerminationMessagePolicy.FILE
+    pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT  # filled in by the tag where the manifest is silent
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
+    restart_policy: RestartPolicy | None = None  # own one: a sidecar if Always on an init container
+    restart_rules: tuple[RestartRule, ...] = ()
+    target: str = ""  # of ephemeral ones: the container whose processes they see
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DnsConfig:
+    """Additions to, or with dnsPolicy None all of, what the pod's resolv.conf says."""
+
+    nameservers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    options: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostAlias:
+    """A line of /etc/hosts."""
+
+    ip: str
+    hostnames: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullAuth:
+    """What to show to a registry (a host, with a path if it is for a part of it only)."""
+
+    registry: str
+    username: str = ""
+    password: str = field(default="", repr=False)
+    identity_token: str = field(default="", repr=False)
+    registry_token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod. `uid` is the manifest's, or made from its content so that an edited manifest is another pod."""
+
+    name: str
+    namespace: str = "default"
+    uid: str
+    labels: Mapping[str, str] = field(default_factory=nothing)
+    annotations: Mapping[str, str] = field(default_factory=nothing)
+    containers: tuple[Container, ...]
+    init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
+    restart_policy: RestartPolicy = RestartPolicy.ALWAYS
+    termination_grace_period: int = 30
+    deletion_grace_period: int | None = None  # set when the pod is being deleted with another grace
+    deleted: bool = False  # deletionTimestamp: nothing is started any more
+    active_deadline: int | None = None
+    host_network: bool = False
+    host_pid: bool = False
+    host_ipc: bool = False
+    host_users: bool = True
+    share_process_namespace: bool = False
+    hostname: str = ""
+    subdomain: str = ""
+    hostname_as_fqdn: bool = False
+    dns_policy: str = "ClusterFirst"
+    dns_config: DnsConfig = DnsConfig()
+    host_aliases: tuple[HostAlias, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    security: PodSecurityContext = PodSecurityContext()
+    resources: Resources | None = None  # of the pod as a whole
+    overhead: Mapping[str, Fraction] = field(default_factory=no_amounts)
+    runtime_handler: str = ""  # runtimeClassName
+    priority: int | None = None
+    priority_class: str = ""
+    node_name: str = ""
+    service_account: str = ""
+    pull_auths: tuple[PullAuth, ...] = ()  # imagePullSecrets; manifest_pulls.auth_for says which is for which image
+    source: str = ""  # the file it came from, for people
+    document: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)  # as written, for -o json
+
+    @property
+    def title(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"

@@ -1,0 +1,170 @@
+"""How a pod is doing, as whoever keeps it sees it, and what came of an attempt to get it going. Values; pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role, Waiting
+from interpose.kuberuntime.pod import Pod
+from interpose.kuberuntime.podstatus import PodStatus
+from interpose.kuberuntime.steps import Act, Reason, SyncResult
+
+STOPPED: Final = "Stopped"
+DEADLINE: Final = "DeadlineExceeded"
+REPLACING: Final = "Replacing"
+
+# These do not go away by themselves: the manifest or the node has to be changed.
+_HOPELESS: Final = frozenset(
+    (
+        Reason.IMAGE_INVALID.value,
+        Reason.IMAGE_NEVER_PULL.value,
+        Reason.CREATE_CONFIG.value,
+        Reason.FAILED_SANDBOX_CONFIG.value,
+    )
+)
+_PULLING: Final = frozenset(
+    (
+        Reason.IMAGE_PULL.value,
+        Reason.IMAGE_BACKOFF.value,
+        Reason.REGISTRY_UNAVAILABLE.value,
+        Reason.SIGNATURE.value,
+        Reason.IMAGE_INSPECT.value,
+    )
+)
+# Failures in a row after which somebody who waits is told that it does not work.
+PATIENCE: Final = 3
+
+
+def _none() -> Mapping[str, int]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodState:
+    """A pod at one moment. `reason` is about the pod as a whole: why it is not what it should be, if that is known."""
+
+    pod: Pod
+    status: PodStatus
+    phase: Phase = Phase.PENDING
+    ready: bool = False
+    containers: tuple[ContainerView, ...] = ()
+    reason: str = ""
+    message: str = ""
+    failures: Mapping[str, int] = field(default_factory=_none)  # failed attempts in a row, by container ("": the pod)
+
+
+class Outcome(StrEnum):
+    """What came of an attempt to get a pod going."""
+
+    WAITING = "waiting"
+    READY = "ready"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The outcome, and for a failure why, and which container's log tells more (empty: none)."""
+
+    outcome: Outcome
+    why: str = ""
+    container: str = ""
+
+
+_WAITING: Final = Verdict(outcome=Outcome.WAITING)
+
+
+def verdict(state: PodState, *, now: int, stable: int = 1_000_000_000) -> Verdict:
+    """Whether a pod that somebody waits for has come to something. `now` and `stable` are nanoseconds.
+
+    A container that nobody can ask whether it is ready has to run for `stable` first: many end at once.
+    """
+    if state.reason in (DEADLINE, STOPPED):
+        return Verdict(outcome=Outcome.FAILED, why=_words(state.reason, state.message))
+    if state.phase is Phase.SUCCEEDED:
+        return Verdict(outcome=Outcome.SUCCEEDED)
+    if (hopeless := _hopeless(state)) is not None:
+        return hopeless
+    if state.phase is Phase.FAILED:
+        guilty = next((one for one in state.containers if one.exit_code), None)
+        return Verdict(
+            outcome=Outcome.FAILED,
+            why=_ended(guilty) if guilty is not None else _words("Failed", state.message),
+            container=guilty.name if guilty is not None else "",
+        )
+    if state.ready and all(_stands(state, one, now, stable) for one in state.containers):
+        return Verdict(outcome=Outcome.READY)
+    return _WAITING
+
+
+def _hopeless(state: PodState) -> Verdict | None:
+    if state.reason in _HOPELESS or state.failures.get("", 0) >= PATIENCE:
+        return Verdict(outcome=Outcome.FAILED, why=_words(state.reason, state.message))
+    for one in state.containers:
+        if one.lot is not Lot.WAITING:
+            continue
+        failures = state.failures.get(one.name, 0)
+        # A pull that failed twice in a row had ten seconds to become possible.
+        if one.reason in _HOPELESS or failures >= (PATIENCE - 1 if one.reason in _PULLING else PATIENCE):
+            return Verdict(outcome=Outcome.FAILED, why=f"{one.name}: {_words(one.reason, one.message)}")
+        if one.reason == Reason.CRASH_LOOP and one.restart_count >= PATIENCE - 1:
+            why = f"{one.name} keeps ending: {_code(one)} after {one.restart_count} restarts"
+            return Verdict(outcome=Outcome.FAILED, why=why, container=one.name)
+    return None
+
+
+def _stands(state: PodState, one: ContainerView, now: int, stable: int) -> bool:
+    if one.role is Role.EPHEMERAL or one.lot is not Lot.RUNNING:
+        return True
+    manifest = next(
+        (given for given in (*state.pod.init_containers, *state.pod.containers) if given.name == one.name), None
+    )
+    probed = manifest is not None and (manifest.readiness is not None or manifest.startup is not None)
+    return probed or now - one.started_at >= stable
+
+
+def _ended(one: ContainerView) -> str:
+    said = one.message.strip().splitlines()
+    return f"{one.name}: {_code(one)}" + (f": {said[-1]}" if said else "")
+
+
+def _code(one: ContainerView) -> str:
+    text = f"exit code {one.exit_code}"
+    return f"{one.reason}, {text}" if one.lot is Lot.TERMINATED and one.reason not in ("", "Error") else text
+
+
+def _words(reason: str, message: str) -> str:
+    return ": ".join(part for part in (reason, message) if part)
+
+
+# -- what a sync leaves to be said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Troubles:
+    """What kept containers from being started, what kept the pod from it, and how often in a row."""
+
+    waiting: Mapping[str, Waiting] = field(default_factory=dict)
+    reason: str = ""
+    message: str = ""
+    failures: Mapping[str, int] = field(default_factory=_none)
+
+
+NO_TROUBLES: Final = Troubles()
+
+
+def troubles_after(before: Troubles, result: SyncResult) -> Troubles:
+    """The troubles after one more sync. Waiting for a time to come is no further failure."""
+    waiting: dict[str, Waiting] = {}
+    failures: dict[str, int] = {}
+    reason = message = ""
+    for step in result.errors:
+        owner = step.target if step.act in (Act.START, Act.RESIZE) else ""
+        failures[owner] = before.failures.get(owner, 0) + (not step.waits)
+        if owner:
+            waiting[owner] = Waiting(reason=step.reason.value, message=step.error or "")
+        else:
+            reason, message = step.reason.value, step.error or ""
+    return Troubles(waiting=waiting, reason=reason, message=message, failures=MappingProxyType(failures))

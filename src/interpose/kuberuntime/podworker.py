@@ -1,0 +1,384 @@
+"""One pod that is kept as it is wanted: a task that syncs it when there is a reason to, and removes it when it left.
+
+Reasons come from outside as `poke`: a probe has a verdict, a wait is over (`due`, watched by the keeper), the manifest
+was edited. However many come while a sync is under way, one more follows. That the runtime shows something else than
+before is a reason, too (`notice`), but not at once after a sync that failed: it may be what that one left behind.
+A sync that takes long (an image, a hook) is given up when the pod is to go or was stopped by hand: the next look shows
+what became of it. Whatever is done to a pod is done with its lock: other processes may have their own ideas.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Collection, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+from interpose.instrumentation.logging import RateLimited
+from interpose.kuberuntime.clocks import Clocks
+from interpose.kuberuntime.manager import RuntimeManager
+from interpose.kuberuntime.origins import Origin, note_origin
+from interpose.kuberuntime.phase import Phase, container_views, pod_phase, ready
+from interpose.kuberuntime.pod import Pod
+from interpose.kuberuntime.podlocks import BusyPodError
+from interpose.kuberuntime.podstate import (
+    DEADLINE,
+    NO_TROUBLES,
+    REPLACING,
+    STOPPED,
+    PodState,
+    Troubles,
+    troubles_after,
+)
+from interpose.kuberuntime.podstatus import PodStatus
+from interpose.kuberuntime.probes import Probes
+from interpose.kuberuntime.steps import Progress, Reason, SyncResult
+from interpose.model.pod import ContainerState
+from interpose.rpc.status import Code, RpcError
+from interpose.rpc.tasks import TaskBag
+
+_log = logging.getLogger(__name__)
+
+# Seconds until the next sync: after a failure, after one that will soon be over, and without any reason.
+_AFTER_ERROR: Final = 10.0
+_AFTER_TRANSIENT: Final = 2.0
+_RESYNC: Final = 60.0
+_SOONEST: Final = 0.05
+_JITTER: Final = 0.5
+_TRANSIENT: Final = frozenset((Code.UNAVAILABLE, Code.CANCELLED, Code.ABORTED))
+_NEVER: Final = float("inf")
+_AFTER_BUSY: Final = 1.0  # another process is at work on the pod
+_CALM: Final = 1.0  # after a failure, before anything that the runtime shows is a reason to try again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerParts:
+    """What all workers of a node share."""
+
+    manager: RuntimeManager
+    probes: Probes
+    clocks: Clocks
+    progress: Progress
+    observe: Callable[[PodState], None]
+    # Removes those of other uids and waits for it; says why it takes longer.
+    retire_others: Callable[[Collection[str], Callable[[str], None]], Awaitable[None]]
+
+
+class PodWorker:
+    """Keeps one pod. `state` is what was last seen of it; None before the first sync, and of pods that only leave."""
+
+    def __init__(self, uid: str, parts: WorkerParts, pod: Pod | None = None) -> None:
+        self.uid = uid
+        self.pod = pod
+        self.state: PodState | None = None
+        self.due = 0.0  # of the clock that never goes back
+        self.gone = asyncio.Event()
+        self.retired = pod is None
+        self.settled = False  # nothing is under way, and nothing is known that should be
+        self.trouble = ""  # why it cannot be removed
+        self._heirs: list[Callable[[str], None]] = []  # who waits for it to be gone
+        self._why = ""
+        self._announced = False
+        self._round: asyncio.Task[None] | None = None
+        self._may_be_given_up = False
+        self._noticed = False  # something happened while a round was under way
+        self._calm = 0.0  # until then the last failure is waited out
+        self._remarks = RateLimited(_log, clock=parts.clocks.elapsed)
+        self._parts = parts
+        self._poked = asyncio.Event()
+        self._troubles: Troubles = NO_TROUBLES
+        self._grace: int | None = None
+        self._alone = False  # pods of the same name were looked for
+        self._edited = False  # what was said by hand before counts no more
+        self.poke()
+
+    # -- from outside ------------------------------------------------------------------------------------------------
+
+    def poke(self) -> None:
+        """There is a reason to look."""
+        self.due = _NEVER
+        self.settled = False
+        self._poked.set()
+
+    def notice(self) -> None:
+        """The runtime shows something else than before."""
+        if self._round is not None and not self._round.done():
+            self._noticed = True
+        elif self._parts.clocks.elapsed() < self._calm:
+            self.due = min(self.due, self._calm)
+        else:
+            self.poke()
+
+    def want(self, pod: Pod) -> None:
+        """The manifest was read again. An edit ends what somebody said by hand."""
+        self.retired = self._announced = False
+        self.trouble = ""
+        if pod != self.pod:
+            self.pod = pod
+            self._troubles = NO_TROUBLES
+            self._edited = True
+            self.poke()
+
+    def retire(self, why: str = "", grace: int | None = None) -> None:
+        """It is not wanted any more: end it, remove it, and end."""
+        if not self.retired or grace is not None:
+            self.retired = True
+            self._grace = grace
+            self.give_up()
+            self.poke()
+        self._why = self._why or why
+
+    def give_up(self) -> None:
+        """Whatever is being done to get it going is of no use any more."""
+        if self._may_be_given_up and self._round is not None:
+            self._round.cancel()
+
+    @contextmanager
+    def inherited(self, tell: Callable[[str], None]) -> Generator[None]:
+        """Who waits for it to be gone hears why it is not."""
+        self._heirs.append(tell)
+        if self.trouble:
+            tell(self._excuse)
+        try:
+            yield
+        finally:
+            self._heirs.remove(tell)
+
+    @property
+    def _excuse(self) -> str:
+        return f"the one before it ({self.uid}) cannot be removed: {self.trouble}"
+
+    @property
+    def starting(self) -> bool:
+        """Whether something is being done to get it going."""
+        return self._may_be_given_up
+
+    async def run(self) -> None:
+        """Until the pod is removed, or for ever."""
+        rounds = TaskBag()
+        try:
+            while not self.gone.is_set():
+                await self._poked.wait()
+                self._poked.clear()
+                self._noticed, self._calm = False, 0.0
+                self._round = rounds.spawn(self._once(), name=f"round of pod {self.title}")
+                await asyncio.wait((self._round,))
+                if self._round.cancelled():
+                    self.poke()
+                elif self._noticed:
+                    self.notice()
+                if not self._poked.is_set():
+                    self.settled = True
+        finally:
+            await rounds.cancel()
+            self._parts.probes.forget(self.uid)
+            self.gone.set()
+
+    # -- one look ----------------------------------------------------------------------------------------------------
+
+    async def _once(self) -> None:
+        try:
+            if self.retired or self.pod is None:
+                async with self._parts.manager.locks.held(self.uid):
+                    await self._remove()
+                return
+            if not self._alone:
+                await self._have_the_name(self.pod)
+            async with self._parts.manager.locks.held(self.uid):
+                await self._sync(self.pod)
+        except BusyPodError:
+            self._sleep(_AFTER_BUSY, _AFTER_BUSY)
+        except RpcError as error:
+            transient = error.code in _TRANSIENT
+            level = (
+                logging.DEBUG if transient else logging.WARNING
+            )  # a runtime that is away is told once, by the keeper
+            _log.log(level, "Pod could not be looked at", extra={"kv": {"pod": self.title, "err": str(error)}})
+            self._sleep_off(_AFTER_TRANSIENT if transient else _AFTER_ERROR)
+        except Exception:
+            _log.exception("Pod could not be synced", extra={"kv": {"pod": self.title}})
+            self._sleep_off(_AFTER_ERROR)
+
+    async def _sync(self, pod: Pod) -> None:
+        parts, manager = self._parts, self._parts.manager
+        origin = await asyncio.to_thread(note_origin, manager.dirs.folder(pod.uid), pod, parts.clocks.now())
+        if self._edited:
+            await asyncio.to_thread(manager.dirs.clear_stopped, pod.uid)
+            self._edited = pod is not self.pod  # edited once more meanwhile
+        status = await manager.get_pod_status(pod.uid)
+        parts.probes.update(pod, status)
+        if await asyncio.to_thread(manager.dirs.is_stopped, pod.uid):
+            await self._end(pod, status, STOPPED, "stopped by hand")
+            return
+        left = self._time_left(pod, origin.began)
+        if left is not None and left <= 0:
+            if not pod_phase(pod, status).final or self._overran(pod, status, origin):
+                await self._end(pod, status, DEADLINE, f"was active longer than {pod.active_deadline} s")
+                return
+            left = None  # it had ended before that
+        with self._given_up_if_need_be():
+            result = await manager.sync_pod(pod, status, parts.probes, progress=parts.progress)
+        self._troubles = troubles_after(self._troubles, result)
+        if result.steps:
+            status = await manager.get_pod_status(pod.uid)
+            parts.probes.update(pod, status)
+        self._show(pod, status)
+        known = [wait for wait in (result.retry_after, left) if wait is not None]  # when something is due for sure
+        if any(not step.waits for step in result.errors):
+            self._sleep_off(_AFTER_ERROR, *known)
+        else:
+            self._sleep(_RESYNC, *known)
+
+    async def _have_the_name(self, pod: Pod) -> None:
+        """An edited manifest is another pod: the one of the same name before it has to be gone."""
+        manager = self._parts.manager
+        ours = set(await asyncio.to_thread(manager.dirs.uids))
+        listed = await manager.get_pods(all=True)
+        others = [one.uid for one in listed if one.title == pod.title and one.uid != pod.uid and one.uid in ours]
+        if others:
+
+            def tell(trouble: str) -> None:
+                self._show(pod, PodStatus(uid=pod.uid), reason=REPLACING, message=trouble)
+
+            tell("")
+            with self._given_up_if_need_be():
+                await self._parts.retire_others(others, tell)
+        self._alone = True
+
+    @contextmanager
+    def _given_up_if_need_be(self) -> Generator[None]:
+        self._may_be_given_up = True
+        try:
+            yield
+        finally:
+            self._may_be_given_up = False
+
+    async def _end(self, pod: Pod, status: PodStatus, reason: str, message: str) -> None:
+        """Its time is over, or somebody stopped it: it is ended if it runs, stays, and is not started again."""
+        manager = self._parts.manager
+        running = await manager.find_pod(pod.uid)
+        failed = False
+        if running.running or any(one.ready for one in running.sandboxes):
+            _log.info("Pod is ended", extra={"kv": {"pod": pod.title, "reason": reason, "why": message}})
+            result = await manager.kill_pod(running, pod, ips=status.ips, progress=self._parts.progress)
+            failed = self._complain(result) != ""
+            status = await manager.get_pod_status(pod.uid)
+            self._parts.probes.update(pod, status)
+        self._show(pod, status, reason=reason, message=message)
+        if failed:
+            self._sleep_off(_AFTER_ERROR)
+        else:
+            self._sleep(_RESYNC)
+
+    async def _remove(self) -> None:
+        manager = self._parts.manager
+        if not self._announced:
+            self._announced = True
+            _log.info("Pod is ended and removed", extra={"kv": {"pod": self.title, "uid": self.uid, "why": self._why}})
+        running = await manager.find_pod(self.uid)
+        ips = self.state.status.ips if self.state is not None else ()
+        result = await manager.remove_pod(running, self.pod, self._grace, ips=ips, progress=self._parts.progress)
+        self.trouble = self._complain(result)
+        if self.trouble:
+            for heir in self._heirs:
+                heir(self._excuse)
+            self._sleep_off(_AFTER_ERROR)
+            return
+        _log.info("Pod is removed", extra={"kv": {"pod": self.title, "uid": self.uid}})
+        if self.retired:  # it may be wanted again by now
+            self.gone.set()
+        else:
+            self.poke()
+
+    def _complain(self, result: SyncResult) -> str:
+        """What kept a pod from being ended or removed: it goes on, and nobody may be looking."""
+        for step in result.errors:
+            self._remarks.log(
+                logging.WARNING,
+                "Pod could not be ended or removed, trying again",
+                key=f"{step.act} {step.target}",
+                pod=self.title,
+                step=step.act.value,
+                target=step.target,
+                err=step.error,
+            )
+        return result.errors[0].error or "" if result.errors else ""
+
+    def _overran(self, pod: Pod, status: PodStatus, origin: Origin) -> bool:
+        """Whether it was ended for its time; also if another manager did it."""
+        ends = [one.finished_at for one in status.containers]
+        return max(ends, default=0) >= origin.began + (pod.active_deadline or 0) * 1_000_000_000
+
+    def _time_left(self, pod: Pod, began: int) -> float | None:
+        if pod.active_deadline is None:
+            return None
+        return pod.active_deadline - (self._parts.clocks.now() - began) / 1e9
+
+    # -- saying ------------------------------------------------------------------------------------------------------
+
+    def _show(self, pod: Pod, status: PodStatus, *, reason: str = "", message: str = "") -> None:
+        health, troubles = self._parts.probes, self._troubles
+        phase = pod_phase(pod, status)
+        if reason == DEADLINE:
+            phase = Phase.FAILED
+        state = PodState(
+            pod=pod,
+            status=status,
+            phase=phase,
+            ready=ready(pod, status, health) and bool(status.active),
+            containers=container_views(pod, status, health, troubles.waiting),
+            reason=reason or troubles.reason,
+            message=message or troubles.message,
+            failures=troubles.failures,
+        )
+        self._tell_the_log(state)
+        self.state = state
+        self._parts.observe(state)
+
+    def refresh(self) -> None:
+        """Probes say something else: what is shown follows, whatever the runtime has."""
+        if self.state is not None and self.pod is not None:
+            health = self._parts.probes
+            views = container_views(self.pod, self.state.status, health, self._troubles.waiting)
+            is_ready = ready(self.pod, self.state.status, health) and bool(self.state.status.active)
+            state = replace(self.state, containers=views, ready=is_ready)
+            self._tell_the_log(state)
+            self.state = state
+            self._parts.observe(state)
+
+    def _tell_the_log(self, state: PodState) -> None:
+        before = self.state
+        about = {"pod": state.pod.title}
+        if state.ready and (before is None or not before.ready):
+            _log.info("Pod is ready", extra={"kv": {**about, "ips": ", ".join(state.status.ips)}})
+        if state.phase.final and (before is None or before.phase is not state.phase):
+            _log.info("Pod has ended", extra={"kv": {**about, "phase": state.phase.value, "reason": state.reason}})
+        if before is None:
+            return
+        ran = {one.id for one in before.status.containers if one.state is ContainerState.RUNNING}
+        for one in state.status.containers:
+            if one.id in ran and one.state is ContainerState.EXITED:
+                details = {**about, "container": one.name, "exit_code": one.exit_code, "reason": one.reason}
+                _log.info("Container has ended", extra={"kv": details})
+        waited = {one.name for one in before.containers if one.reason == Reason.CRASH_LOOP}
+        for view in state.containers:
+            if view.reason == Reason.CRASH_LOOP and view.name not in waited:
+                details = {**about, "container": view.name, "reason": view.message}
+                _log.info("Container waits before it is started again", extra={"kv": details})
+
+    @property
+    def title(self) -> str:
+        """Its name for people; the uid if no more is known."""
+        return self.pod.title if self.pod is not None else self.uid
+
+    def _sleep_off(self, usual: float, *known: float) -> None:
+        """The same after a failure, which may itself have changed what the runtime shows."""
+        self._calm = self._parts.clocks.elapsed() + _CALM
+        self._sleep(usual, *known)
+
+    def _sleep(self, usual: float, *known: float) -> None:
+        """Be poked after the usual time, not with all others at once; sooner if something is due before."""
+        if not self._poked.is_set():
+            wait = min((usual * (1 + _JITTER * random.random()), *(max(one, _SOONEST) for one in known)))
+            self.due = self._parts.clocks.elapsed() + wait

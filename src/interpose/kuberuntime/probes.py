@@ -1,0 +1,228 @@
+"""Asking containers how they are, when it is time, and remembering what they said. Implements `Health`.
+
+Whoever keeps pods says what the runtime has (`update`, `forget`) and that time has passed (`tick`); who is due is asked
+in a task of its own. `changed` is called with the pod's uid when a verdict is another one than before.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from interpose.kuberuntime.asking import AskError, http_get, port_of, tcp_connect
+from interpose.kuberuntime.clocks import Clocks
+from interpose.kuberuntime.grpchealth import grpc_health
+from interpose.kuberuntime.pod import Container, ExecAction, GrpcAction, HttpAction, Pod, Probe, TcpAction
+from interpose.kuberuntime.podstatus import PodStatus
+from interpose.kuberuntime.probing import ProbeKind, Track, probes_of
+from interpose.kuberuntime.runtime import ContainerManager
+from interpose.model.pod import ContainerState
+from interpose.rpc.status import Code, RpcError
+from interpose.rpc.tasks import TaskBag
+
+_log = logging.getLogger(__name__)
+
+_SHOWN: Final = 256
+_NANO: Final = 1e9
+
+
+class UnaskedError(Exception):
+    """Nobody could ask, so nothing is known: the runtime is away, the container is just being replaced."""
+
+
+class Prober:
+    """Asks once. `address` is where pods without an address of their own are reached."""
+
+    def __init__(self, runtime: ContainerManager, *, address: str = "127.0.0.1") -> None:
+        self._runtime = runtime
+        self._address = address
+
+    async def ask(self, probe: Probe, container: Container, container_id: str, ips: Sequence[str]) -> str:
+        """Nothing if the container is well, else what is wrong. UnaskedError if it could not be asked."""
+        try:
+            match probe.action:
+                case ExecAction() as action:
+                    return await self._exec(action, container_id, probe.timeout)
+                case HttpAction() as action:
+                    return await self._http(action, container, ips, probe.timeout)
+                case TcpAction() as action:
+                    await tcp_connect(self._host(action.host, ips), port_of(action, container), probe.timeout)
+                case GrpcAction() as action:
+                    await grpc_health(self._host("", ips), action.port, action.service, timeout=probe.timeout)
+        except AskError as error:
+            return str(error)
+        return ""
+
+    async def _exec(self, action: ExecAction, container_id: str, timeout: int) -> str:
+        try:
+            answer = await self._runtime.exec_sync(container_id, action.command, timeout)
+        except RpcError as error:
+            if error.code is Code.DEADLINE_EXCEEDED:
+                return f"command did not end within {timeout} s"
+            raise UnaskedError(str(error)) from None
+        if not answer.exit_code:
+            return ""
+        said = (answer.stdout + answer.stderr)[:_SHOWN].decode("utf-8", "replace").strip()
+        return f"command ended with exit code {answer.exit_code}" + (f": {said}" if said else "")
+
+    async def _http(self, action: HttpAction, container: Container, ips: Sequence[str], timeout: int) -> str:
+        answer = await http_get(
+            self._host(action.host, ips),
+            port_of(action, container),
+            action.path,
+            scheme=action.scheme,
+            headers=action.headers,
+            timeout=timeout,
+        )
+        return "" if answer.good else f"HTTP status {answer.status}"
+
+    def _host(self, host: str, ips: Sequence[str]) -> str:
+        return host or next(iter(ips), self._address)
+
+
+@dataclass(slots=True, kw_only=True)
+class _PodTracks:
+    """The probes of one pod."""
+
+    pod: Pod
+    ips: tuple[str, ...]
+    tracks: dict[tuple[str, ProbeKind], Track]
+
+    def started(self, name: str) -> bool:
+        """Whether the other probes of a container may be asked."""
+        track = self.tracks.get((name, ProbeKind.STARTUP))
+        return track is None or track.verdict is True
+
+
+class Probes:
+    """All probes of all pods of a node."""
+
+    def __init__(self, prober: Prober, clocks: Clocks, changed: Callable[[str], None]) -> None:
+        self._prober = prober
+        self._clocks = clocks
+        self._changed = changed
+        self._pods: dict[str, _PodTracks] = {}
+        self._asking: set[tuple[str, str, ProbeKind]] = set()
+        self._tasks = TaskBag()
+
+    # -- Health ------------------------------------------------------------------------------------------------------
+
+    def liveness(self, container_id: str) -> bool | None:
+        """Whether it is alive."""
+        return self._verdict(container_id, ProbeKind.LIVENESS)
+
+    def startup(self, container_id: str) -> bool | None:
+        """Whether it has started."""
+        return self._verdict(container_id, ProbeKind.STARTUP)
+
+    def readiness(self, container_id: str) -> bool | None:
+        """Whether it is ready."""
+        return self._verdict(container_id, ProbeKind.READINESS)
+
+    def words(self, uid: str, name: str) -> str:
+        """What is wrong with a container by its last answers; empty if nothing is."""
+        found = self._pods.get(uid)
+        said = [track.words for (owner, _), track in found.tracks.items() if owner == name] if found else []
+        return next(filter(None, said), "")
+
+    def _verdict(self, container_id: str, kind: ProbeKind) -> bool | None:
+        for track in self._tracks():
+            if track.kind is kind and track.container_id == container_id:
+                return track.verdict
+        return None
+
+    def _tracks(self) -> Iterator[Track]:
+        for found in self._pods.values():
+            yield from found.tracks.values()
+
+    # -- what is there -----------------------------------------------------------------------------------------------
+
+    def update(self, pod: Pod, status: PodStatus) -> None:
+        """A pod as it is wanted and as the runtime has it."""
+        before = self._pods.get(pod.uid)
+        now, of_day = self._clocks.elapsed(), self._clocks.seconds
+        tracks: dict[tuple[str, ProbeKind], Track] = {}
+        for container in (*pod.init_containers, *pod.containers):
+            latest = status.latest_active(container.name)
+            for kind, probe in probes_of(container).items():
+                key = (container.name, kind)
+                track = before.tracks.get(key) if before is not None else None
+                if track is None or track.probe != probe:
+                    track = Track(kind=kind, container=container, probe=probe)
+                track.container = container
+                if latest is not None:
+                    running = latest.state is ContainerState.RUNNING
+                    track.see(latest.id, running=running, now=now, age=of_day - latest.started_at / _NANO)
+                else:
+                    track.see("", running=False, now=now, age=0.0)
+                tracks[key] = track
+        self._pods[pod.uid] = _PodTracks(pod=pod, ips=status.ips, tracks=tracks)
+
+    def forget(self, uid: str) -> None:
+        """A pod is not kept any more."""
+        self._pods.pop(uid, None)
+
+    # -- time passes -------------------------------------------------------------------------------------------------
+
+    def next_due(self) -> float | None:
+        """When somebody is to be asked, if nothing happens before, by the clock that never goes back."""
+        times = [
+            due
+            for uid, found in self._pods.items()
+            for (name, kind), track in found.tracks.items()
+            if (uid, name, kind) not in self._asking
+            and (due := track.next_due(started=found.started(name))) is not None
+        ]
+        return min(times, default=None)
+
+    def tick(self) -> None:
+        """Ask all that are due."""
+        now = self._clocks.elapsed()
+        for uid, found in self._pods.items():
+            for (name, kind), track in found.tracks.items():
+                key = (uid, name, kind)
+                if key not in self._asking and track.wanted(now, started=found.started(name)):
+                    track.asked(now)
+                    self._asking.add(key)
+                    self._tasks.spawn(self._ask(key, found, track), name=f"{kind} probe of {found.pod.title}/{name}")
+
+    @property
+    def busy(self) -> bool:
+        """Whether anybody is being asked."""
+        return bool(self._asking)
+
+    async def close(self) -> None:
+        """Ask nobody any more."""
+        await self._tasks.cancel()
+
+    async def _ask(self, key: tuple[str, str, ProbeKind], found: _PodTracks, track: Track) -> None:
+        uid, name, kind = key
+        container_id = track.container_id
+        try:
+            words = await self._prober.ask(track.probe, track.container, container_id, found.ips)
+        except UnaskedError as error:
+            _log.debug("Probe could not be asked", extra=_about(found.pod, name, kind, str(error)))
+            return
+        finally:
+            self._asking.discard(key)
+        if words:
+            _log.debug("Probe failed", extra=_about(found.pod, name, kind, words))
+        if track.answered(container_id, not words, words):
+            level = logging.INFO if track.verdict else logging.WARNING
+            text = "Probe succeeds" if track.verdict else "Probe keeps failing"
+            _log.log(level, text, extra=_about(found.pod, name, kind, words))
+            if kind is ProbeKind.STARTUP and track.verdict:
+                self._hasten(uid, name)
+            self._changed(uid)
+
+    def _hasten(self, uid: str, name: str) -> None:
+        """It has started: whether it is ready is asked at once."""
+        found = self._pods.get(uid)
+        track = found.tracks.get((name, ProbeKind.READINESS)) if found is not None else None
+        if track is not None:
+            track.due = min(track.due, self._clocks.elapsed())
+
+
+def _about(pod: Pod, name: str, kind: ProbeKind, error: str) -> dict[str, object]:
+    details = {"pod": pod.title, "container": name, "probe": kind.value}
+    return {"kv": {**details, "error": error} if error else details}

@@ -1,0 +1,35 @@
+"""The QoS class of a pod, and what follows from it alone. Pure."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Final
+
+from interpose.kuberuntime.pod import Container, Pod, Resources, RestartPolicy
+from interpose.model.cgroup import KubeQos
+from interpose.model.kubeqos import kube_qos
+
+_NONE: Final = Fraction(0)
+
+
+def pod_qos(pod: Pod) -> KubeQos:
+    """The class: of the pod's own amounts if it has some, else of all its containers but the ephemeral ones."""
+    if pod.resources is not None and (pod.resources.requests or pod.resources.limits):
+        each = [pod.resources]
+    else:
+        each = [one.resources for one in (*pod.init_containers, *pod.containers)]
+    return kube_qos((one.requests, one.limits) for one in each)
+
+
+def is_sidecar(pod: Pod, container: Container) -> bool:
+    """Whether it is an init container that stays."""
+    return any(one.name == container.name for one in sidecars(pod))
+
+
+def sidecars(pod: Pod) -> Iterator[Container]:
+    """Init containers that stay, in order."""
+    return (one for one in pod.init_containers if one.restart_policy is RestartPolicy.ALWAYS)
+
+
+def requested(resources: Resources, name: str) -> Fraction:
+    """What is asked for of a resource: the request, or the limit where there is none."""
+    return resources.requests.get(name, resources.limits.get(name, _NONE))

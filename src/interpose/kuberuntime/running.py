@@ -1,0 +1,135 @@
+"""Pods as the lists of a runtime show them: sandboxes and containers that belong together. Pure; messages come in
+by their attributes.
+
+A container whose sandbox is not listed still makes a pod: it has to be stopped and removed by somebody.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from interpose.kuberuntime.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
+from interpose.model.pod import ContainerState
+from interpose.model.resources import nothing
+
+# By the numbers of CRI.
+CONTAINER_STATES: Final = (
+    ContainerState.CREATED,
+    ContainerState.RUNNING,
+    ContainerState.EXITED,
+    ContainerState.UNKNOWN,
+)
+_SANDBOX_READY: Final = 0
+
+
+def container_state(number: int) -> ContainerState:
+    """The state; a number that nobody knows is UNKNOWN."""
+    return CONTAINER_STATES[number] if 0 <= number < len(CONTAINER_STATES) else ContainerState.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedSandbox:
+    """A sandbox in a list."""
+
+    id: str
+    attempt: int = 0
+    ready: bool = True
+    created_at: int = 0
+    labels: Mapping[str, str] = field(default_factory=nothing)
+    annotations: Mapping[str, str] = field(default_factory=nothing)
+    runtime_handler: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedContainer:
+    """A container in a list."""
+
+    id: str
+    name: str
+    sandbox_id: str = ""
+    attempt: int = 0
+    state: ContainerState = ContainerState.RUNNING
+    created_at: int = 0
+    image: str = ""
+    annotations: Mapping[str, str] = field(default_factory=nothing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningPod:
+    """What a runtime has of a pod. Newest first. `complete`: what has ended is in it, too."""
+
+    uid: str
+    name: str = ""
+    namespace: str = ""
+    sandboxes: tuple[ListedSandbox, ...] = ()
+    containers: tuple[ListedContainer, ...] = ()
+    complete: bool = False
+
+    @property
+    def title(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def running(self) -> tuple[ListedContainer, ...]:
+        """The containers that have to be stopped: also those of which the runtime does not know."""
+        return tuple(one for one in self.containers if one.state in (ContainerState.RUNNING, ContainerState.UNKNOWN))
+
+
+def grouped(sandboxes: Iterable[Any], containers: Iterable[Any], *, complete: bool) -> list[RunningPod]:
+    """Pods by uid, in the order their first sandbox is listed. What has no uid or no name is nobody's."""
+    names: dict[str, tuple[str, str]] = {}
+    boxes: dict[str, dict[str, ListedSandbox]] = {}  # by id: what is listed twice is there once
+    inside: dict[str, dict[str, ListedContainer]] = {}
+    for one in sandboxes:
+        meta = one.metadata
+        if meta.uid:
+            names.setdefault(meta.uid, (meta.name, meta.namespace))
+            boxes.setdefault(meta.uid, {})[one.id] = _sandbox(one)
+    for one in containers:
+        uid = one.labels.get(POD_UID, "")
+        name = one.labels.get(CONTAINER_NAME, "") or one.metadata.name
+        if uid and name:
+            names.setdefault(uid, (one.labels.get(POD_NAME, ""), one.labels.get(POD_NAMESPACE, "")))
+            inside.setdefault(uid, {})[one.id] = _container(one, name)
+    return [
+        RunningPod(
+            uid=uid,
+            name=name,
+            namespace=namespace,
+            sandboxes=tuple(sorted(boxes.get(uid, {}).values(), key=newest)),
+            containers=tuple(sorted(inside.get(uid, {}).values(), key=newest)),
+            complete=complete,
+        )
+        for uid, (name, namespace) in names.items()
+    ]
+
+
+def newest(one: ListedSandbox | ListedContainer) -> tuple[int, int, str]:
+    """The key that sorts the newest to the front. The attempt counts first: clocks are set back now and then."""
+    return (-one.attempt, -one.created_at, one.id)
+
+
+def _sandbox(one: Any) -> ListedSandbox:
+    return ListedSandbox(
+        id=one.id,
+        attempt=one.metadata.attempt,
+        ready=one.state == _SANDBOX_READY,
+        created_at=one.created_at,
+        labels=dict(one.labels),
+        annotations=dict(one.annotations),
+        runtime_handler=one.runtime_handler,
+    )
+
+
+def _container(one: Any, name: str) -> ListedContainer:
+    return ListedContainer(
+        id=one.id,
+        name=name,
+        sandbox_id=one.pod_sandbox_id,
+        attempt=one.metadata.attempt,
+        state=container_state(one.state),
+        created_at=one.created_at,
+        image=one.image.image,
+        annotations=dict(one.annotations),
+    )

@@ -1,0 +1,214 @@
+"""The interface of a runtime over anything that answers CRI calls: deadlines of a kubelet, answers that are checked."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from google.protobuf.message import Message
+
+from interpose.cri.calls import Caller
+from interpose.cri.messages import cri
+from interpose.kuberuntime.answers import check_answer
+from interpose.kuberuntime.timeouts import Timeouts
+
+_USUAL = Timeouts()
+
+
+class Services:
+    """A `RuntimeService` and an `ImageService`. Every failure is an RpcError."""
+
+    def __init__(self, caller: Caller, *, timeouts: Timeouts = _USUAL) -> None:
+        self.caller = caller
+        self.timeouts = timeouts
+
+    # -- sandboxes ---------------------------------------------------------------------------------------------------
+
+    async def run_pod_sandbox(self, config: cri.PodSandboxConfig, runtime_handler: str = "") -> str:
+        request = cri.RunPodSandboxRequest(config=config, runtime_handler=runtime_handler)
+        answer = await self._call("RunPodSandbox", request, self.timeouts.run_pod_sandbox)
+        return str(answer.pod_sandbox_id)
+
+    async def stop_pod_sandbox(self, sandbox_id: str) -> None:
+        await self._usual("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=sandbox_id))
+
+    async def remove_pod_sandbox(self, sandbox_id: str) -> None:
+        await self._usual("RemovePodSandbox", cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id))
+
+    async def pod_sandbox_status(self, sandbox_id: str, *, verbose: bool = False) -> cri.PodSandboxStatusResponse:
+        request = cri.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id, verbose=verbose)
+        answer: cri.PodSandboxStatusResponse = await self._usual("PodSandboxStatus", request)
+        return answer
+
+    async def list_pod_sandbox(self, wanted: cri.PodSandboxFilter | None = None) -> Sequence[cri.PodSandbox]:
+        answer = await self._usual("ListPodSandbox", cri.ListPodSandboxRequest(filter=wanted))
+        return list(answer.items)
+
+    async def port_forward(self, sandbox_id: str, ports: Sequence[int] = ()) -> str:
+        answer = await self._usual("PortForward", cri.PortForwardRequest(pod_sandbox_id=sandbox_id, port=ports))
+        return str(answer.url)
+
+    async def update_pod_sandbox_resources(
+        self,
+        sandbox_id: str,
+        overhead: cri.LinuxContainerResources | None,
+        resources: cri.LinuxContainerResources | None,
+    ) -> None:
+        await self._usual(
+            "UpdatePodSandboxResources",
+            cri.UpdatePodSandboxResourcesRequest(pod_sandbox_id=sandbox_id, overhead=overhead, resources=resources),
+        )
+
+    # -- containers --------------------------------------------------------------------------------------------------
+
+    async def create_container(
+        self, sandbox_id: str, config: cri.ContainerConfig, sandbox_config: cri.PodSandboxConfig
+    ) -> str:
+        request = cri.CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox_config)
+        answer = await self._usual("CreateContainer", request)
+        return str(answer.container_id)
+
+    async def start_container(self, container_id: str) -> None:
+        await self._usual("StartContainer", cri.StartContainerRequest(container_id=container_id))
+
+    async def stop_container(self, container_id: str, grace: int) -> None:
+        request = cri.StopContainerRequest(container_id=container_id, timeout=grace)
+        await self._call("StopContainer", request, self.timeouts.stop_container(grace))
+
+    async def remove_container(self, container_id: str) -> None:
+        await self._usual("RemoveContainer", cri.RemoveContainerRequest(container_id=container_id))
+
+    async def list_containers(self, wanted: cri.ContainerFilter | None = None) -> Sequence[cri.Container]:
+        answer = await self._usual("ListContainers", cri.ListContainersRequest(filter=wanted))
+        return list(answer.containers)
+
+    async def container_status(self, container_id: str, *, verbose: bool = False) -> cri.ContainerStatusResponse:
+        request = cri.ContainerStatusRequest(container_id=container_id, verbose=verbose)
+        answer: cri.ContainerStatusResponse = await self._usual("ContainerStatus", request)
+        return answer
+
+    async def update_container_resources(
+        self, container_id: str, resources: cri.LinuxContainerResources, annotations: dict[str, str] | None = None
+    ) -> None:
+        request = cri.UpdateContainerResourcesRequest(
+            container_id=container_id, linux=resources, annotations=annotations or {}
+        )
+        await self._usual("UpdateContainerResources", request)
+
+    async def exec_sync(self, container_id: str, command: Sequence[str], timeout: int = 0) -> cri.ExecSyncResponse:
+        request = cri.ExecSyncRequest(container_id=container_id, cmd=command, timeout=timeout)
+        answer: cri.ExecSyncResponse = await self._call("ExecSync", request, self.timeouts.exec_sync(timeout))
+        return answer
+
+    async def exec(
+        self,
+        container_id: str,
+        command: Sequence[str],
+        *,
+        tty: bool = False,
+        stdin: bool = False,
+        stdout: bool = True,
+        stderr: bool = True,
+    ) -> str:
+        request = cri.ExecRequest(
+            container_id=container_id, cmd=command, tty=tty, stdin=stdin, stdout=stdout, stderr=stderr
+        )
+        return str((await self._usual("Exec", request)).url)
+
+    async def attach(
+        self, container_id: str, *, tty: bool = False, stdin: bool = False, stdout: bool = True, stderr: bool = True
+    ) -> str:
+        request = cri.AttachRequest(container_id=container_id, tty=tty, stdin=stdin, stdout=stdout, stderr=stderr)
+        return str((await self._usual("Attach", request)).url)
+
+    async def reopen_container_log(self, container_id: str) -> None:
+        await self._usual("ReopenContainerLog", cri.ReopenContainerLogRequest(container_id=container_id))
+
+    async def checkpoint_container(self, container_id: str, location: str, timeout: int = 0) -> None:
+        request = cri.CheckpointContainerRequest(container_id=container_id, location=location, timeout=timeout)
+        await self._call("CheckpointContainer", request, self.timeouts.checkpoint(timeout))
+
+    # -- what they use -----------------------------------------------------------------------------------------------
+
+    async def container_stats(self, container_id: str) -> cri.ContainerStats:
+        answer = await self._usual("ContainerStats", cri.ContainerStatsRequest(container_id=container_id))
+        stats: cri.ContainerStats = answer.stats
+        return stats
+
+    async def list_container_stats(
+        self, wanted: cri.ContainerStatsFilter | None = None
+    ) -> Sequence[cri.ContainerStats]:
+        answer = await self._usual("ListContainerStats", cri.ListContainerStatsRequest(filter=wanted))
+        return list(answer.stats)
+
+    async def pod_sandbox_stats(self, sandbox_id: str) -> cri.PodSandboxStats:
+        answer = await self._usual("PodSandboxStats", cri.PodSandboxStatsRequest(pod_sandbox_id=sandbox_id))
+        stats: cri.PodSandboxStats = answer.stats
+        return stats
+
+    async def list_pod_sandbox_stats(
+        self, wanted: cri.PodSandboxStatsFilter | None = None
+    ) -> Sequence[cri.PodSandboxStats]:
+        answer = await self._usual("ListPodSandboxStats", cri.ListPodSandboxStatsRequest(filter=wanted))
+        return list(answer.stats)
+
+    async def list_metric_descriptors(self) -> Sequence[cri.MetricDescriptor]:
+        answer = await self._usual("ListMetricDescriptors", cri.ListMetricDescriptorsRequest())
+        return list(answer.descriptors)
+
+    async def list_pod_sandbox_metrics(self) -> Sequence[cri.PodSandboxMetrics]:
+        answer = await self._usual("ListPodSandboxMetrics", cri.ListPodSandboxMetricsRequest())
+        return list(answer.pod_metrics)
+
+    async def container_events(self) -> AsyncGenerator[cri.ContainerEventResponse, None]:
+        async with aclosing(self.caller.stream("GetContainerEvents", cri.GetEventsRequest())) as events:
+            async for event in events:
+                yield event
+
+    # -- the runtime itself ------------------------------------------------------------------------------------------
+
+    async def version(self) -> cri.VersionResponse:
+        answer: cri.VersionResponse = await self._usual("Version", cri.VersionRequest(version="0.1.0"))
+        return answer
+
+    async def status(self, *, verbose: bool = False) -> cri.StatusResponse:
+        answer: cri.StatusResponse = await self._usual("Status", cri.StatusRequest(verbose=verbose))
+        return answer
+
+    async def update_runtime_config(self, config: cri.RuntimeConfig) -> None:
+        await self._usual("UpdateRuntimeConfig", cri.UpdateRuntimeConfigRequest(runtime_config=config))
+
+    async def runtime_config(self) -> cri.RuntimeConfigResponse:
+        answer: cri.RuntimeConfigResponse = await self._usual("RuntimeConfig", cri.RuntimeConfigRequest())
+        return answer
+
+    # -- images ------------------------------------------------------------------------------------------------------
+
+    async def list_images(self, wanted: cri.ImageFilter | None = None) -> Sequence[cri.Image]:
+        answer = await self._usual("ListImages", cri.ListImagesRequest(filter=wanted))
+        return list(answer.images)
+
+    async def image_status(self, image: cri.ImageSpec, *, verbose: bool = False) -> cri.ImageStatusResponse:
+        request = cri.ImageStatusRequest(image=image, verbose=verbose)
+        answer: cri.ImageStatusResponse = await self._usual("ImageStatus", request)
+        return answer
+
+    async def pull_image(
+        self, image: cri.ImageSpec, auth: cri.AuthConfig | None, sandbox_config: cri.PodSandboxConfig | None
+    ) -> str:
+        request = cri.PullImageRequest(image=image, auth=auth, sandbox_config=sandbox_config)
+        return str((await self._call("PullImage", request, None)).image_ref)
+
+    async def remove_image(self, image: cri.ImageSpec) -> None:
+        await self._usual("RemoveImage", cri.RemoveImageRequest(image=image))
+
+    async def image_fs_info(self) -> cri.ImageFsInfoResponse:
+        answer: cri.ImageFsInfoResponse = await self._usual("ImageFsInfo", cri.ImageFsInfoRequest())
+        return answer
+
+    async def _usual(self, method: str, request: Message) -> Any:
+        return await self._call(method, request, self.timeouts.request)
+
+    async def _call(self, method: str, request: Message, timeout: float | None) -> Any:
+        answer = await self.caller.call(method, request, timeout=timeout)
+        check_answer(method, answer)
+        return answer

@@ -1,0 +1,199 @@
+"""Starting one container: wait if it keeps failing, have its image, make it, start it, run its hook.
+
+What has been done when a step fails stays: the next status shows it, and the next attempt has another number.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from interpose.cri.messages import cri
+from interpose.kuberuntime.actionvalues import KillReason
+from interpose.kuberuntime.backoff import Backoff, container_key
+from interpose.kuberuntime.clocks import Clocks
+from interpose.kuberuntime.containerconfig import ContainerConfigError, container_config
+from interpose.kuberuntime.images import Images, ReadyImage, StartError
+from interpose.kuberuntime.killing import Killer, Killing
+from interpose.kuberuntime.labels import container_annotations, log_directory, restarts_by_logs
+from interpose.kuberuntime.lifecycle import HookError, Hooks
+from interpose.kuberuntime.node import NodeFacts
+from interpose.kuberuntime.pod import Container, Pod
+from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus
+from interpose.kuberuntime.runtime import ContainerManager
+from interpose.kuberuntime.steps import Moment, News, Progress, Reason
+from interpose.model.pod import ContainerState
+from interpose.rpc.status import RpcError
+
+
+class Folders(Protocol):
+    """The folders of pods. May wait for a disk."""
+
+    def prepare(self, pod: Pod, node: NodeFacts, ips: tuple[str, ...]) -> None:
+        """Make all that the pod needs before it starts; may be repeated."""
+
+    def mounts(
+        self, pod: Pod, container: Container, node: NodeFacts, ips: tuple[str, ...], restart_count: int
+    ) -> list[cri.Mount]:
+        """What a container sees of it."""
+
+    def remove(self, uid: str) -> None:
+        """Remove all that is left of a pod."""
+
+    def uids(self) -> list[str]:
+        """The pods that have folders."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a container is started: the sandbox, its configuration and its addresses, and what was there before."""
+
+    pod: Pod
+    sandbox_id: str
+    sandbox_config: cri.PodSandboxConfig
+    ips: tuple[str, ...]
+    status: PodStatus
+    progress: Progress
+
+
+class Starter:
+    """Starts containers. `backoff` remembers who keeps failing."""
+
+    def __init__(
+        self,
+        runtime: ContainerManager,
+        *,
+        images: Images,
+        hooks: Hooks,
+        killer: Killer,
+        folders: Folders,
+        node: NodeFacts,
+        backoff: Backoff,
+        clocks: Clocks,
+        log_root: str,
+    ) -> None:
+        self._runtime = runtime
+        self._images = images
+        self._hooks = hooks
+        self._killer = killer
+        self._folders = folders
+        self._node = node
+        self._backoff = backoff
+        self._clocks = clocks
+        self._log_root = log_root
+
+    async def start(self, place: Place, container: Container) -> str:
+        """The id of the container that runs now. StartError says what kept it from that."""
+        self._wait_your_turn(place, container)
+        target = _target_id(place.status, container)
+        image = await self._images.ensure(place.pod, container, place.sandbox_config, place.progress)
+        count = await self._restart_count(place, container)
+        config = await self._config(place, container, image, count, target)
+        self._tell(place, container, Moment.CREATING)
+        try:
+            container_id = await self._runtime.create_container(place.sandbox_id, config, place.sandbox_config)
+        except RpcError as error:
+            raise StartError(Reason.CREATE, str(error)) from None
+        self._tell(place, container, Moment.STARTING)
+        try:
+            await self._runtime.start_container(container_id)
+        except RpcError as error:
+            raise StartError(Reason.RUN, str(error)) from None
+        await self._post_start(place, container, container_id)
+        self._tell(place, container, Moment.STARTED, container_id)
+        return container_id
+
+    def _wait_your_turn(self, place: Place, container: Container) -> None:
+        """StartError if it ended a short time ago, not for the first time."""
+        ended = _last_end(place.status, container.name)
+        since = None if ended is None else ended.finished_at / 1e9
+        key = container_key(place.pod, container)
+        now = self._clocks.seconds
+        left = self._backoff.delay(key, now, since=since)
+        if left > 0:
+            wait = self._backoff.wait(key)
+            message = f"back-off {wait:.0f} s: next start in {left:.0f} s"
+            raise StartError(Reason.CRASH_LOOP, message, left)
+        if ended is not None or self._backoff.wait(key):
+            self._backoff.next(key, now, since=since)
+
+    async def _restart_count(self, place: Place, container: Container) -> int:
+        """One more than the last one's; a runtime that has forgotten everything has left logs."""
+        last = place.status.latest(container.name)
+        if last is not None:
+            return last.restart_count + 1
+        folder = Path(log_directory(place.pod, self._log_root)) / container.name
+        return await asyncio.to_thread(_count_by_logs, folder)
+
+    async def _config(
+        self, place: Place, container: Container, image: ReadyImage, count: int, target: str
+    ) -> cri.ContainerConfig:
+        pod, ips = place.pod, place.ips
+        try:
+            mounts: Sequence[cri.Mount] = await asyncio.to_thread(
+                self._folders.mounts, pod, container, self._node, ips, count
+            )
+            return container_config(
+                pod,
+                container,
+                node=self._node,
+                image=image.id,
+                image_user=image.user,
+                restart_count=count,
+                ips=ips,
+                mounts=mounts,
+                target_id=target,
+            )
+        except (ContainerConfigError, OSError, ValueError) as error:
+            raise StartError(Reason.CREATE_CONFIG, str(error)) from None
+
+    async def _post_start(self, place: Place, container: Container, container_id: str) -> None:
+        hook = container.lifecycle.post_start
+        if hook is None:
+            return
+        try:
+            await self._hooks.run(hook, container_id, container, place.ips)
+        except HookError as error:
+            how = Killing(
+                pod=place.pod,
+                title=place.pod.title,
+                ips=place.ips,
+                reasons={container_id: KillReason.POST_START},
+                progress=place.progress,
+            )
+            notes = container_annotations(place.pod, container, 0)
+            await self._killer.container(_Started(id=container_id, name=container.name, annotations=notes), how)
+            raise StartError(Reason.POST_START, f"postStart hook: {error}") from None
+
+    def _tell(self, place: Place, container: Container, moment: Moment, detail: str = "") -> None:
+        place.progress.tell(News(pod=place.pod.title, moment=moment, container=container.name, detail=detail))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Started:
+    id: str
+    name: str
+    annotations: dict[str, str]
+
+
+def _last_end(status: PodStatus, name: str) -> ContainerStatus | None:
+    return next((one for one in status.containers if one.name == name and one.state is ContainerState.EXITED), None)
+
+
+def _target_id(status: PodStatus, container: Container) -> str:
+    """The container whose processes an ephemeral one wants to see."""
+    if not container.target:
+        return ""
+    found = status.latest_active(container.target)
+    if found is None or found.state is not ContainerState.RUNNING:
+        message = f"container {container.name}: the target container {container.target!r} does not run"
+        raise StartError(Reason.CREATE_CONFIG, message)
+    return found.id
+
+
+def _count_by_logs(folder: Path) -> int:
+    try:
+        return restarts_by_logs([path.name for path in folder.iterdir()])
+    except OSError:
+        return 0

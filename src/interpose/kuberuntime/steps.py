@@ -1,0 +1,122 @@
+"""What a sync did and what came of it, as values, and who is told while it happens. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol
+
+
+class Act(StrEnum):
+    """Kinds of steps."""
+
+    PREPARE = "PreparePod"
+    KILL_POD = "KillPod"
+    KILL_CONTAINER = "KillContainer"
+    STOP_SANDBOX = "StopPodSandbox"
+    REMOVE_CONTAINER = "RemoveContainer"
+    REMOVE_SANDBOX = "RemovePodSandbox"
+    CREATE_SANDBOX = "CreatePodSandbox"
+    RESIZE = "ResizeContainer"
+    START = "StartContainer"
+    CLEAN_UP = "CleanUp"
+
+
+class Reason(StrEnum):
+    """Why a step failed, in the words Kubernetes uses."""
+
+    NONE = ""
+    FAILED_PREPARE = "FailedMount"
+    FAILED_SANDBOX = "FailedCreatePodSandBox"
+    FAILED_SANDBOX_CONFIG = "ConfigPodSandboxError"
+    FAILED_KILL_SANDBOX = "KillPodSandboxError"
+    FAILED_KILL = "KillContainerError"
+    FAILED_REMOVE = "FailedRemove"
+    FAILED_RESIZE = "ResizeContainerError"
+    IMAGE_INVALID = "InvalidImageName"
+    IMAGE_INSPECT = "ImageInspectError"
+    IMAGE_NEVER_PULL = "ErrImageNeverPull"
+    IMAGE_PULL = "ErrImagePull"
+    IMAGE_BACKOFF = "ImagePullBackOff"
+    REGISTRY_UNAVAILABLE = "RegistryUnavailable"
+    SIGNATURE = "SignatureValidationFailed"
+    CRASH_LOOP = "CrashLoopBackOff"
+    CREATE_CONFIG = "CreateContainerConfigError"
+    CREATE = "CreateContainerError"
+    RUN = "RunContainerError"
+    POST_START = "PostStartHookError"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step: what was done to what (a container's name, a sandbox' id), and the error if it failed."""
+
+    act: Act
+    target: str
+    error: str | None = None
+    reason: Reason = Reason.NONE
+
+    @property
+    def waits(self) -> bool:
+        """Whether it did not fail but has to wait for its time."""
+        return self.reason in (Reason.CRASH_LOOP, Reason.IMAGE_BACKOFF)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncResult:
+    """All steps in the order they were begun. `retry_after`: seconds until a wait is over, None if nothing waits."""
+
+    steps: tuple[Step, ...] = ()
+    retry_after: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every step succeeded."""
+        return all(step.error is None for step in self.steps)
+
+    @property
+    def errors(self) -> tuple[Step, ...]:
+        """The steps that failed."""
+        return tuple(step for step in self.steps if step.error is not None)
+
+
+class Moment(StrEnum):
+    """What a person who waits is told."""
+
+    CREATING_SANDBOX = "creating sandbox"
+    SANDBOX_READY = "sandbox ready"
+    PULLING = "pulling"
+    PULLED = "pulled"
+    IMAGE_PRESENT = "image present"
+    CREATING = "creating"
+    STARTING = "starting"
+    STARTED = "started"
+    RESIZED = "resized"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    REMOVED = "removed"
+    WAITING = "waiting"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """Something happened. `container` is empty if it concerns the pod; `detail` is an image, an id, a reason."""
+
+    pod: str  # namespace/name
+    moment: Moment
+    container: str = ""
+    detail: str = ""
+
+
+class Progress(Protocol):
+    """Is told what happens."""
+
+    def tell(self, news: News) -> None:
+        """Must not fail and not wait."""
+
+
+class _Silent:
+    def tell(self, news: News) -> None:
+        """Nobody wants to know."""
+
+
+SILENT: Final[Progress] = _Silent()

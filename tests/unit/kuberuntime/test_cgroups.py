@@ -1,0 +1,55 @@
+"""The directory of a pod, with both drivers."""
+
+from fractions import Fraction
+
+import pytest
+
+from interpose.host.cgroup.paths import Driver
+from interpose.kuberuntime.cgroups import cgroup_parent
+from interpose.kuberuntime.pod import Container, Pod, Resources
+
+UID = "12-34"
+GUARANTEED = Resources(limits={"cpu": Fraction(1), "memory": Fraction(1)})
+BURSTABLE = Resources(requests={"cpu": Fraction(1)})
+NONE = Resources()
+CGROUPFS, SYSTEMD = Driver.CGROUPFS, Driver.SYSTEMD
+
+
+def pod(resources: Resources, uid: str = UID) -> Pod:
+    """A pod of that class."""
+    return Pod(name="p", uid=uid, containers=(Container(name="c", image="i", resources=resources),))
+
+
+@pytest.mark.parametrize(
+    ("resources", "driver", "root", "path"),
+    [
+        (GUARANTEED, CGROUPFS, "", "/kubepods/pod12-34"),
+        (BURSTABLE, CGROUPFS, "", "/kubepods/burstable/pod12-34"),
+        (NONE, CGROUPFS, "", "/kubepods/besteffort/pod12-34"),
+        (GUARANTEED, SYSTEMD, "", "/kubepods.slice/kubepods-pod12_34.slice"),
+        (
+            BURSTABLE,
+            SYSTEMD,
+            "",
+            "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod12_34.slice",
+        ),
+        (
+            NONE,
+            SYSTEMD,
+            "",
+            "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod12_34.slice",
+        ),
+        (NONE, CGROUPFS, "/a/b/", "/a/b/kubepods/besteffort/pod12-34"),
+        (GUARANTEED, SYSTEMD, "a", "/a.slice/a-kubepods.slice/a-kubepods-pod12_34.slice"),
+    ],
+)
+def test_the_parent(resources: Resources, driver: Driver, root: str, path: str) -> None:
+    """A whole path, as kubelets write it."""
+    assert cgroup_parent(pod(resources), driver, root) == path
+
+
+@pytest.mark.parametrize("uid", ["", "a/b"])
+def test_a_uid_that_is_no_name_is_refused(uid: str) -> None:
+    """It would lead elsewhere."""
+    with pytest.raises(ValueError, match="is no uid of a pod"):
+        cgroup_parent(pod(NONE, uid), CGROUPFS)

@@ -1,0 +1,27 @@
+"""Names of images."""
+
+import pytest
+
+from interpose.kuberuntime.imagenames import with_tag
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("busybox", "busybox:latest"),
+        ("busybox:1", "busybox:1"),
+        ("reg.example:5000/a/b", "reg.example:5000/a/b:latest"),
+        ("reg.example:5000/a/b:2", "reg.example:5000/a/b:2"),
+        ("busybox@sha256:abc", "busybox@sha256:abc"),
+    ],
+)
+def test_a_name_without_tag_and_digest_gets_the_latest(image: str, name: str) -> None:
+    """A port is no tag."""
+    assert with_tag(image) == name
+
+
+@pytest.mark.parametrize("image", ["", "a b", "a\n", ":tag", "@sha256:x", "/a", "a:", "a/", "a@"])
+def test_what_is_no_name_is_refused(image: str) -> None:
+    """And shown."""
+    with pytest.raises(ValueError, match="is not the name of an image"):
+        with_tag(image)

@@ -1,0 +1,137 @@
+"""Images of containers: policies, pauses, who may fetch them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from interpose.cri.messages import cri
+from interpose.kuberuntime.backoff import Backoff
+from interpose.kuberuntime.clocks import Clocks
+from interpose.kuberuntime.images import Images
+from interpose.kuberuntime.manager import RuntimeManager
+from interpose.kuberuntime.pod import PullAuth, PullPolicy
+from interpose.kuberuntime.services import Services
+from interpose.kuberuntime.steps import SILENT, Reason
+from interpose.rpc.status import Code
+from interpose.testing.clock import ManualClock
+from interpose.testing.fakeimages import Credentials
+from interpose.testing.fakeruntime import FakeRuntime
+from interpose.testing.managednode import Heard, ManagedNode, container, pod
+
+NGINX = "registry.example/nginx"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> ManagedNode:
+    return ManagedNode(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("present", "policy", "calls"),
+    [
+        (True, PullPolicy.IF_NOT_PRESENT, ["ImageStatus"]),
+        (False, PullPolicy.IF_NOT_PRESENT, ["ImageStatus", "PullImage", "ImageStatus"]),
+        (True, PullPolicy.ALWAYS, ["ImageStatus", "PullImage", "ImageStatus"]),
+        (True, PullPolicy.NEVER, ["ImageStatus"]),
+    ],
+)
+async def test_when_an_image_is_fetched(node: ManagedNode, present: bool, policy: PullPolicy, calls: list[str]) -> None:
+    """By its policy; the container is made of the image's id."""
+    if present:
+        node.runtime.images.pull(NGINX, cri.AuthConfig())
+    assert (await node.sync(pod(container(image=NGINX, pull_policy=policy)))).ok
+    assert node.calls("ImageStatus", "PullImage") == calls
+    config = node.runtime.requests_of("CreateContainer")[0].config
+    assert config.image.image.startswith("sha256:")
+    assert config.image.user_specified_image == NGINX
+    assert node.runtime.requests_of("ImageStatus")[0].image.image == f"{NGINX}:latest"
+
+
+async def test_an_image_that_may_not_be_fetched(node: ManagedNode) -> None:
+    """Is missed by name."""
+    result = await node.sync(pod(container(image=NGINX, pull_policy=PullPolicy.NEVER)))
+    [step] = result.errors
+    assert step.reason is Reason.IMAGE_NEVER_PULL
+    assert NGINX in (step.error or "")
+    assert result.retry_after is None
+
+
+async def test_a_name_that_is_none(node: ManagedNode) -> None:
+    """Nothing is asked."""
+    [step] = (await node.sync(pod(container(image="a b")))).errors
+    assert step.reason is Reason.IMAGE_INVALID
+    assert node.calls("ImageStatus") == []
+
+
+async def test_a_registry_that_fails_is_asked_less_and_less_often(node: ManagedNode) -> None:
+    """Ten seconds, then twenty; a success ends it."""
+    web = pod(container(image=NGINX))
+    node.runtime.fail("PullImage", Code.UNKNOWN, "no such host")
+    result = await node.sync(web)
+    assert [step.reason for step in result.errors] == [Reason.IMAGE_PULL]
+    assert result.retry_after == 10
+    node.clock.advance(4)
+    heard = Heard()
+    result = await node.sync(web, progress=heard)
+    assert [step.reason for step in result.errors] == [Reason.IMAGE_BACKOFF]
+    assert result.retry_after == pytest.approx(6)
+    assert heard.moments == ["waiting main"]
+    node.clock.advance(6)
+    assert (await node.sync(web)).retry_after == 20
+    node.runtime.clear()
+    node.clock.advance(20)
+    assert (await node.sync(web)).ok
+    assert node.manager.pull_backoff.keys == ()
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("RegistryUnavailable: 503", Reason.REGISTRY_UNAVAILABLE),
+        ("SignatureValidationFailed: key", Reason.SIGNATURE),
+        ("other", Reason.IMAGE_PULL),
+    ],
+)
+async def test_the_kind_of_failure_is_in_the_first_words(node: ManagedNode, message: str, reason: Reason) -> None:
+    """As runtimes say it."""
+    node.runtime.fail("PullImage", Code.UNKNOWN, message)
+    [step] = (await node.sync(pod(container(image=NGINX)))).errors
+    assert step.reason is reason
+    assert message in (step.error or "")
+
+
+async def test_credentials_of_the_pod_come_before_those_of_the_node(tmp_path: Path) -> None:
+    """The node is asked only for others."""
+    secured = {"registry.example": Credentials("me", "secret")}
+    runtime = FakeRuntime(credentials=secured)
+    node = ManagedNode(tmp_path, runtime=runtime)
+    web = pod(container(image=NGINX))
+    assert [step.reason for step in (await node.sync(web)).errors] == [Reason.IMAGE_PULL]
+    own = PullAuth(registry="registry.example", username="me", password="secret")
+    images = Images(Services(runtime), Backoff(), Clocks(now=ManualClock()), lambda _image: None)
+    asked = await images.ensure(replace(web, pull_auths=(own,)), web.containers[0], cri.PodSandboxConfig(), SILENT)
+    assert asked.id.startswith("sha256:")
+    node = ManagedNode(tmp_path, runtime=FakeRuntime(credentials=secured))
+    node.manager = RuntimeManager(
+        Services(node.runtime),
+        node=node.manager.node,
+        dirs=node.dirs,
+        log_root=str(node.log_root),
+        auth=lambda _image: cri.AuthConfig(username="me", password="secret"),
+    )
+    assert (await node.sync(web)).ok
+
+
+async def test_an_image_that_is_gone_after_its_pull_is_used_by_its_name() -> None:
+    """The runtime says what is wrong with it."""
+
+    class Forgetful(FakeRuntime):
+        async def call(self, method: str, request: object, *, timeout: float | None = None) -> object:
+            answer = await super().call(method, request, timeout=timeout)  # type: ignore[arg-type]
+            return cri.ImageStatusResponse() if method == "ImageStatus" else answer
+
+    images = Images(Services(Forgetful()), Backoff(), Clocks(), lambda _image: None)
+    found = await images.ensure(pod(), container(image=NGINX), cri.PodSandboxConfig(), SILENT)
+    assert found.id.startswith("sha256:")
+    assert found.user is None

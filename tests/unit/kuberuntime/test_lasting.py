@@ -1,0 +1,48 @@
+"""Work that goes on when nobody waits for it."""
+
+import asyncio
+
+import pytest
+
+from interpose.kuberuntime.lasting import Lasting
+from interpose.rpc.tasks import TaskBag
+
+
+async def test_results_and_errors_are_those_of_the_work() -> None:
+    """As if it were awaited itself."""
+
+    async def right() -> int:
+        return 3
+
+    async def wrong() -> int:
+        raise ValueError("no")
+
+    lasting = Lasting()
+    assert await lasting.run("a", right()) == 3
+    with pytest.raises(ValueError, match="no"):
+        await lasting.run("a", wrong())
+    await lasting.over("a")
+
+
+async def test_who_hangs_up_leaves_it_to_its_end() -> None:
+    """And whoever asks waits for that, of this pod only."""
+    lasting, tasks, go = Lasting(), TaskBag(), asyncio.Event()
+    ended: list[str] = []
+
+    async def slow() -> None:
+        await go.wait()
+        ended.append("work")
+
+    async def waits() -> None:
+        await lasting.over("a")
+        ended.append("wait")
+
+    await asyncio.wait([tasks.spawn(lasting.run("a", slow()), name="one")], timeout=0.01)
+    await tasks.cancel()
+    await lasting.over("b")
+    waiting = tasks.spawn(waits(), name="two")
+    await asyncio.sleep(0)
+    assert not ended
+    go.set()
+    await waiting
+    assert ended == ["work", "wait"]

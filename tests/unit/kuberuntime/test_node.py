@@ -1,0 +1,28 @@
+"""What of the node bears on what."""
+
+from fractions import Fraction
+
+from interpose.kuberuntime.envs import Surroundings
+from interpose.kuberuntime.node import NodeFacts
+from interpose.kuberuntime.resources import Rules
+
+
+def test_parts_of_the_node_for_those_who_need_no_more() -> None:
+    """Rules for numbers, surroundings for fields."""
+    node = NodeFacts(
+        name="n",
+        memory=5,
+        allocatable={"cpu": Fraction(2)},
+        cgroup_version=2,
+        swap_limits=True,
+        hugepage_sizes=("2MB",),
+        addresses=("10.0.0.1",),
+        cpu_quota=False,
+        cpu_quota_period=50_000,
+    )
+    assert node.rules == Rules(
+        memory=5, cgroup_version=2, cpu_quota=False, period=50_000, hugepage_sizes=("2MB",), swap=True
+    )
+    assert node.around(("10.1.0.1",)) == Surroundings(
+        node_name="n", host_ips=("10.0.0.1",), ips=("10.1.0.1",), allocatable={"cpu": Fraction(2)}
+    )

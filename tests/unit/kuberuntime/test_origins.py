@@ -1,0 +1,44 @@
+"""What is noted about a pod in its folder."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from interpose.kuberuntime.origins import note_origin, read_origin
+from interpose.kuberuntime.pod import RestartPolicy
+from interpose.testing.managednode import container, pod
+
+
+def test_what_is_noted_is_read_back(tmp_path: Path) -> None:
+    """The folder is made if need be."""
+    folder = str(tmp_path / "pods" / "1234")
+    noted = note_origin(folder, pod(source="/a.yaml"), 5)
+    assert read_origin(folder) == noted
+    assert (noted.source, noted.began, noted.containers, noted.restart_policy) == ("/a.yaml", 5, ("main",), "Always")
+
+
+def test_when_a_pod_began_is_noted_once(tmp_path: Path) -> None:
+    """Its file may be moved."""
+    note_origin(str(tmp_path), pod(source="/a.yaml"), 5)
+    later = note_origin(str(tmp_path), pod(source="/b.yaml"), 9)
+    assert later == replace(later, source="/b.yaml", began=5)
+    assert note_origin(str(tmp_path), pod(source="/b.yaml"), 9) == later
+
+
+def test_what_an_older_release_noted_is_understood(tmp_path: Path) -> None:
+    """Sidecars were not noted then; they are now, in their order."""
+    (tmp_path / "origin").write_text('{"source": "/a", "began": 1, "containers": ["main"], "restartPolicy": "Never"}')
+    found = read_origin(str(tmp_path))
+    assert found is not None
+    assert found.sidecars == ()
+    sidecars = tuple(container(name, restart_policy=RestartPolicy.ALWAYS) for name in ("b", "a"))
+    noted = note_origin(str(tmp_path), pod(init_containers=(container("init"), *sidecars)), 5)
+    assert (noted.sidecars, noted.began) == (("b", "a"), 1)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"source": "a", "began": "x"}'])
+def test_what_cannot_be_understood_is_nothing(tmp_path: Path, text: str) -> None:
+    """Nobody is kept from anything by it."""
+    (tmp_path / "origin").write_text(text)
+    assert read_origin(str(tmp_path)) is None

@@ -1,0 +1,300 @@
+"""What is said about pods: phases, readiness, and the states of containers."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from interpose.kuberuntime.phase import (
+    ContainerView,
+    Lot,
+    Phase,
+    Role,
+    Waiting,
+    container_views,
+    pod_phase,
+    ready,
+    seen_phase,
+)
+from interpose.kuberuntime.pod import Container, Pod, RestartPolicy, RestartRule
+from interpose.kuberuntime.podstatus import PodStatus
+from interpose.testing.podmodel import (
+    PROBE,
+    FixedHealth,
+    make_container,
+    make_pod,
+    make_pod_status,
+    make_sandbox,
+    make_sidecar,
+    make_status,
+)
+
+ALWAYS, ON_FAILURE, NEVER = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER
+TWO = make_pod("c0", "c1")
+INIT = make_pod("c0", init=("i0", "i1"))
+SIDE = make_pod("c0", init=("i0", make_sidecar("s0")))
+
+
+def status_of(pod: Pod, **states: Any) -> PodStatus:
+    """Containers by name: a state, or an exit code."""
+    every = {one.name: one for one in (*pod.init_containers, *pod.containers, *pod.ephemeral_containers)}
+    return make_pod_status(
+        *(
+            make_status(every[name], "exited", state) if isinstance(state, int) else make_status(every[name], state)
+            for name, state in states.items()
+        )
+    )
+
+
+def _policy(pod: Pod, policy: RestartPolicy) -> Pod:
+    return replace(pod, restart_policy=policy)
+
+
+def _ruled(action: str) -> Pod:
+    rule = RestartRule(action=action, operator="In", codes=(3,))
+    return make_pod(make_container("c0", restart_policy=NEVER, restart_rules=(rule,)), restart_policy=NEVER)
+
+
+RULED_INIT = make_pod(
+    "c0",
+    init=(
+        make_container(
+            "i0",
+            restart_policy=NEVER,
+            restart_rules=(RestartRule(action="Restart", operator="In", codes=(3,)),),
+        ),
+    ),
+)
+
+PHASES: Mapping[str, tuple[Pod, PodStatus, Phase]] = {
+    "nothing yet": (TWO, status_of(TWO), Phase.PENDING),
+    "one of two runs": (TWO, status_of(TWO, c0="running"), Phase.PENDING),
+    "one was only created": (TWO, status_of(TWO, c0="running", c1="created"), Phase.PENDING),
+    "both run": (TWO, status_of(TWO, c0="running", c1="running"), Phase.RUNNING),
+    "one runs and one failed": (_policy(TWO, NEVER), status_of(TWO, c0="running", c1=1), Phase.RUNNING),
+    "one runs and one is unknown": (TWO, status_of(TWO, c0="running", c1="unknown"), Phase.RUNNING),
+    "one is unknown": (TWO, status_of(TWO, c0=0, c1="unknown"), Phase.UNKNOWN),
+    "both ended and will run again": (TWO, status_of(TWO, c0=0, c1=1), Phase.RUNNING),
+    "one failed and will run again": (_policy(TWO, ON_FAILURE), status_of(TWO, c0=0, c1=1), Phase.RUNNING),
+    "both succeeded": (_policy(TWO, ON_FAILURE), status_of(TWO, c0=0, c1=0), Phase.SUCCEEDED),
+    "both succeeded, never to run again": (_policy(TWO, NEVER), status_of(TWO, c0=0, c1=0), Phase.SUCCEEDED),
+    "one failed for good": (_policy(TWO, NEVER), status_of(TWO, c0=0, c1=1), Phase.FAILED),
+    "a deleted pod does not run again": (replace(TWO, deleted=True), status_of(TWO, c0=0, c1=0), Phase.SUCCEEDED),
+    "a deleted pod that was killed": (replace(TWO, deleted=True), status_of(TWO, c0=0, c1=137), Phase.FAILED),
+    "a rule runs it again": (_ruled("Restart"), status_of(_ruled("Restart"), c0=3), Phase.RUNNING),
+    "no rule runs it again": (_ruled("Restart"), status_of(_ruled("Restart"), c0=4), Phase.FAILED),
+    "initializing": (INIT, status_of(INIT, i0="running"), Phase.PENDING),
+    "initialized, and nothing made yet": (INIT, status_of(INIT, i1=0, i0=0), Phase.PENDING),
+    "initialized long ago": (INIT, status_of(INIT, c0="running"), Phase.RUNNING),
+    "an init container failed and is tried again": (INIT, status_of(INIT, i0=1), Phase.PENDING),
+    "an init container failed for good": (_policy(INIT, NEVER), status_of(INIT, i0=1), Phase.FAILED),
+    "an init container failed, and the pod is deleted": (
+        replace(INIT, deleted=True),
+        status_of(INIT, i0=1),
+        Phase.FAILED,
+    ),
+    "an init container failed, and a rule knows it": (RULED_INIT, status_of(RULED_INIT, i0=3), Phase.PENDING),
+    "an init container failed, and no rule knows it": (RULED_INIT, status_of(RULED_INIT, i0=4), Phase.FAILED),
+    "an init container failed before it succeeded": (
+        _policy(INIT, NEVER),
+        status_of(INIT, c0="running", i0=1),
+        Phase.RUNNING,
+    ),
+    "a sidecar ended": (_policy(SIDE, NEVER), status_of(SIDE, s0=1, i0=0), Phase.PENDING),
+    "only the sidecar runs": (SIDE, status_of(SIDE, s0="running", i0=0), Phase.PENDING),
+    "main is done, the sidecar runs": (_policy(SIDE, NEVER), status_of(SIDE, c0=0, s0="running"), Phase.SUCCEEDED),
+}
+
+
+@pytest.mark.parametrize("row", PHASES)
+def test_the_phase_of_a_pod(row: str) -> None:
+    """As Kubernetes has them."""
+    pod, status, phase = PHASES[row]
+    assert pod_phase(pod, status) is phase
+
+
+def test_two_phases_are_final() -> None:
+    """Nothing comes after success and failure."""
+    assert [one for one in Phase if one.final] == [Phase.SUCCEEDED, Phase.FAILED]
+
+
+DOWN = (make_sandbox(ready=False),)
+SEEN: Mapping[str, tuple[PodStatus, Phase]] = {
+    "a sandbox": (status_of(TWO), Phase.PENDING),
+    "nothing": (make_pod_status(sandboxes=()), Phase.UNKNOWN),
+    "a dead sandbox": (make_pod_status(sandboxes=DOWN), Phase.UNKNOWN),
+    "one runs": (status_of(TWO, c0="running", c1=1), Phase.RUNNING),
+    "one is unknown": (status_of(TWO, c0="unknown"), Phase.UNKNOWN),
+    "one was created": (status_of(TWO, c0="created", c1=0), Phase.PENDING),
+    "all ended, but they may come again": (status_of(TWO, c0=0), Phase.RUNNING),
+    "all ended well with their sandbox": (
+        make_pod_status(make_status(make_container("c"), "exited"), sandboxes=DOWN),
+        Phase.SUCCEEDED,
+    ),
+    "one ended badly with its sandbox": (
+        make_pod_status(make_status(make_container("c"), "exited", 1), sandboxes=DOWN),
+        Phase.FAILED,
+    ),
+    "an old instance failed, the newest did not": (
+        make_pod_status(
+            make_status(make_container("c"), "exited", id="new"),
+            make_status(make_container("c"), "exited", 1, id="old"),
+            sandboxes=DOWN,
+        ),
+        Phase.SUCCEEDED,
+    ),
+}
+
+
+@pytest.mark.parametrize("row", SEEN)
+def test_the_phase_of_a_pod_without_a_manifest(row: str) -> None:
+    """As far as the runtime alone can tell."""
+    status, phase = SEEN[row]
+    assert seen_phase(status) is phase
+
+
+PROBED = make_pod(make_container("c0", readiness=PROBE, startup=PROBE))
+
+
+def _health(*, started: bool | None, is_ready: bool | None) -> FixedHealth:
+    return FixedHealth(
+        started={} if started is None else {"c0-id": started}, is_ready={} if is_ready is None else {"c0-id": is_ready}
+    )
+
+
+@pytest.mark.parametrize(
+    ("started", "is_ready", "expected"),
+    [(True, True, True), (True, False, False), (False, True, False), (None, True, False), (True, None, False)],
+)
+def test_probes_decide_about_readiness(started: bool | None, is_ready: bool | None, expected: bool) -> None:
+    """Both that a container has must have succeeded."""
+    status = status_of(PROBED, c0="running")
+    assert ready(PROBED, status, _health(started=started, is_ready=is_ready)) is expected
+
+
+@pytest.mark.parametrize(
+    ("pod", "states", "expected"),
+    [
+        (TWO, {"c0": "running", "c1": "running"}, True),
+        (TWO, {"c0": "running", "c1": 0}, False),
+        (TWO, {"c0": "running"}, False),
+        (SIDE, {"c0": "running", "s0": "running"}, True),
+        (SIDE, {"c0": "running", "s0": 0}, False),
+        (SIDE, {"s0": "running", "i0": 0}, False),
+        (INIT, {"i0": 0}, False),
+    ],
+)
+def test_all_that_stay_must_run(pod: Pod, states: dict[str, Any], expected: bool) -> None:
+    """Sidecars too; without probes running is enough."""
+    assert ready(pod, status_of(pod, **states)) is expected
+
+
+def view(pod: Pod, name: str, waiting: Mapping[str, Waiting] | None = None, **states: Any) -> ContainerView:
+    """What is said about one container."""
+    views = container_views(pod, status_of(pod, **states), waiting=waiting or {})
+    return next(one for one in views if one.name == name)
+
+
+CRASH = {"c0": Waiting(reason="CrashLoopBackOff", message="back-off 10 s")}
+LOTS: Mapping[str, tuple[ContainerView, Lot, str]] = {
+    "not made yet": (view(TWO, "c0"), Lot.WAITING, "ContainerCreating"),
+    "initializing": (view(INIT, "c0", i0="running"), Lot.WAITING, "PodInitializing"),
+    "an init container's turn has not come": (view(INIT, "i1", i0="running"), Lot.WAITING, "ContainerCreating"),
+    "the image cannot be fetched": (
+        view(TWO, "c0", {"c0": Waiting(reason="ErrImagePull")}),
+        Lot.WAITING,
+        "ErrImagePull",
+    ),
+    "only created": (view(TWO, "c0", c0="created"), Lot.WAITING, "ContainerCreating"),
+    "created, and it did not start": (
+        view(TWO, "c0", {"c0": Waiting(reason="RunContainerError")}, c0="created"),
+        Lot.WAITING,
+        "RunContainerError",
+    ),
+    "runs": (view(TWO, "c0", c0="running"), Lot.RUNNING, "Running"),
+    "runs, whatever was said before": (view(TWO, "c0", CRASH, c0="running"), Lot.RUNNING, "Running"),
+    "succeeded": (view(TWO, "c0", c0=0), Lot.TERMINATED, "Completed"),
+    "failed": (view(TWO, "c0", c0=1), Lot.TERMINATED, "Error"),
+    "failed and waits": (view(TWO, "c0", CRASH, c0=1), Lot.WAITING, "CrashLoopBackOff"),
+    "failed for good": (view(_policy(TWO, NEVER), "c0", CRASH, c0=1), Lot.TERMINATED, "Error"),
+    "unknown": (view(TWO, "c0", c0="unknown"), Lot.TERMINATED, "ContainerStatusUnknown"),
+    "an init container that is done": (
+        view(INIT, "i0", {"i0": Waiting(reason="CrashLoopBackOff")}, i0=0),
+        Lot.TERMINATED,
+        "Completed",
+    ),
+    "an init container that failed and waits": (
+        view(INIT, "i0", {"i0": Waiting(reason="CrashLoopBackOff")}, i0=1),
+        Lot.WAITING,
+        "CrashLoopBackOff",
+    ),
+    "an ephemeral container that ended": (
+        view(
+            replace(TWO, ephemeral_containers=(make_container("d"),)),
+            "d",
+            {"d": Waiting(reason="CrashLoopBackOff")},
+            d=1,
+        ),
+        Lot.TERMINATED,
+        "Error",
+    ),
+}
+
+
+@pytest.mark.parametrize("row", LOTS)
+def test_what_a_person_reads_about_a_container(row: str) -> None:
+    """How it is, and why."""
+    found, lot, words = LOTS[row]
+    assert (found.lot, found.words) == (lot, words)
+
+
+def test_a_view_has_the_details() -> None:
+    """Of the newest instance."""
+    container: Container = make_container("c0", image="x:1")
+    status = make_pod_status(
+        make_status(
+            container,
+            "exited",
+            3,
+            started_at=1,
+            finished_at=2,
+            restart_count=4,
+            reason="OOMKilled",
+            message="last words",
+        )
+    )
+    assert container_views(make_pod(container, restart_policy=NEVER), status) == (
+        ContainerView(
+            name="c0",
+            role=Role.MAIN,
+            image="x:1",
+            lot=Lot.TERMINATED,
+            reason="OOMKilled",
+            message="last words",
+            exit_code=3,
+            started_at=1,
+            finished_at=2,
+            restart_count=4,
+            id="c0-id",
+        ),
+    )
+
+
+def test_roles_and_readiness_of_all_kinds() -> None:
+    """An init container is ready when it has done its work."""
+    pod = replace(SIDE, ephemeral_containers=(make_container("d"),))
+    views = container_views(pod, status_of(pod, c0="running", s0="running", i0=0, d="running"))
+    assert [(one.name, one.role.value, one.ready) for one in views] == [
+        ("i0", "init", True),
+        ("s0", "sidecar", True),
+        ("c0", "main", True),
+        ("d", "ephemeral", True),
+    ]
+
+
+def test_an_unknown_end_has_the_code_of_a_kill() -> None:
+    """Nobody knows better; one that waits still shows how it ended."""
+    assert view(TWO, "c0", c0="unknown").exit_code == 137
+    assert view(TWO, "c0", CRASH, c0=5).exit_code == 5
+    assert view(TWO, "c0", c0="running").exit_code is None

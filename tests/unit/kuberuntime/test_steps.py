@@ -1,0 +1,24 @@
+"""What a round did, as a value."""
+
+from interpose.kuberuntime.steps import SILENT, Act, Moment, News, Reason, Step, SyncResult
+
+
+def test_a_round_is_good_if_all_its_steps_are() -> None:
+    """One that did nothing is."""
+    good = Step(act=Act.START, target="a")
+    bad = Step(act=Act.START, target="b", error="no", reason=Reason.CREATE)
+    assert SyncResult().ok
+    assert SyncResult(steps=(good,)).ok
+    assert not SyncResult(steps=(good, bad)).ok
+    assert SyncResult(steps=(good, bad)).errors == (bad,)
+
+
+def test_a_step_that_waits_has_not_failed_for_good() -> None:
+    """The two back-offs."""
+    waits = {reason for reason in Reason if Step(act=Act.START, target="a", error="x", reason=reason).waits}
+    assert waits == {Reason.CRASH_LOOP, Reason.IMAGE_BACKOFF}
+
+
+def test_nobody_has_to_listen() -> None:
+    """Silence takes any news."""
+    SILENT.tell(News(pod="default/web", moment=Moment.PULLING))
