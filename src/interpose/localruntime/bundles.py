@@ -1,0 +1,220 @@
+"""The files of a container: its image held, a root file system, the configuration for the OCI runtime.
+
+Everything is found by the container's id alone, so clearing needs no memory and may be repeated.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from interpose.cri.messages import cri
+from interpose.localruntime import signals
+from interpose.localruntime.failures import invalid, reasoned
+from interpose.localruntime.ground import SandboxGround
+from interpose.localruntime.ids import is_id
+from interpose.localruntime.images.values import StoredImage
+from interpose.localruntime.ociruntime import OciError, OciRuntime
+from interpose.localruntime.ocispec import container_spec
+from interpose.localruntime.places import Places
+from interpose.localruntime.records import ContainerRecord, SandboxRecord, UsedImage, User
+from interpose.localruntime.rootfs import Rootfs
+from interpose.localruntime.seams import Exit, Made, PartError
+from interpose.localruntime.shimvalues import exit_of
+from interpose.localruntime.specfacts import HostFacts, SpecError
+from interpose.localruntime.specinputs import SpecInputs, read_inputs
+from interpose.localruntime.specresources import oci_resources
+from interpose.localruntime.userpaths import UserPaths
+
+_SPEC: Final = "config.json"
+# Words that kubelets look for.
+_VOLUME_FAILED: Final = "ImageVolumeMountFailed"
+_NOT_RECURSIVE: Final = "RROUnsupported"
+
+
+class HeldImages(Protocol):
+    """What is wanted of the store of images."""
+
+    async def get(self, reference: str) -> StoredImage | None: ...
+
+    def layers(self, image: StoredImage) -> Sequence[Path]: ...
+
+    async def hold(self, container_id: str, image: StoredImage) -> None: ...
+
+    async def release(self, container_id: str) -> None: ...
+
+    def holds(self) -> Mapping[str, str]: ...
+
+
+class ContainerBundles:
+    """Bundles of all containers."""
+
+    def __init__(
+        self,
+        places: Places,
+        images: HeldImages,
+        rootfs: Rootfs,
+        ground: SandboxGround,
+        host: HostFacts,
+        runtime: OciRuntime,
+        paths: UserPaths,
+    ) -> None:
+        self._places = places
+        self._images = images
+        self._rootfs = rootfs
+        self._ground = ground
+        self._host = host
+        self._runtime = runtime
+        self._paths = paths
+
+    async def image(self, reference: str) -> UsedImage | None:
+        """The image of this name, digest or id."""
+        try:
+            found = await self._images.get(reference)
+        except ValueError as error:
+            raise invalid("config.image.image", str(error)) from None
+        if found is None:
+            return None
+        tags, digests = found.repo_tags, found.repo_digests
+        return UsedImage(id=found.id, name=tags[0] if tags else "", digest=digests[0] if digests else "")
+
+    async def make(self, record: ContainerRecord, sandbox: SandboxRecord, holder: int, target_pid: int) -> Made:
+        """Hold the image, make the root file system and the configuration."""
+        if not self._host.recursive_read_only and any(one.recursive_read_only for one in record.config.mounts):
+            raise reasoned(_NOT_RECURSIVE, f"{self._runtime.name} cannot make mounts read-only recursively")
+        image = await self._images.get(record.image.id)
+        if image is None:
+            raise PartError(f"image {record.image.id} was removed")
+        await self._images.hold(record.id, image)
+        root = await self._rootfs.prepare(record.id, self._images.layers(image))
+        volumes = await self._rootfs.volumes(record.id, image.config.volumes)
+        mounted = await self._mount_images(record)
+        try:
+            read = partial(read_inputs, record.config, str(root), image.config.user)
+            inputs = await self._paths.run(sandbox.id, str(root), read)
+            spec = container_spec(
+                record.config,
+                self._ground.facts(sandbox, holder),
+                image.config,
+                inputs.user,
+                host=self._host,
+                container_id=record.id,
+                rootfs=str(root),
+                devices=inputs.devices,
+                volumes=volumes,
+                sources=inputs.sources,
+                image_mounts=mounted,
+                seccomp_profile=inputs.seccomp_profile,
+                target_pid=target_pid or None,
+            )
+            stop_signal = signals.stop_signal(cri.Signal.Name(record.config.stop_signal), image.config.stop_signal)
+        except SpecError as error:
+            raise invalid(f"config.{error.where}", str(error).removeprefix(f"{error.where}: ")) from None
+        except ValueError as error:
+            raise invalid("config", str(error)) from None
+        await asyncio.to_thread(self._write, record.id, spec)
+        return Made(user=_user(inputs), stop_signal=stop_signal)
+
+    async def _mount_images(self, record: ContainerRecord) -> dict[str, str]:
+        """Images that the configuration wants as folders, by place."""
+        mounted = {}
+        for number, mount in enumerate(record.config.mounts):
+            if not mount.image.image:
+                continue
+            image = await self._images.get(mount.image.image)
+            if image is None:
+                raise reasoned(_VOLUME_FAILED, f'image "{mount.image.image}" is not here')
+            await self._images.hold(f"{record.id}.{number}", image)
+            layers = self._images.layers(image)
+            try:
+                folder = await self._rootfs.mount_image(record.id, str(number), layers, mount.image_sub_path)
+            except OSError as error:
+                raise reasoned(_VOLUME_FAILED, error) from None
+            mounted[mount.container_path] = str(folder)
+        return mounted
+
+    def _write(self, container_id: str, spec: Mapping[str, Any]) -> None:
+        bundle = self._places.bundle(container_id)
+        bundle.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = bundle / f"{_SPEC}.new"
+        new.write_text(json.dumps(spec))
+        os.replace(new, bundle / _SPEC)  # noqa: PTH105
+
+    async def clear(self, record: ContainerRecord) -> None:
+        """Remove all of it."""
+        await self.sweep_away(record.id)
+
+    async def exit_of(self, container_id: str) -> Exit | None:
+        """What the shim wrote when it ended."""
+        return await asyncio.to_thread(self._exit_of, container_id)
+
+    def _exit_of(self, container_id: str) -> Exit | None:
+        try:
+            said = exit_of(json.loads(self._places.exit_file(container_id).read_bytes()))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return Exit(code=said.code, at=said.at_ns, oom=said.oom)
+
+    async def spec(self, container_id: str) -> dict[str, Any]:
+        """The OCI configuration in force; empty if it is gone."""
+        return await asyncio.to_thread(self._read, container_id)
+
+    def _read(self, container_id: str) -> dict[str, Any]:
+        try:
+            document: dict[str, Any] = json.loads((self._places.bundle(container_id) / _SPEC).read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return document
+
+    async def adjust(self, record: ContainerRecord, resources: cri.LinuxContainerResources) -> Mapping[str, Any]:
+        """Put other resources into the configuration; what to tell the OCI runtime."""
+        try:
+            wanted = oci_resources(resources, self._host)
+        except SpecError as error:
+            raise invalid(error.where, str(error)) from None
+        await asyncio.to_thread(self._adjust, record.id, wanted)
+        return wanted
+
+    def _adjust(self, container_id: str, wanted: Mapping[str, Any]) -> None:
+        spec = self._read(container_id)
+        if not spec:
+            raise PartError("its configuration is gone")
+        old = spec["linux"].get("resources", {})
+        kept = {key: old[key] for key in ("devices",) if key in old}
+        spec["linux"]["resources"] = {**kept, **wanted}
+        self._write(container_id, spec)
+
+    async def sweep(self, known: Collection[str]) -> list[str]:
+        """Containers that left a root file system, a bundle, an image held or something at the OCI runtime."""
+        found = set(await self._rootfs.leftovers(known))
+        for folder in (self._places.containers, self._runtime.root):
+            found.update(await asyncio.to_thread(_names, folder))
+        found.update(one.partition(".")[0] for one in await asyncio.to_thread(self._images.holds))
+        return sorted(one for one in found if is_id(one) and one not in known)
+
+    async def sweep_away(self, container_id: str) -> None:
+        """Remove what a container left, by its id."""
+        if (self._runtime.root / container_id).exists():
+            try:
+                await self._runtime.delete(container_id, force=True)
+            except OciError as error:
+                raise PartError(str(error)) from None
+        await self._rootfs.remove(container_id)
+        await self._images.release(container_id)
+        await asyncio.to_thread(shutil.rmtree, self._places.bundle(container_id), True)
+
+
+def _user(inputs: SpecInputs) -> User:
+    found = inputs.user
+    return User(uid=found.uid, gid=found.gid, groups=tuple(found.groups))
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,162 @@
+"""What a container uses, from the texts of its cgroup's files. Pure.
+
+A file that is not there or says nonsense leaves its value None: half a picture is better than none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+V1_FILES: Final[Mapping[str, str]] = {
+    "cpuacct.usage": "cpuacct",
+    "memory.usage_in_bytes": "memory",
+    "memory.limit_in_bytes": "memory",
+    "memory.stat": "memory",
+    "memory.memsw.usage_in_bytes": "memory",
+    "memory.memsw.limit_in_bytes": "memory",
+    "pids.current": "pids",
+}
+V2_FILES: Final[tuple[str, ...]] = (
+    *("cpu.stat", "memory.current", "memory.max", "memory.stat", "memory.swap.current", "memory.swap.max"),
+    *("pids.current", "cpu.pressure", "memory.pressure", "io.pressure"),
+)
+# Above this a v1 limit is "none": the kernel shows the largest number of whole pages.
+_NO_LIMIT: Final = 1 << 62
+_MICRO: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pressure:
+    """One line of a pressure file: microseconds in all, and shares of the last 10, 60 and 300 seconds."""
+
+    total: int = 0
+    avg10: float = 0.0
+    avg60: float = 0.0
+    avg300: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PressurePair:
+    """Some and all tasks waiting."""
+
+    some: Pressure
+    full: Pressure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CgroupStats:
+    """Usage; None is not known, a limit of None is no limit."""
+
+    cpu_ns: int | None = None
+    memory_usage: int | None = None
+    working_set: int | None = None
+    rss: int | None = None
+    page_faults: int | None = None
+    major_page_faults: int | None = None
+    memory_limit: int | None = None
+    swap_usage: int | None = None
+    swap_limit: int | None = None
+    processes: int | None = None
+    cpu_pressure: PressurePair | None = None
+    memory_pressure: PressurePair | None = None
+    io_pressure: PressurePair | None = None
+
+    @property
+    def memory_available(self) -> int | None:
+        """What is left below the limit."""
+        if self.memory_limit is None or self.working_set is None:
+            return None
+        return max(self.memory_limit - self.working_set, 0)
+
+
+def parse_v1(texts: Mapping[str, str]) -> CgroupStats:
+    """From the files of v1, by name."""
+    stat = _table(texts.get("memory.stat", ""))
+    usage, limit = _number(texts.get("memory.usage_in_bytes")), _limit(texts.get("memory.limit_in_bytes"))
+    both, both_limit = (
+        _number(texts.get("memory.memsw.usage_in_bytes")),
+        _limit(texts.get("memory.memsw.limit_in_bytes")),
+    )
+    return CgroupStats(
+        cpu_ns=_number(texts.get("cpuacct.usage")),
+        memory_usage=usage,
+        working_set=_less(usage, stat.get("total_inactive_file", 0)),
+        rss=stat.get("total_rss"),
+        page_faults=stat.get("total_pgfault"),
+        major_page_faults=stat.get("total_pgmajfault"),
+        memory_limit=limit,
+        swap_usage=None if usage is None else _less(both, usage),
+        swap_limit=None if limit is None else _less(both_limit, limit),
+        processes=_number(texts.get("pids.current")),
+    )
+
+
+def parse_v2(texts: Mapping[str, str]) -> CgroupStats:
+    """From the files of v2, by name."""
+    stat = _table(texts.get("memory.stat", ""))
+    usage = _number(texts.get("memory.current"))
+    micro = _table(texts.get("cpu.stat", "")).get("usage_usec")
+    return CgroupStats(
+        cpu_ns=None if micro is None else micro * _MICRO,
+        memory_usage=usage,
+        working_set=_less(usage, stat.get("inactive_file", 0)),
+        rss=stat.get("anon"),
+        page_faults=stat.get("pgfault"),
+        major_page_faults=stat.get("pgmajfault"),
+        memory_limit=_limit(texts.get("memory.max")),
+        swap_usage=_number(texts.get("memory.swap.current")),
+        swap_limit=_limit(texts.get("memory.swap.max")),
+        processes=_number(texts.get("pids.current")),
+        cpu_pressure=_pressures(texts.get("cpu.pressure", "")),
+        memory_pressure=_pressures(texts.get("memory.pressure", "")),
+        io_pressure=_pressures(texts.get("io.pressure", "")),
+    )
+
+
+def oom_kills(text: str) -> int:
+    """How often the kernel killed here: the line `oom_kill N` of memory.events (v2) or memory.oom_control (v1)."""
+    return _table(text).get("oom_kill", 0)
+
+
+def _table(text: str) -> dict[str, int]:
+    found = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(" ")
+        if (number := _number(value)) is not None:
+            found[name] = number
+    return found
+
+
+def _number(text: str | None) -> int | None:
+    plain = (text or "").strip()
+    return int(plain) if plain.isascii() and plain.isdigit() else None
+
+
+def _limit(text: str | None) -> int | None:
+    number = _number(text)
+    return None if number is None or number >= _NO_LIMIT else number
+
+
+def _less(whole: int | None, part: int) -> int | None:
+    return None if whole is None else max(whole - part, 0)
+
+
+def _pressures(text: str) -> PressurePair | None:
+    lines = {name: _pressure(rest) for name, _, rest in (line.partition(" ") for line in text.splitlines())}
+    some = lines.get("some")
+    if some is None:
+        return None
+    return PressurePair(some=some, full=lines.get("full") or Pressure())  # older kernels have no "full" for CPUs
+
+
+def _pressure(text: str) -> Pressure | None:
+    fields = dict(word.partition("=")[::2] for word in text.split())
+    try:
+        return Pressure(
+            total=int(fields["total"]),
+            avg10=float(fields["avg10"]),
+            avg60=float(fields["avg60"]),
+            avg300=float(fields["avg300"]),
+        )
+    except (KeyError, ValueError):
+        return None

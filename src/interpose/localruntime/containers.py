@@ -1,0 +1,145 @@
+"""Containers: create, and change what they have.
+
+Creating is a record, then the image held, a root file system and a configuration for the OCI runtime; nothing runs
+yet. What fails is undone, and the name is free again.
+"""
+
+import logging
+from dataclasses import replace
+
+from interpose.cri.messages import cri
+from interpose.instrumentation.logging import kv
+from interpose.localruntime.core import Core
+from interpose.localruntime.failures import failed, invalid, not_found, unsupported, wrong_state
+from interpose.localruntime.objects import Container, Sandbox
+from interpose.localruntime.patching import patch_resources
+from interpose.localruntime.records import ContainerPhase, ContainerRecord, UsedImage
+from interpose.localruntime.seams import PartError
+from interpose.localruntime.specresources import cgroup_directory
+from interpose.localruntime.validation import check_container
+from interpose.localruntime.views import state_name
+
+_log = logging.getLogger(__name__)
+
+
+class Containers:
+    """The calls that make and change containers."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def create(self, request: cri.CreateContainerRequest) -> cri.CreateContainerResponse:
+        """Create a container in a ready sandbox."""
+        core = self._core
+        sandbox = core.registry.sandbox(request.pod_sandbox_id)
+        check_container(request.config)
+        image = await core.bundles.image(request.config.image.image)
+        if image is None:
+            raise not_found("image", request.config.image.image)
+        target_pid = self._target_pid(sandbox, request.config)
+        async with sandbox.lock:
+            if not sandbox.record.ready or sandbox.id not in core.registry.sandboxes:
+                raise wrong_state(f'sandbox "{sandbox.id}" is not ready')
+            container = self._new(sandbox, request.config, image)
+            await container.lock.acquire()  # nobody else knows it yet
+        try:
+            await self._make(container, target_pid)
+            container.visible = True
+            core.tell(cri.CONTAINER_CREATED_EVENT, container.id, sandbox)
+        finally:
+            container.lock.release()
+        return cri.CreateContainerResponse(container_id=container.id)
+
+    def _new(self, sandbox: Sandbox, wanted: cri.ContainerConfig, image: UsedImage) -> Container:
+        config = cri.ContainerConfig()
+        config.CopyFrom(wanted)
+        resources = cri.LinuxContainerResources()
+        resources.CopyFrom(config.linux.resources)
+        pod, meta = sandbox.record.config, config.metadata
+        name = f"{meta.name}_{pod.metadata.name}_{pod.metadata.namespace}_{pod.metadata.uid}_{meta.attempt}"
+        logged = pod.log_directory and config.log_path
+        container_id = self._core.registry.reserve("container", name)
+        record = ContainerRecord(
+            id=container_id,
+            sandbox_id=sandbox.id,
+            name=name,
+            config=config,
+            image=image,
+            created_at=self._core.clock(),
+            cgroup=cgroup_directory(pod.linux.cgroup_parent, container_id, self._core.cgroup_driver),
+            log_path=f"{pod.log_directory.rstrip('/')}/{config.log_path.lstrip('/')}" if logged else "",
+            resources=resources,
+        )
+        container = Container(record=record, sandbox=sandbox, visible=False)
+        self._core.registry.add_container(container)
+        return container
+
+    def _target_pid(self, sandbox: Sandbox, config: cri.ContainerConfig) -> int:
+        """The process whose namespace the container is to see; 0 if it asks for none."""
+        options = config.linux.security_context.namespace_options
+        if options.pid != cri.TARGET:
+            return 0
+        target = self._core.registry.container(options.target_id)
+        field = "config.linux.security_context.namespace_options.target_id"
+        if target.record.sandbox_id != sandbox.id:
+            raise invalid(field, f'container "{target.id}" is in another sandbox')
+        if not target.record.running:
+            raise wrong_state(f"{field}: container is in {state_name(target)} state")
+        return target.record.pid
+
+    async def _make(self, container: Container, target_pid: int) -> None:
+        core, sandbox = self._core, container.sandbox
+        try:
+            await core.save_container(container)
+            made = await core.bundles.make(container.record, sandbox.record, sandbox.holder, target_pid)
+            await core.save_container(
+                container, phase=ContainerPhase.CREATED, user=made.user, stop_signal=made.stop_signal
+            )
+        except Exception as error:
+            await self._undo(container)
+            if isinstance(error, PartError | OSError):
+                raise failed("create container", error) from error
+            raise
+
+    async def _undo(self, container: Container) -> None:
+        try:
+            await self._core.bundles.clear(container.record)
+            await self._core.drop(container.record)
+            self._core.registry.discard_container(container)
+        except Exception as error:
+            kept = kv(container=container.id, err=str(error))
+            _log.exception("Container that failed could not be undone; kept until it is removed", extra=kept)
+            container.record = replace(container.record, phase=ContainerPhase.REMOVING)
+            container.visible = True
+
+    async def update(self, request: cri.UpdateContainerResourcesRequest) -> cri.UpdateContainerResourcesResponse:
+        """Change what a container has; what the message does not set stays. If it fails everything is as before."""
+        core = self._core
+        container = core.registry.container(request.container_id)
+        if request.HasField("windows"):
+            raise unsupported("windows")
+        async with container.lock:
+            if container.phase in (ContainerPhase.REMOVING, ContainerPhase.EXITED):
+                raise wrong_state(f'container "{container.id}" is in {state_name(container)} state')
+            resources = cri.LinuxContainerResources()
+            resources.CopyFrom(container.record.resources)
+            patch_resources(resources, request.linux)
+            try:
+                await self._apply(container, resources)
+                await core.save_container(container, resources=resources)
+            except (PartError, OSError) as error:
+                await self._take_back(container)
+                raise failed(f'update resources of container "{container.id}"', error) from error
+        return cri.UpdateContainerResourcesResponse()
+
+    async def _apply(self, container: Container, resources: cri.LinuxContainerResources) -> None:
+        document = await self._core.bundles.adjust(container.record, resources)
+        if container.phase is ContainerPhase.RUNNING:
+            await self._core.executor.update(container.record, document)
+
+    async def _take_back(self, container: Container) -> None:
+        """What was refused somewhere is in force nowhere, as far as that can be had."""
+        try:
+            await self._apply(container, container.record.resources)
+        except (PartError, OSError) as error:
+            _log.warning("Resources could not be put back", extra=kv(container=container.id, err=str(error)))

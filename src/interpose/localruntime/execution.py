@@ -1,0 +1,193 @@
+"""Commands in containers, attaching to them, ports of pods: the CRI calls, and what the stream server asks for later.
+
+A URL is given out for something that can be done now; when the client comes it is looked up again, for a container may
+have ended in between.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Final, Protocol
+
+from interpose.cri.messages import cri
+from interpose.localruntime.core import Core
+from interpose.localruntime.failures import failed, unsupported, wrong_state
+from interpose.localruntime.methods import Ask, Look, Methods
+from interpose.localruntime.objects import Container, Sandbox
+from interpose.localruntime.records import NetworkPlace
+from interpose.localruntime.seams import PartError, Shim, ShimStreams
+from interpose.localruntime.validation import check_command, check_streams
+from interpose.localruntime.views import state_name
+from interpose.rpc.status import Code, RpcError
+from interpose.rpc.tasks import TaskBag
+from interpose.streaming.attendant import AttendantError, ByteReader, ByteWriter, Streams, TooManyRequestsError
+
+# What clients take is 16 MiB with all that is around the outputs.
+_ANSWER: Final = (16 << 20) - 1024
+# Opens a connection to a port of this machine inside a network namespace ("" for our own).
+Connect = Callable[[str, int], Awaitable[tuple[ByteReader, ByteWriter]]]
+
+
+class Urls(Protocol):
+    """The stream server, as far as URLs are concerned."""
+
+    def exec_url(
+        self, container_id: str, command: tuple[str, ...], tty: bool, stdin: bool, stdout: bool, stderr: bool
+    ) -> str: ...
+
+    def attach_url(self, container_id: str, tty: bool, stdin: bool, stdout: bool, stderr: bool) -> str: ...
+
+    def port_forward_url(self, sandbox_id: str, ports: tuple[int, ...]) -> str: ...
+
+
+class Execution:
+    """Methods that reach into running containers; also the stream server's attendant."""
+
+    def __init__(self, core: Core, connect: Connect) -> None:
+        self._core = core
+        self._connect = connect
+        self.urls: Urls | None = None  # None: nobody serves streams
+
+    def methods(self) -> Methods:
+        """The part of the method table that lives here."""
+        return {
+            "ExecSync": Ask(self._exec_sync),
+            "Exec": Look(self._exec),
+            "Attach": Look(self._attach),
+            "PortForward": Look(self._port_forward),
+            "ReopenContainerLog": Ask(self._reopen_log),
+        }
+
+    async def _exec_sync(self, request: cri.ExecSyncRequest) -> cri.ExecSyncResponse:
+        container, shim = self._running(request.container_id)
+        check_command(request.cmd)
+        if request.timeout < 0:
+            raise RpcError(Code.INVALID_ARGUMENT, f"timeout: {request.timeout} is negative")
+        try:
+            result = await shim.exec_sync(container.id, list(request.cmd), request.timeout)
+        except PartError as error:
+            raise failed("exec in container", error) from error
+        if result.timed_out:
+            raise RpcError(
+                Code.DEADLINE_EXCEEDED,
+                f"failed to exec in container: timeout {request.timeout}s exceeded: context deadline exceeded",
+            )
+        stdout, stderr = fitting(result.stdout, result.stderr)
+        return cri.ExecSyncResponse(stdout=stdout, stderr=stderr, exit_code=result.code)
+
+    async def _reopen_log(self, request: cri.ReopenContainerLogRequest) -> cri.ReopenContainerLogResponse:
+        container, shim = self._running(request.container_id)
+        try:
+            await shim.reopen_log(container.id)
+        except PartError as error:
+            raise failed("reopen log", error) from error
+        return cri.ReopenContainerLogResponse()
+
+    # -- URLs
+
+    def _exec(self, request: cri.ExecRequest) -> cri.ExecResponse:
+        check_streams(request)
+        check_command(request.cmd)
+        container, _ = self._running(request.container_id)
+        wanted = (request.tty, request.stdin, request.stdout, request.stderr)
+        return cri.ExecResponse(url=self._url(lambda urls: urls.exec_url(container.id, tuple(request.cmd), *wanted)))
+
+    def _attach(self, request: cri.AttachRequest) -> cri.AttachResponse:
+        check_streams(request)
+        container, _ = self._running(request.container_id)
+        wanted = (request.tty, request.stdin, request.stdout, request.stderr)
+        return cri.AttachResponse(url=self._url(lambda urls: urls.attach_url(container.id, *wanted)))
+
+    def _port_forward(self, request: cri.PortForwardRequest) -> cri.PortForwardResponse:
+        sandbox = self._core.registry.sandbox(request.pod_sandbox_id)
+        if not sandbox.record.ready:
+            raise wrong_state(f'sandbox "{sandbox.id}" is not ready')
+        ports = tuple(request.port)
+        return cri.PortForwardResponse(url=self._url(lambda urls: urls.port_forward_url(sandbox.id, ports)))
+
+    def _url(self, make: Callable[[Urls], str]) -> str:
+        if self.urls is None:
+            raise unsupported("streaming (it is switched off)")
+        try:
+            return make(self.urls)
+        except TooManyRequestsError as error:
+            raise RpcError(Code.RESOURCE_EXHAUSTED, str(error)) from None
+
+    # -- the attendant
+
+    async def exec(self, container_id: str, command: tuple[str, ...], tty: bool, streams: Streams) -> int:
+        """Run a command with a client's streams."""
+        try:
+            container, shim = self._running(container_id)
+            session = await shim.exec(container.id, command, tty=tty, stdin=streams.stdin is not None)
+            code = await _serve(session, streams)
+        except RpcError as error:
+            raise AttendantError(error.message) from None
+        except PartError as error:
+            raise AttendantError(f"failed to exec in container: {error}") from None
+        return 255 if code is None else code
+
+    async def attach(self, container_id: str, tty: bool, streams: Streams) -> int | None:
+        """Take part in the streams of a container."""
+        try:
+            container, shim = self._running(container_id)
+            return await _serve(await shim.attach(container.id, stdin=streams.stdin is not None), streams)
+        except RpcError as error:
+            raise AttendantError(error.message) from None
+        except PartError as error:
+            raise AttendantError(f"failed to attach to container: {error}") from None
+
+    async def port_forward(self, sandbox_id: str, port: int) -> tuple[ByteReader, ByteWriter]:
+        """Connect to a port inside a sandbox."""
+        try:
+            sandbox = self._core.registry.sandbox(sandbox_id)
+            return await self._connect(_network_of(sandbox), port)
+        except RpcError as error:
+            raise AttendantError(error.message) from None
+        except (PartError, OSError) as error:
+            raise AttendantError(f"failed to connect to localhost:{port} in the pod: {error}") from None
+
+    def _running(self, container_id: str) -> tuple[Container, Shim]:
+        container = self._core.registry.container(container_id)
+        if not container.record.running or container.sandbox.shim is None:
+            raise wrong_state(f"container is in {state_name(container)} state")
+        return container, container.sandbox.shim
+
+
+def fitting(stdout: bytes, stderr: bytes, room: int = _ANSWER) -> tuple[bytes, bytes]:
+    """Both outputs cut so that clients take the answer; neither one leaves the other less than half of the room."""
+    stdout = stdout[: room - min(len(stderr), room // 2)]
+    return stdout, stderr[: room - len(stdout)]
+
+
+def _network_of(sandbox: Sandbox) -> str:
+    if not sandbox.record.ready:
+        raise wrong_state(f'sandbox "{sandbox.id}" is not ready')
+    return f"/proc/{sandbox.holder}/ns/net" if sandbox.record.place is NetworkPlace.POD else ""
+
+
+async def _serve(session: ShimStreams, streams: Streams) -> int | None:
+    """Carry bytes both ways until the process has ended and all of its output is delivered."""
+    helpers = TaskBag()
+    helpers.spawn(_type(session, streams), name="carry stdin")
+    helpers.spawn(_resize(session, streams.resizes), name="carry sizes")
+    try:
+        async for channel, data in session.output():
+            await streams.write(channel, data)
+        return await session.wait()
+    finally:
+        await helpers.cancel()
+        await asyncio.shield(session.close())
+
+
+async def _type(session: ShimStreams, streams: Streams) -> None:
+    """A client that vanished is not the end of stdin: the session ends with it, and is closed."""
+    with suppress(ConnectionError):
+        while streams.stdin is not None and (data := await streams.stdin.read()):
+            await session.write(data)
+        await session.write_eof()
+
+
+async def _resize(session: ShimStreams, sizes: AsyncIterator[tuple[int, int]]) -> None:
+    async for width, height in sizes:
+        await session.resize(width, height)

@@ -1,0 +1,45 @@
+"""Errors as CRI wants them: one function for each kind, so that codes and words are the same everywhere."""
+
+from interpose.rpc.status import Code, RpcError
+
+
+def not_found(kind: str, object_id: str) -> RpcError:
+    """No such sandbox, container or image."""
+    return RpcError(Code.NOT_FOUND, f'an error occurred when try to find {kind} "{object_id}": not found')
+
+
+def empty_id(field: str) -> RpcError:
+    """An id that was not given."""
+    return RpcError(Code.INVALID_ARGUMENT, f"{field} must not be empty")
+
+
+def invalid(field: str, why: str) -> RpcError:
+    """A bad value in a request, by the name of its field."""
+    return RpcError(Code.INVALID_ARGUMENT, f"{field}: {why}")
+
+
+def wrong_state(what: str) -> RpcError:
+    """The object is there, but not in a state for this."""
+    return RpcError(Code.FAILED_PRECONDITION, what)
+
+
+def reserved(kind: str, name: str, owner: str) -> RpcError:
+    """A name that another object has."""
+    return RpcError(
+        Code.ALREADY_EXISTS, f'failed to reserve {kind} name "{name}": name "{name}" is reserved for "{owner}"'
+    )
+
+
+def unsupported(what: str) -> RpcError:
+    """What this runtime does not have."""
+    return RpcError(Code.UNIMPLEMENTED, f"{what}: not supported by this runtime")
+
+
+def reasoned(reason: str, words: object) -> RpcError:
+    """A failure that kubelets know by the word at the beginning of its text."""
+    return RpcError(Code.UNKNOWN, f"{reason}: {words}")
+
+
+def failed(doing: str, error: object) -> RpcError:
+    """Something on the node went wrong; with the words of whoever refused."""
+    return RpcError(Code.UNKNOWN, f"failed to {doing}: {error}")

@@ -1,0 +1,216 @@
+"""What a sandbox stands on: its folder with the /etc files and shared memory, and the cgroup of its holder.
+
+The folder is in the state, so all of it is gone after a restart of the machine. Clearing may be repeated.
+"""
+
+import asyncio
+import errno
+import hashlib
+import logging
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Final
+
+from interpose.cri.messages import cri
+from interpose.instrumentation.logging import kv
+from interpose.localruntime import etcfiles
+from interpose.localruntime.cgroups import CgroupDirs
+from interpose.localruntime.ids import is_id
+from interpose.localruntime.mounting import mount_shm, unmount, unmount_below
+from interpose.localruntime.places import Places
+from interpose.localruntime.records import NetworkPlace, SandboxRecord
+from interpose.localruntime.shim.kernel import may_isolate
+from interpose.localruntime.specfacts import SandboxFacts
+from interpose.localruntime.specresources import cgroup_directory
+
+_log = logging.getLogger(__name__)
+HOSTNAME: Final = "hostname"
+HOSTS: Final = "hosts"
+RESOLV: Final = "resolv.conf"
+SHM: Final = "shm"
+CGROUP: Final = "cgroup"  # where it is, for whoever has no record
+_TRIES: Final = 5
+_PAUSE: Final = 0.1
+_KILLING: Final = 1.0
+_CGROUPFS: Final = "cgroupfs"
+
+
+def own_namespaces(record: SandboxRecord, *, possible: bool) -> frozenset[str]:
+    """The namespaces that the holder has of its own."""
+    options = record.config.linux.security_context.namespace_options
+    wanted = {
+        "network": record.place is NetworkPlace.POD,
+        "ipc": options.ipc != cri.NODE,
+        "uts": record.place is not NetworkPlace.HOST,
+        "pid": options.pid == cri.POD,
+    }
+    return frozenset(name for name, own in wanted.items() if own and possible)
+
+
+class SandboxGround:
+    """Grounds of all sandboxes."""
+
+    def __init__(self, places: Places, cgroups: CgroupDirs, *, driver: str, namespaces: bool) -> None:
+        self._places = places
+        self._cgroups = cgroups
+        self._driver = driver
+        self._namespaces = namespaces
+        self._privileged = may_isolate()
+        self._making = threading.Lock()
+
+    def facts(self, record: SandboxRecord, holder: int) -> SandboxFacts:
+        """The sandbox as the specification of a container wants it."""
+        folder = self._places.sandbox(record.id)
+        return SandboxFacts(
+            id=record.id,
+            config=record.config,
+            holder=holder,
+            namespaces=own_namespaces(record, possible=self._namespaces),
+            shm=str(folder / SHM) if self._own_shm(record) else "",
+            resolv_conf=str(folder / RESOLV),
+            hosts=str(folder / HOSTS),
+            hostname_file=str(folder / HOSTNAME),
+        )
+
+    async def lay(self, record: SandboxRecord) -> None:
+        """Make all of it but the holder's place in the cgroup."""
+        await asyncio.to_thread(self._lay, record)
+
+    async def settle(self, record: SandboxRecord, holder: int) -> None:
+        """Put the holder into its cgroup."""
+        if self._driver == _CGROUPFS:
+            await asyncio.to_thread(self._try, lambda: self._cgroups.join(self._cgroup(record), holder))
+
+    async def unsettle(self, record: SandboxRecord) -> None:
+        """The holder is gone: so is its cgroup."""
+        if self._driver == _CGROUPFS:
+            await asyncio.to_thread(self._try, lambda: self._cgroups.remove(self._cgroup(record)))
+
+    async def clear(self, record: SandboxRecord) -> None:
+        """Give all of it back."""
+        await asyncio.to_thread(self._clear, record)
+
+    async def sweep(self, known: Collection[str]) -> list[str]:
+        """Sandboxes with a folder that are not known."""
+        names = await asyncio.to_thread(os.listdir, self._places.sandboxes)
+        return sorted(one for one in names if is_id(one) and one not in known)
+
+    async def sweep_away(self, sandbox_id: str) -> None:
+        """Remove such a folder, and the cgroup that it names."""
+        await asyncio.to_thread(self._sweep_away, sandbox_id)
+
+    def _own_shm(self, record: SandboxRecord) -> bool:
+        return self._privileged and "ipc" in own_namespaces(record, possible=self._namespaces)
+
+    def _lay(self, record: SandboxRecord) -> None:
+        folder = self._places.sandbox(record.id)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shares = record.place is not NetworkPlace.POD
+        (folder / HOSTNAME).write_text(f"{record.config.hostname or os.uname().nodename}\n")
+        (folder / HOSTS).write_text(etcfiles.hosts(_text("/etc/hosts"), shares_network=shares))
+        (folder / RESOLV).write_text(etcfiles.resolv_conf(record.config.dns_config, _text("/etc/resolv.conf")))
+        for name in (HOSTNAME, HOSTS, RESOLV):
+            (folder / name).chmod(0o644)
+        if self._own_shm(record):
+            mount_shm(str(folder / SHM))
+        if self._driver == _CGROUPFS:
+            self._try(lambda: self._make_cgroup(record))
+
+    def _make_cgroup(self, record: SandboxRecord) -> None:
+        """What leads to it is noted where we make it: that is ours to remove once nobody is in it any more."""
+        path = self._cgroup(record)
+        (self._places.sandbox(record.id) / CGROUP).write_text(path)
+        with self._making:
+            for one in _above(path):
+                if not self._cgroups.exists(one):
+                    note = self._note(one)
+                    note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    note.write_text(one)
+            self._cgroups.make(path)
+
+    def _remove_cgroup(self, path: str) -> None:
+        self._cgroups.kill_all(path, _KILLING)  # nobody but a holder whose shim could not take it along
+        if not self._cgroups.remove(path):
+            raise OSError(errno.EBUSY, "cannot be removed: something is in it", path)
+        self._remove_empty(path)
+
+    def _remove_empty(self, path: str) -> None:
+        with self._making:
+            for one in reversed(_above(path)):
+                note = self._note(one)
+                if note.exists():
+                    if not self._cgroups.remove_empty(one):
+                        return
+                    note.unlink(missing_ok=True)
+                elif self._cgroups.exists(one):
+                    return  # not ours
+                else:
+                    # It was removed by a process that got no further, or by a kubelet, which made it, too. That one
+                    # knows nothing of what runc has put beside it, into the v2 hierarchy of a hybrid machine.
+                    self._cgroups.remove_empty(one)
+
+    def _note(self, cgroup: str) -> Path:
+        """By a name that is never too long, however deep the cgroup is."""
+        return self._places.cgroups / hashlib.sha256(cgroup.encode()).hexdigest()
+
+    def _clear(self, record: SandboxRecord) -> None:
+        if self._driver == _CGROUPFS:
+            self._try(lambda: self._remove_cgroup(self._cgroup(record)))
+        self._remove_folder(record.id)
+
+    def _sweep_away(self, sandbox_id: str) -> None:
+        path = _text(str(self._places.sandbox(sandbox_id) / CGROUP))
+        if path and self._driver == _CGROUPFS:
+            self._try(lambda: self._remove_cgroup(path))
+        self._remove_folder(sandbox_id)
+
+    def _remove_folder(self, sandbox_id: str) -> None:
+        folder = self._places.sandbox(sandbox_id)
+        if self._privileged:
+            unmount(str(folder / SHM))
+            if (folder / SHM).is_mount():
+                unmount_below(str(folder))
+        for attempt in range(_TRIES):
+            try:
+                shutil.rmtree(folder, ignore_errors=False, onerror=_gone_is_fine)
+            except OSError as error:
+                # A shim whose launcher was killed may still write here for a moment, before it ends.
+                if error.errno != errno.ENOTEMPTY or attempt == _TRIES - 1:
+                    raise
+                time.sleep(_PAUSE)
+            else:
+                return
+
+    def _cgroup(self, record: SandboxRecord) -> str:
+        return cgroup_directory(record.config.linux.cgroup_parent, record.id, self._driver)
+
+    def _try(self, act: Callable[[], object]) -> None:
+        """Without root there are no cgroups to be had; with it a failure is one."""
+        try:
+            act()
+        except OSError as error:
+            if self._privileged:
+                raise
+            _log.debug("No cgroup for a sandbox", extra=kv(err=str(error)))
+
+
+def _above(path: str) -> list[str]:
+    """The cgroups that lead to one, the highest first."""
+    parts = path.strip("/").split("/")
+    return ["/" + "/".join(parts[:end]) for end in range(1, len(parts))]
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _gone_is_fine(_function: object, _path: str, info: tuple[type[BaseException], BaseException, object]) -> None:
+    if not isinstance(info[1], FileNotFoundError):
+        raise info[1]

@@ -1,0 +1,70 @@
+"""What images in archives are called. Pure.
+
+Tools write names in different places: `RepoTags` of Docker, and two annotations, of which the second may be a mere tag.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from interpose.localruntime.images.references import parse_reference
+
+_WHOLE: Final = "io.containerd.image.name"
+_REF: Final = "org.opencontainers.image.ref.name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DockerEntry:
+    """One image of Docker's manifest.json: names of files, layers lowest first."""
+
+    config: str
+    layers: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+def read_docker_manifest(data: bytes) -> tuple[DockerEntry, ...]:
+    """Docker's manifest.json; ValueError names the key."""
+    try:
+        found: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError("manifest.json: it is no JSON") from None
+    if not isinstance(found, list):
+        raise ValueError("manifest.json: it is no list of images")
+    return tuple(_docker_entry(one, f"manifest.json: key [{at}]") for at, one in enumerate(found))
+
+
+def _docker_entry(found: object, what: str) -> DockerEntry:
+    given: Mapping[str, Any] = found if isinstance(found, dict) else {}
+    config, layers, tags = given.get("Config"), given.get("Layers") or [], given.get("RepoTags") or []
+    if not isinstance(config, str) or not config:
+        raise ValueError(f"{what}.Config: it names no file")
+    if not isinstance(layers, list) or not all(isinstance(one, str) and one for one in layers):
+        raise ValueError(f"{what}.Layers: it is no list of files")
+    if not isinstance(tags, list) or not all(isinstance(one, str) for one in tags):
+        raise ValueError(f"{what}.RepoTags: it is no list of names")
+    return DockerEntry(config=config, layers=tuple(layers), tags=tuple(written_out(tag) for tag in tags))
+
+
+def written_out(name: str) -> str:
+    """A name as the store has it; ValueError if it is none."""
+    return str(parse_reference(name))
+
+
+def annotated_names(annotations: Mapping[str, str], base: str) -> tuple[str, ...]:
+    """The names that annotations of a manifest say. A mere tag is one of `base`; without a base it is nothing."""
+    whole = annotations.get(_WHOLE)
+    if whole:
+        return (written_out(whole),)
+    name = annotations.get(_REF)
+    if not name:
+        return ()
+    if ":" in name or "/" in name or "@" in name:
+        return (written_out(name),)
+    return (written_out(f"{base}:{name}"),) if base else ()
+
+
+def with_digest(names: tuple[str, ...], digest: str) -> tuple[str, ...]:
+    """The same repositories, each with a digest instead of a tag."""
+    repositories = dict.fromkeys(parse_reference(name).repository for name in names)
+    return tuple(f"{repository}@{digest}" for repository in repositories)

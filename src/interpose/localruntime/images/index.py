@@ -1,0 +1,153 @@
+"""Which images a store has and what they are called. Pure: a document in, a document out.
+
+Invariant: a name is the name of one image. A tag that moves leaves the image it was on, which stays.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from interpose.localruntime.images.references import find_id, is_digest, parse_reference
+
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One image; `id` is the digest of its config."""
+
+    id: str
+    tags: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
+    size: int
+    pinned: bool = False
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.tags or name in self.digests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageIndex:
+    """All of them, in the order they came."""
+
+    entries: tuple[Entry, ...] = ()
+
+    def get(self, image_id: str) -> Entry | None:
+        """The image with exactly this id."""
+        return next((entry for entry in self.entries if entry.id == image_id), None)
+
+    def find(self, text: str) -> Entry | None:
+        """The image that a name, an id or the unique beginning of an id means.
+
+        A name counts before an id that begins alike. ValueError for a text that can be neither, or begins several ids.
+        """
+        if is_digest(text):
+            return self.get(text)
+        name = str(parse_reference(text))
+        named = next((entry for entry in self.entries if name in entry), None)
+        if named is not None:
+            return named
+        found = find_id(text, [entry.id for entry in self.entries])
+        return self.get(found) if found is not None else None
+
+    def with_image(self, image: Entry) -> "ImageIndex":
+        """With an image, or with more names for it; its names are no other's any more."""
+        known = self.get(image.id)
+        names = frozenset((*image.tags, *image.digests))
+        others = tuple(_without(entry, names) for entry in self.entries if entry.id != image.id)
+        if known is not None:
+            image = replace(
+                image,
+                tags=_joined(known.tags, image.tags),
+                digests=_joined(known.digests, image.digests),
+                size=max(known.size, image.size),
+                pinned=known.pinned or image.pinned,
+            )
+        return ImageIndex(entries=(*others, image))
+
+    def without_image(self, image_id: str) -> "ImageIndex":
+        """Without an image and all of its names."""
+        return ImageIndex(entries=tuple(entry for entry in self.entries if entry.id != image_id))
+
+    def without_name(self, name: str) -> "ImageIndex":
+        """Without a name; without its image, too, if that was the last one.
+
+        Nobody gave an image its digests as names: with the last tag of a repository those of it go as well.
+        """
+        kept = []
+        for entry in self.entries:
+            if name not in entry:
+                kept.append(entry)
+                continue
+            left = _without(entry, frozenset((name,)))
+            left = _without(left, frozenset(_orphans(left, name)))
+            if left.tags or left.digests:
+                kept.append(left)
+        return ImageIndex(entries=tuple(kept))
+
+
+def _orphans(entry: Entry, name: str) -> Iterable[str]:
+    """The digests that are left of the repository of a tag, if no tag of it is."""
+    gone = parse_reference(name)
+    if gone.digest or any(parse_reference(tag).repository == gone.repository for tag in entry.tags):
+        return ()
+    return [one for one in entry.digests if parse_reference(one).repository == gone.repository]
+
+
+def _without(entry: Entry, names: frozenset[str]) -> Entry:
+    return replace(
+        entry,
+        tags=tuple(name for name in entry.tags if name not in names),
+        digests=tuple(name for name in entry.digests if name not in names),
+    )
+
+
+def _joined(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*first, *second)))
+
+
+def write_index(index: ImageIndex) -> bytes:
+    """As a document."""
+    images = [
+        {
+            "id": entry.id,
+            "tags": list(entry.tags),
+            "digests": list(entry.digests),
+            "size": entry.size,
+            "pinned": entry.pinned,
+        }
+        for entry in index.entries
+    ]
+    return json.dumps({"version": _VERSION, "images": images}, indent=1).encode() + b"\n"
+
+
+def read_index(data: bytes) -> ImageIndex:
+    """From a document; ValueError if it is none of ours."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError("it is no JSON") from None
+    if not isinstance(document, dict) or document.get("version") != _VERSION:
+        raise ValueError(f"key version: it is not {_VERSION}: another version of this program wrote it")
+    images = document.get("images")
+    if not isinstance(images, list):
+        raise ValueError("key images: it is no list")
+    return ImageIndex(entries=tuple(_entry(one, at) for at, one in enumerate(images)))
+
+
+def _entry(found: object, at: int) -> Entry:
+    given: Mapping[str, Any] = found if isinstance(found, dict) else {}
+    image_id, size = given.get("id"), given.get("size")
+    tags, digests = given.get("tags"), given.get("digests")
+    if not isinstance(image_id, str) or not is_digest(image_id) or not isinstance(size, int):
+        raise ValueError(f"key images[{at}]: it has no id and size")
+    if not isinstance(tags, list) or not isinstance(digests, list):
+        raise ValueError(f"key images[{at}]: it has no lists of tags and digests")
+    return Entry(
+        id=image_id,
+        tags=tuple(map(str, tags)),
+        digests=tuple(map(str, digests)),
+        size=size,
+        pinned=given.get("pinned") is True,
+    )

@@ -1,0 +1,110 @@
+"""A pull: from a name to an image in the store."""
+
+import errno
+from typing import IO
+
+from interpose.localruntime.images.blobfile import BlobFile
+from interpose.localruntime.images.bringing import Bringer, Layer
+from interpose.localruntime.images.index import Entry
+from interpose.localruntime.images.manifests import (
+    MOST_BYTES,
+    Descriptor,
+    Manifest,
+    Platform,
+    choose,
+    digest_of,
+    read_manifest,
+)
+from interpose.localruntime.images.references import Reference
+from interpose.localruntime.images.registry import Registry
+from interpose.localruntime.images.values import Auth, Progress, PullError
+
+
+async def pull_image(
+    bringer: Bringer, registry: Registry, name: Reference, auth: Auth | None, platform: Platform, progress: Progress
+) -> Entry:
+    """Bring an image from its registry; PullError says why that cannot be done."""
+    try:
+        return await _Pull(bringer, registry, name, auth, progress).run(platform)
+    except ValueError as error:
+        raise PullError(f'failed to pull image "{name}": {error}') from None
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise PullError(f'failed to pull image "{name}": {error.strerror}') from None
+
+
+class _Pull:
+    def __init__(
+        self, bringer: Bringer, registry: Registry, name: Reference, auth: Auth | None, progress: Progress
+    ) -> None:
+        self._bringer = bringer
+        self._registry = registry
+        self._name = name
+        self._auth = auth
+        self._progress = progress
+
+    async def run(self, platform: Platform) -> Entry:
+        top = await self._registry.manifest(self._name, self._name.wanted, self._auth)
+        digest = digest_of(top)
+        size = len(top)
+        found = read_manifest(top, f"manifest {digest}")
+        if not isinstance(found, Manifest):
+            chosen = choose(found, platform, f"index {digest}")
+            data = await self._registry.manifest(self._name, chosen.digest, self._auth)
+            size = len(data)
+            inner = read_manifest(data, f"manifest {chosen.digest}")
+            if not isinstance(inner, Manifest):
+                raise ValueError(f"index {digest}: manifest {chosen.digest} is an index again")
+            found = inner
+        config = await self._config(found.config)
+        return await self._bringer.bring(
+            config,
+            [self._layer(layer) for layer in found.layers],
+            self._progress,
+            tags=() if self._name.digest else (str(self._name),),
+            digests=(f"{self._name.repository}@{digest}",),
+            size=size + len(config) + sum(layer.size for layer in found.layers),
+        )
+
+    async def _config(self, blob: Descriptor) -> bytes:
+        if blob.size > MOST_BYTES:
+            raise ValueError(f"config {blob.digest}: it is larger than {MOST_BYTES} bytes")
+        sink = _Memory(blob)
+        await self._registry.blob(self._name, blob, self._auth, sink)
+        return bytes(sink.data)
+
+    def _layer(self, blob: Descriptor) -> Layer:
+        async def opened() -> IO[bytes]:
+            path = self._bringer.disk.new_path("blob")
+            file = BlobFile(path, blob, self._bringer.short, self._progress)
+            try:
+                await self._registry.blob(self._name, blob, self._auth, file)
+                return path.open("rb")
+            finally:
+                file.close()
+                path.unlink()  # who has it open can still read it
+
+        return Layer(what=blob.digest, size=blob.size, source=self._name.domain, open=opened)
+
+
+class _Memory:
+    """A small blob."""
+
+    def __init__(self, blob: Descriptor) -> None:
+        self.data = bytearray()
+        self._blob = blob
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    async def write(self, data: bytes) -> None:
+        self.data += data
+
+    async def reset(self) -> None:
+        self.data.clear()
+
+    async def check(self) -> None:
+        if digest_of(bytes(self.data)) != self._blob.digest:
+            raise ValueError(f"the content of config {self._blob.digest} has another digest")

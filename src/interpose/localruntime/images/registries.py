@@ -1,0 +1,164 @@
+"""Where registries are: their own addresses, mirrors, and what is trusted. Pure.
+
+A settings file may say it for some of them; the others are asked over HTTPS under their own name. Plain HTTP is only
+used on this machine, or where a settings file says http://.
+
+    registries:
+      docker.io:
+        endpoints: [https://mirror.example:5000, https://registry-1.docker.io]
+        ca: /etc/ssl/mirror.pem
+      10.0.0.5:5000:
+        endpoints: [http://10.0.0.5:5000]
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from interpose.errors import ConfigError
+from interpose.kube.address import Server, parse_server
+
+if TYPE_CHECKING:
+    from interpose.config.document import Node
+
+_HOSTS: Final[Mapping[str, str]] = {"docker.io": "registry-1.docker.io"}
+_KEYS: Final = ("endpoints", "ca", "certificate", "key", "skip_verify")
+_BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One address of a registry, and how it is trusted. Files are names of PEM files, empty for none."""
+
+    server: Server
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+    skip_verify: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registries:
+    """Endpoints by the name that references have for a registry; they are tried in their order."""
+
+    endpoints: Mapping[str, tuple[Endpoint, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def of(self, domain: str) -> tuple[Endpoint, ...]:
+        """Where the images of a registry are."""
+        return self.endpoints.get(domain) or _own(domain)
+
+
+def _own(domain: str) -> tuple[Endpoint, ...]:
+    secure = Endpoint(server=parse_server(f"https://{_HOSTS.get(domain, domain)}"))
+    if not is_local(secure.server.host):
+        return (secure,)
+    plain = parse_server(f"http://{domain}")
+    return (secure, Endpoint(server=plain))
+
+
+def is_local(host: str) -> bool:
+    """Whether a host is this machine, as far as its name says."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_registries(document: "Node", where: str) -> Registries:
+    """The settings file; ConfigError with all that is wrong in it, each with place, key and value."""
+    reader = _Reader(where)
+    found = reader.read(document)
+    if reader.problems:
+        raise ConfigError(reader.problems)
+    return Registries(endpoints=MappingProxyType(found))
+
+
+class _Reader:
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self.problems: list[str] = []
+
+    def _wrong(self, node: "Node", key: str, problem: str) -> None:
+        line = f" line {node.line}" if node.line is not None else ""
+        self.problems.append(f"{self._where}{line}: {key}: {problem}")
+
+    def read(self, document: "Node") -> dict[str, tuple[Endpoint, ...]]:
+        found: dict[str, tuple[Endpoint, ...]] = {}
+        if document.tag != "map":
+            self._wrong(document, "registries", "it is no group of keys")
+            return found
+        for key, value in document.entries:
+            if key != "registries":
+                self._wrong(value, key, "unknown key; known: registries")
+            elif value.tag != "map":
+                self._wrong(value, key, "it is no group of registries")
+            else:
+                for name, one in value.entries:
+                    if name in found:
+                        self._wrong(one, f"registries.{name}", "it is there twice")
+                    found[name] = self._registry(name, one)
+        return found
+
+    def _registry(self, name: str, node: "Node") -> tuple[Endpoint, ...]:
+        key = f"registries.{name}"
+        if node.tag != "map":
+            self._wrong(node, key, f"it is no group with some of {', '.join(_KEYS)}")
+            return ()
+        given: dict[str, Node] = {}
+        for one, value in node.entries:
+            if one not in _KEYS:
+                self._wrong(value, f"{key}.{one}", f"unknown key; known: {', '.join(_KEYS)}")
+            given[one] = value
+        texts = {one: self._text(given, key, one) for one in ("ca", "certificate", "key")}
+        skip = self._switch(given, key)
+        if bool(texts["certificate"]) != bool(texts["key"]):
+            self._wrong(node, key, "certificate and key go together")
+        servers = self._servers(given, key, node, name)
+        return tuple(
+            Endpoint(
+                server=server,
+                ca=texts["ca"],
+                certificate=texts["certificate"],
+                key=texts["key"],
+                skip_verify=skip,
+            )
+            for server in servers
+        )
+
+    def _text(self, given: "Mapping[str, Node]", key: str, name: str) -> str:
+        node = given.get(name)
+        if node is None:
+            return ""
+        if node.tag != "str" or not node.text:
+            self._wrong(node, f"{key}.{name}", "it is no name of a file")
+            return ""
+        return node.text
+
+    def _switch(self, given: "Mapping[str, Node]", key: str) -> bool:
+        node = given.get("skip_verify")
+        if node is None:
+            return False
+        if node.tag != "bool" or node.text.lower() not in _BOOLEANS:
+            self._wrong(node, f"{key}.skip_verify", f"{node.text!r} is neither true nor false")
+            return False
+        return _BOOLEANS[node.text.lower()]
+
+    def _servers(self, given: "Mapping[str, Node]", key: str, whole: "Node", name: str) -> list[Server]:
+        node = given.get("endpoints")
+        if node is None:
+            return [self._server(whole, key, f"https://{_HOSTS.get(name, name)}")]
+        if node.tag != "list" or not node.items:
+            self._wrong(node, f"{key}.endpoints", "it is no list of addresses such as https://HOST:PORT")
+            return []
+        return [self._server(one, f"{key}.endpoints[{at}]", one.text) for at, one in enumerate(node.items)]
+
+    def _server(self, node: "Node", key: str, text: str) -> Server:
+        try:
+            return parse_server(text)
+        except ValueError as error:
+            self._wrong(node, key, f"{text[:200]!r}: {error}")
+            return Server(scheme="https", host="invalid", port=443)

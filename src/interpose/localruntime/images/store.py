@@ -1,0 +1,216 @@
+"""The store of images: pull, import, look up, remove, and keep layers for containers.
+
+Several processes may use one store. What is brought counts only when it is whole; a process that is killed leaves
+nothing that counts, and whoever opens the store next removes it.
+"""
+
+import asyncio
+import logging
+import platform as machine
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from interpose.instrumentation.logging import kv
+from interpose.localruntime.images import archives
+from interpose.localruntime.images.archivenames import written_out
+from interpose.localruntime.images.bringing import Bringer
+from interpose.localruntime.images.collecting import Collector
+from interpose.localruntime.images.disk import Disk
+from interpose.localruntime.images.dockerconfig import shown_to
+from interpose.localruntime.images.index import Entry, ImageIndex
+from interpose.localruntime.images.manifests import Platform, chain_ids, linux_platform
+from interpose.localruntime.images.pulling import pull_image
+from interpose.localruntime.images.references import is_digest, parse_reference
+from interpose.localruntime.images.registries import Registries
+from interpose.localruntime.images.registry import Registry
+from interpose.localruntime.images.threads import Threads
+from interpose.localruntime.images.values import Auth, Limits, Progress, StoredImage, silent
+
+# By name: `list` is a method below.
+Images: TypeAlias = list[StoredImage]
+Paths: TypeAlias = list[Path]
+
+_log = logging.getLogger(__name__)
+
+
+class ImageStore:
+    """Images in a folder. ValueError says what is wrong with a name or an archive, PullError why a pull failed."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        registries: Registries | None = None,
+        registry: Registry | None = None,
+        platform: Platform | None = None,
+        limits: Limits | None = None,
+        durable: bool = True,
+    ) -> None:
+        self._platform = platform or linux_platform(machine.machine())
+        self._disk = Disk(root, durable=durable)
+        self._registry = registry or Registry(registries or Registries())
+        self._collector = Collector(self._disk.collect)
+        self._bringer = Bringer(self._disk, self._collector, limits or Limits())
+
+    def load(self) -> None:
+        """Open the store; what killed processes left is removed. Blocking. ConfigError if it is no store of ours."""
+        removed = self._disk.open()
+        try:
+            removed += self._disk.collect()
+        except OSError as error:  # another collection follows
+            _log.warning("What nobody needs of images could not be removed", extra=kv(err=str(error)))
+        if removed:
+            _log.info("Removed what was left of images", extra={"kv": {"count": len(removed)}})
+
+    async def close(self) -> None:
+        """Let go of everything; what is on the way is given up."""
+        await self._bringer.close()
+        await self._registry.close()
+        await self._collector.close()
+        await asyncio.to_thread(self._disk.close)
+
+    # -- looking
+
+    @property
+    def overlay_form(self) -> bool:
+        """Whether the layers can be mounted with overlay; if not, `flatten` copies them."""
+        return self._disk.form.name == "overlay"
+
+    async def list(self) -> Images:
+        """All images."""
+        images = (self._stored(entry) for entry in self._disk.seen().entries)
+        return [image for image in images if image is not None]
+
+    async def get(self, text: str) -> StoredImage | None:
+        """The image that a name, an id, or the unique beginning of an id means; ValueError for what can be none."""
+        entry = self._disk.seen().find(text)
+        return self._stored(entry) if entry is not None else None
+
+    def layers(self, image: StoredImage) -> Paths:
+        """Where the layers of an image are, lowest first."""
+        return [self._disk.layer(one) for one in image.chain]
+
+    def usage(self) -> tuple[int, int]:
+        """Bytes and inodes of everything."""
+        return self._disk.usage()
+
+    def _stored(self, entry: Entry) -> StoredImage | None:
+        try:
+            config = self._disk.config(entry.id)
+        except (OSError, ValueError) as error:
+            _log.warning("Image cannot be used", extra={"kv": {"image": entry.id, "error": str(error)}})
+            return None
+        return StoredImage(
+            id=entry.id,
+            repo_tags=entry.tags,
+            repo_digests=entry.digests,
+            size=max(entry.size, 1),
+            config=config,
+            chain=chain_ids(config.diff_ids),
+            pinned=entry.pinned,
+        )
+
+    # -- bringing
+
+    async def pull(self, reference: str, auth: Auth | None = None, progress: Progress = silent) -> StoredImage:
+        """Get an image from its registry; what is here already is not fetched again."""
+        name = parse_reference(reference)
+        shown = shown_to(auth, name.domain)
+        entry = await pull_image(self._bringer, self._registry, name, shown, self._platform, progress)
+        return self._here(entry)
+
+    async def import_file(self, path: Path | str, name: str = "", progress: Progress = silent) -> Images:
+        """Get the images of an archive or a layout. `name`: what they are called that have no name, or only a tag."""
+        base = parse_reference(name) if name else None
+        repository = base.repository if base is not None else ""
+        with_files = _WithFiles(Path(path), self._disk, self._bringer.long)
+        try:
+            async with with_files as files:
+                found = await self._bringer.long.run(
+                    lambda _: archives.find_images(files, self._platform, base=repository)
+                )
+                if base is not None:
+                    found = [image if image.tags else replace(image, tags=(str(base),)) for image in found]
+                entries = [await self._bringer.bring_file(files, image, progress) for image in found]
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        return [self._here(entry) for entry in entries]
+
+    def _here(self, entry: Entry) -> StoredImage:
+        image = self._stored(entry)
+        if image is None:
+            raise ValueError(f"image {entry.id}: it was removed while it came")
+        return image
+
+    # -- removing
+
+    async def remove(self, text: str) -> bool:
+        """Remove an image with all of its names; False if there is none. Its layers go when nobody needs them."""
+
+        def without(index: ImageIndex) -> ImageIndex:
+            entry = index.find(text)
+            return index.without_image(entry.id) if entry is not None else index
+
+        return await self._shrink(without)
+
+    async def untag(self, text: str) -> bool:
+        """Remove one name, and the image if that was its last one; an id removes the image. False if there is none."""
+
+        def without(index: ImageIndex) -> ImageIndex:
+            entry = index.find(text)
+            if entry is None:
+                return index
+            name = "" if is_digest(text) else _written_out(text)
+            return index.without_name(name) if name in entry else index.without_image(entry.id)
+
+        return await self._shrink(without)
+
+    async def _shrink(self, how: Callable[[ImageIndex], ImageIndex]) -> bool:
+        changed = await self._bringer.short.run(lambda _: self._disk.shrink(how))
+        await self._collector.done()  # whoever removes an image wants its room
+        return changed
+
+    # -- containers
+
+    async def hold(self, container_id: str, image: StoredImage) -> None:
+        """Keep the layers of an image until `release`, whatever becomes of the image; ValueError if it is gone."""
+        await asyncio.to_thread(self._disk.hold, container_id, image.id, image.chain)
+
+    async def release(self, container_id: str) -> None:
+        """The container is gone, with all it held (`hold` may be called with its id, a dot and more). Any number of
+        times. What nobody needs then is removed in time: that is not waited for."""
+        if await asyncio.to_thread(self._disk.release, container_id):
+            self._collector.ask()
+
+    def holds(self) -> dict[str, str]:
+        """Images by the containers that hold their layers. Blocking."""
+        return {container: str(hold.get("image", "")) for container, hold in self._disk.holds().items()}
+
+
+def _written_out(text: str) -> str:
+    try:
+        return written_out(text)
+    except ValueError:
+        return ""  # the beginning of an id
+
+
+class _WithFiles:
+    """The files of an archive while they are needed."""
+
+    def __init__(self, path: Path, disk: Disk, threads: Threads) -> None:
+        self._path = path
+        self._disk = disk
+        self._threads = threads
+        self._files: archives.Files | None = None
+
+    async def __aenter__(self) -> archives.Files:
+        self._files = await self._threads.run(
+            lambda stopped: archives.open_files(self._path, self._disk.new_path("archive"), stopped)
+        )
+        return self._files
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._files is not None:
+            self._files.close()

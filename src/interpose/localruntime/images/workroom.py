@@ -1,0 +1,129 @@
+"""Where things are made and unmade before they count: one folder for each process, gone when the process is.
+
+A lock that only a living process can hold says whose folder it is. Whoever finds one without takes it away. What cannot
+be taken away is logged and stays until somebody tries again: it does not count, so nobody has to fail because of it.
+
+A process can claim names here: others see them for as long as it lives and has not taken them back.
+"""
+
+import fcntl
+import logging
+import os
+import threading
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from interpose.host.treeremoval import remove_tree
+from interpose.instrumentation.logging import kv
+
+_LOCK: Final = ".lock"
+_CLAIM: Final = "claim"
+
+_log = logging.getLogger(__name__)
+
+
+class Workroom:
+    """Folder of one process below `parent`. It is made when it is needed first."""
+
+    def __init__(self, parent: Path) -> None:
+        self._parent = parent
+        self._name = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._lock: int | None = None
+        self._numbers = count(1)
+        self._making = threading.Lock()
+
+    def new_path(self, kind: str) -> Path:
+        """A name that nobody has, in the folder."""
+        return self._folder() / f"{kind}-{next(self._numbers)}"
+
+    def _folder(self) -> Path:
+        folder = self._parent / self._name
+        with self._making:
+            if self._lock is None:
+                # The lock first: a folder without one is swept.
+                self._lock = _lock(f"{folder}{_LOCK}")
+                folder.mkdir(mode=0o700)
+        return folder
+
+    def close(self) -> None:
+        """Remove the folder with all that is in it."""
+        if self._lock is not None:
+            lock, self._lock = self._lock, None
+            discard(self._parent / self._name)
+            with suppress(FileNotFoundError):
+                (self._parent / f"{self._name}{_LOCK}").unlink()
+            os.close(lock)
+
+    def sweep(self) -> list[str]:
+        """Remove the folders of processes that are gone; their names. The caller keeps others from sweeping too."""
+        swept = []
+        for path in sorted(self._parent.iterdir()):
+            name = path.name.removesuffix(_LOCK)
+            if name == self._name or not _is_deserted(self._parent / f"{name}{_LOCK}"):
+                continue
+            if discard(self._parent / name):
+                with suppress(OSError):
+                    (self._parent / f"{name}{_LOCK}").unlink()
+                swept.append(name)
+        return sorted(set(swept))
+
+    @contextmanager
+    def claim(self, names: Iterable[str]) -> Iterator[None]:
+        """Claim names. Whoever looks for claims must be kept away until this is entered, but not when it is left."""
+        path = self.new_path(_CLAIM)
+        path.write_text("\n".join(names), encoding="ascii")
+        try:
+            yield
+        finally:
+            with suppress(FileNotFoundError):
+                path.unlink()
+
+    def claimed(self) -> set[str]:
+        """The names that living processes claim."""
+        names: set[str] = set()
+        for room in self._parent.iterdir():
+            if room.suffix != _LOCK and not _is_deserted(self._parent / f"{room.name}{_LOCK}"):
+                for path in room.glob(f"{_CLAIM}-*"):
+                    with suppress(FileNotFoundError):
+                        names.update(path.read_text(encoding="ascii").splitlines())
+        return names
+
+
+def _lock(path: str) -> int:
+    """A new file, locked. A sweeper may take it away between the two; then there is another one."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):  # noqa: PTH116 - the same as above
+                return descriptor
+        os.close(descriptor)
+
+
+def _is_deserted(lock: Path) -> bool:
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def discard(path: Path) -> bool:
+    """Remove whatever is there, also what its owner may not look into; whether it is gone."""
+    try:
+        remove_tree(path)
+    except OSError as error:
+        _log.warning("What does not count any more could not be removed", extra=kv(path=str(path), err=str(error)))
+        return False
+    return True

@@ -1,0 +1,171 @@
+"""The ImageService over a store of images."""
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Protocol
+
+from google.protobuf.message import Message
+
+from interpose.cri.messages import cri
+from interpose.localruntime.failures import invalid
+from interpose.localruntime.images.values import Auth, PullError, StoredImage
+from interpose.localruntime.methods import Act, Ask, Feed, Methods, in_batches
+from interpose.rpc.status import Code, RpcError
+
+
+class Images(Protocol):
+    """What is wanted of the store."""
+
+    async def list(self) -> Sequence[StoredImage]: ...
+
+    async def get(self, reference: str) -> StoredImage | None: ...
+
+    async def pull(self, reference: str, auth: Auth | None = None) -> StoredImage: ...
+
+    async def remove(self, reference: str) -> bool: ...
+
+
+_DIGITS = 18  # of a number that CRI can carry; users have ten at most
+Usage = Callable[[], Awaitable[tuple[str, int, int]]]  # where, bytes, inodes
+
+
+class ImageService:
+    """Methods of the image service."""
+
+    def __init__(self, images: Images, clock: Callable[[], int], images_use: Usage, containers_use: Usage) -> None:
+        self._images = images
+        self._clock = clock
+        self._images_use = images_use
+        self._containers_use = containers_use
+
+    def methods(self) -> Methods:
+        """The method table of the image service."""
+        return {
+            "ListImages": Ask(self._list),
+            "StreamImages": Feed(self._stream),
+            "ImageStatus": Ask(self._status),
+            "PullImage": Ask(self._pull),  # nobody wants what nobody waits for; half of it does not count
+            "RemoveImage": Act(self._remove),
+            "ImageFsInfo": Ask(self._fs_info),
+        }
+
+    async def _list(self, request: cri.ListImagesRequest) -> cri.ListImagesResponse:
+        return cri.ListImagesResponse(images=await self._matching(request.filter.image.image))
+
+    async def _stream(self, request: cri.StreamImagesRequest) -> AsyncGenerator[Message, None]:
+        items = await self._matching(request.filter.image.image)
+        async for answer in in_batches(items, lambda part: cri.StreamImagesResponse(images=part)):
+            yield answer
+
+    async def _matching(self, reference: str) -> list[cri.Image]:
+        if not reference:
+            return [image_message(one) for one in await self._images.list()]
+        found = await self._find(reference)
+        return [] if found is None else [image_message(found)]
+
+    async def _status(self, request: cri.ImageStatusRequest) -> cri.ImageStatusResponse:
+        """Absent is an answer, not an error: it is asked to decide whether to pull."""
+        _need(request.image.image)
+        found = await self._find(request.image.image)
+        if found is None:
+            return cri.ImageStatusResponse()
+        answer = cri.ImageStatusResponse(image=image_message(found))
+        if request.verbose:
+            answer.info["info"] = json.dumps(_verbose(found))
+        return answer
+
+    async def _pull(self, request: cri.PullImageRequest) -> cri.PullImageResponse:
+        _need(request.image.image)
+        try:
+            pulled = await self._images.pull(request.image.image, _auth(request))
+        except PullError as error:
+            raise RpcError(Code.NOT_FOUND if error.not_found else Code.UNKNOWN, str(error)) from None
+        except ValueError as error:
+            raise invalid("image.image", str(error)) from None
+        except OSError as error:
+            raise RpcError(Code.UNKNOWN, f"PullImage: {error}") from None
+        return cri.PullImageResponse(image_ref=pulled.id)
+
+    async def _remove(self, request: cri.RemoveImageRequest) -> cri.RemoveImageResponse:
+        """By any of its names, with all of them; one that is gone is fine."""
+        _need(request.image.image)
+        try:
+            await self._images.remove(request.image.image)
+        except ValueError as error:
+            raise invalid("image.image", str(error)) from None
+        return cri.RemoveImageResponse()
+
+    async def _fs_info(self, _request: cri.ImageFsInfoRequest) -> cri.ImageFsInfoResponse:
+        now = self._clock()
+        images = _filesystem(now, *await self._images_use())
+        containers = _filesystem(now, *await self._containers_use())
+        return cri.ImageFsInfoResponse(image_filesystems=[images], container_filesystems=[containers])
+
+    async def _find(self, reference: str) -> StoredImage | None:
+        try:
+            return await self._images.get(reference)
+        except ValueError as error:
+            raise invalid("image.image", str(error)) from None
+
+
+def image_message(image: StoredImage) -> cri.Image:
+    """An image as CRI shows it. The user is a number or a name, never both."""
+    message = cri.Image(
+        id=image.id,
+        repo_tags=image.repo_tags,
+        repo_digests=image.repo_digests,
+        size=image.size,
+        spec=cri.ImageSpec(image=image.names[0] if image.names else image.id),
+        pinned=image.pinned,
+    )
+    user = image.config.user.partition(":")[0]
+    if user.isascii() and user.isdigit() and len(user) <= _DIGITS:
+        message.uid.value = int(user)
+    elif user:
+        message.username = user
+    return message
+
+
+def _verbose(image: StoredImage) -> dict[str, object]:
+    config = image.config
+    spec = {
+        "architecture": config.architecture,
+        "os": config.os,
+        "config": {
+            "User": config.user,
+            "Entrypoint": list(config.entrypoint),
+            "Cmd": list(config.cmd),
+            "WorkingDir": config.working_dir,
+            "Labels": dict(config.labels),
+            "StopSignal": config.stop_signal,
+        },
+    }
+    return {"chainID": image.chain[-1] if image.chain else "", "imageSpec": spec}
+
+
+def _need(reference: str) -> None:
+    if not reference:
+        raise invalid("image.image", "must not be empty")
+
+
+def _auth(request: cri.PullImageRequest) -> Auth | None:
+    if not request.HasField("auth"):
+        return None
+    given = request.auth
+    return Auth(
+        username=given.username,
+        password=given.password,
+        auth=given.auth,
+        server_address=given.server_address,
+        identity_token=given.identity_token,
+        registry_token=given.registry_token,
+    )
+
+
+def _filesystem(now: int, where: str, used: int, inodes: int) -> cri.FilesystemUsage:
+    return cri.FilesystemUsage(
+        timestamp=now,
+        fs_id=cri.FilesystemIdentifier(mountpoint=where),
+        used_bytes=cri.UInt64Value(value=used),
+        inodes_used=cri.UInt64Value(value=inodes),
+    )

@@ -1,0 +1,71 @@
+"""CNI configurations: files of one plugin (.conf, .json) and of several (.conflist). Pure."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from interpose.localruntime.network.values import NetworkList
+
+ENDINGS: Final = (".conf", ".conflist", ".json")
+_OLDEST: Final = "0.1.0"
+_VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+", re.ASCII)
+# A name becomes part of a path in caches, and a plugin's name is looked up in folders.
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*", re.ASCII)
+
+
+def candidates(names: Iterable[str]) -> list[str]:
+    """The files that may be a configuration, in the order in which they are tried."""
+    return sorted(name for name in names if name.endswith(ENDINGS) and not name.startswith("."))
+
+
+def parse(text: str, file: str) -> NetworkList:
+    """A configuration; ValueError that names file, key and value."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{file}: no JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise ValueError(f"{file}: no JSON object")
+    plugins = document.get("plugins", [document])
+    if not isinstance(plugins, list) or not plugins:
+        raise ValueError(f"{file}: plugins: no list of plugins")
+    name = document.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"{file}: name: {name!r} is no name of a network")
+    version = document.get("cniVersion", _OLDEST)
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
+        raise ValueError(f"{file}: cniVersion: {version!r} is no version")
+    for number, plugin in enumerate(plugins):
+        kind = plugin.get("type") if isinstance(plugin, dict) else None
+        if not isinstance(kind, str) or not _NAME.fullmatch(kind):
+            raise ValueError(f"{file}: plugins[{number}].type: {kind!r} is no name of a plugin")
+    return NetworkList(name=name, version=version, plugins=tuple(plugins), file=file)
+
+
+def at_least(version: str, wanted: tuple[int, int, int]) -> bool:
+    """Whether a version is that new."""
+    major, minor, patch = (int(part) for part in version.split("."))
+    return (major, minor, patch) >= wanted
+
+
+def as_document(network: NetworkList) -> dict[str, Any]:
+    """The network as it is kept on the disk; `parse` reads it."""
+    return {"name": network.name, "cniVersion": network.version, "plugins": [dict(one) for one in network.plugins]}
+
+
+def plugin_input(
+    network: NetworkList,
+    plugin: Mapping[str, Any],
+    offered: Mapping[str, Any],
+    previous: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """What a plugin reads: its own part, what of `offered` it says it is able to use, and what the one before said."""
+    document = {**plugin, "name": network.name, "cniVersion": network.version}
+    wanted = plugin.get("capabilities")
+    able = wanted if isinstance(wanted, dict) else {}
+    if chosen := {key: value for key, value in offered.items() if able.get(key) and value}:
+        document["runtimeConfig"] = chosen
+    if previous is not None:
+        document["prevResult"] = dict(previous)
+    return document

@@ -1,0 +1,70 @@
+"""The folder with CNI configurations: the first file that makes sense is the network.
+
+It is looked at whenever somebody asks, and read again when it changed.
+"""
+
+import logging
+import os
+from typing import Final
+
+from interpose.localruntime.network import configuration
+from interpose.localruntime.network.values import NetworkList
+
+_log = logging.getLogger(__name__)
+_LARGEST: Final = 1 << 20
+
+
+class ConfigurationFolder:
+    """Reads lazily. A file that went bad keeps its last good content in force while it is there."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._seen: tuple[tuple[str, int, int, int], ...] | None = None
+        self._good: dict[str, NetworkList] = {}
+        self._chosen: NetworkList | None = None
+        self._problems: tuple[str, ...] = ()
+
+    def current(self) -> tuple[NetworkList | None, tuple[str, ...]]:
+        """The network, if there is one, and what is wrong with files that came before it."""
+        seen = self._look()
+        if seen != self._seen:
+            self._seen = seen
+            self._read([name for name, *_ in seen])
+        return self._chosen, self._problems
+
+    def _look(self) -> tuple[tuple[str, int, int, int], ...]:
+        found = []
+        try:
+            names = configuration.candidates(os.listdir(self.folder))  # noqa: PTH208
+        except OSError:
+            return ()
+        for name in names:
+            try:
+                stat = os.stat(f"{self.folder}/{name}")  # noqa: PTH116
+            except OSError:
+                continue
+            found.append((name, stat.st_mtime_ns, stat.st_size, stat.st_ino))
+        return tuple(found)
+
+    def _read(self, names: list[str]) -> None:
+        problems: list[str] = []
+        chosen: NetworkList | None = None
+        for name in names:
+            try:
+                chosen = self._good[name] = self._parse(name)
+            except (OSError, ValueError) as error:
+                problems.append(str(error))
+                chosen = self._good.get(name)
+            if chosen is not None:
+                break
+        self._good = {name: good for name, good in self._good.items() if name in names}
+        for problem in problems:
+            _log.warning("CNI configuration cannot be used", extra={"kv": {"problem": problem}})
+        if chosen is not None and chosen is not self._chosen:
+            _log.info("Network of pods", extra={"kv": {"network": chosen.name, "file": chosen.file}})
+        self._chosen, self._problems = chosen, tuple(problems)
+
+    def _parse(self, name: str) -> NetworkList:
+        path = f"{self.folder}/{name}"
+        with open(path, "rb") as file:  # noqa: PTH123
+            return configuration.parse(file.read(_LARGEST).decode("utf-8", "replace"), path)

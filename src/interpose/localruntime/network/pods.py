@@ -1,0 +1,143 @@
+"""The network of pods: set up when a sandbox is made, taken down when it is stopped.
+
+With a CNI configuration plugins do it; without one pods share the host's network, which is said wherever somebody asks.
+What was set up is taken down with the configuration it was set up with, also after a restart.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from interpose.localruntime import strays
+from interpose.localruntime.network.addresses import node_address
+from interpose.localruntime.network.cache import Cache, Entry
+from interpose.localruntime.network.configuration import at_least, plugin_input
+from interpose.localruntime.network.folder import ConfigurationFolder
+from interpose.localruntime.network.offered import arguments, offered
+from interpose.localruntime.network.plugins import TIMEOUT, WHOSE, Attachment, Plugins
+from interpose.localruntime.network.results import net_result
+from interpose.localruntime.network.values import NetResult, NetworkError, NetworkList, Readiness
+
+_log = logging.getLogger(__name__)
+_NOT_READY: Final = "NetworkPluginNotReady"
+_HOST: Final = "HostNetwork"
+_RESULT_IN_DEL: Final = (0, 4, 0)
+
+
+class Network:
+    """Networks for sandboxes. Calls for different sandboxes may run at the same time."""
+
+    def __init__(self, conf_dir: str, bin_dirs: Sequence[str], cache_dir: Path, *, timeout: float = TIMEOUT) -> None:
+        self._folder = ConfigurationFolder(conf_dir)
+        self._plugins = Plugins(bin_dirs, timeout=timeout)
+        self._cache = Cache(cache_dir)
+
+    @property
+    def configured(self) -> bool:
+        """Whether a pod gets a network of its own. Broken configurations count: somebody wanted one."""
+        network, problems = self._folder.current()
+        return network is not None or bool(problems)
+
+    @property
+    def ready(self) -> Readiness:
+        """Whether the next pod can get a network, and why not."""
+        network, problems = self._folder.current()
+        if network is None:
+            if problems:
+                return Readiness(ready=False, reason=_NOT_READY, message="; ".join(problems))
+            message = f"no CNI configuration in {self._folder.folder}: pods share the host's network"
+            return Readiness(ready=True, reason=_HOST, message=message)
+        try:
+            for plugin in network.plugins:
+                self._plugins.find(plugin["type"])
+        except NetworkError as error:
+            return Readiness(ready=False, reason=_NOT_READY, message=str(error))
+        return Readiness(ready=True)
+
+    def node_address(self) -> str:
+        """The address under which the host, and a pod in its network, is reached; empty if it has none."""
+        return node_address()
+
+    async def setup(self, sandbox_id: str, netns: str, config: Any) -> NetResult:
+        """Connect a sandbox. NetworkError if that fails; then nothing of it remains, as far as the plugins can."""
+        network, problems = self._folder.current()
+        if network is None:
+            raise NetworkError("; ".join(problems) or f"no CNI configuration in {self._folder.folder}")
+        entry = Entry(network=network, arguments=arguments(sandbox_id, config), offered=offered(config))
+        await asyncio.to_thread(self._cache.write, sandbox_id, entry)
+        who = Attachment(sandbox_id=sandbox_id, netns=netns, arguments=entry.arguments)
+        try:
+            result = await self._add(entry, who)
+        except NetworkError:
+            await self._undo_quietly(sandbox_id, entry, who)
+            raise
+        done = Entry(network=network, arguments=entry.arguments, offered=entry.offered, result=result.document)
+        await asyncio.to_thread(self._cache.write, sandbox_id, done)
+        return result
+
+    async def teardown(self, sandbox_id: str, netns: str, config: Any = None) -> None:
+        """Disconnect a sandbox; one that is in no network is fine. An empty `netns` is one that is gone.
+
+        NetworkError if a plugin failed: the call may be repeated.
+        """
+        entry = await asyncio.to_thread(self._cache.read, sandbox_id)
+        if entry is None:
+            network, _ = self._folder.current()
+            if network is None or config is None or not netns:
+                await asyncio.to_thread(self._cache.remove, sandbox_id)
+                return
+            entry = Entry(network=network, arguments=arguments(sandbox_id, config), offered=offered(config))
+        await self._delete(entry, Attachment(sandbox_id=sandbox_id, netns=netns, arguments=entry.arguments))
+        await asyncio.to_thread(self._cache.remove, sandbox_id)
+
+    async def end_strays(self, settled: Collection[str]) -> None:
+        """End plugins that still work by order of a process before us; what they did is ours to undo or to repeat.
+
+        `settled` sandboxes were connected and nobody disconnects them: what a plugin left running for one of them (a
+        server of addresses, say) is part of its network.
+        """
+        sandboxes = await self.leftovers(settled)
+        if not sandboxes:
+            return
+        try:
+            ended = await asyncio.to_thread(strays.end, lambda: strays.with_environment(WHOSE, sandboxes))
+        except OSError as error:
+            raise NetworkError(str(error)) from None
+        if ended:
+            _log.warning("Ended network plugins that nobody waited for", extra={"kv": {"count": ended}})
+
+    async def leftovers(self, known: Collection[str]) -> list[str]:
+        """Sandboxes that are in a network by our notes, and are not known."""
+        return [one for one in await asyncio.to_thread(self._cache.sandboxes) if one not in known]
+
+    # -- chains
+
+    async def _add(self, entry: Entry, who: Attachment) -> NetResult:
+        network, result = entry.network, None
+        for plugin in network.plugins:
+            document = plugin_input(network, plugin, entry.offered, result)
+            result = await self._plugins.run("ADD", plugin["type"], document, who)
+        try:
+            return net_result(result or {})
+        except ValueError as error:
+            raise NetworkError(f"network {network.name!r}: {error}") from None
+
+    async def _delete(self, entry: Entry, who: Attachment) -> None:
+        network: NetworkList = entry.network
+        previous = entry.result if at_least(network.version, _RESULT_IN_DEL) else None
+        for plugin in reversed(network.plugins):
+            document = plugin_input(network, plugin, entry.offered, previous)
+            await self._plugins.run("DEL", plugin["type"], document, who)
+
+    async def _undo_quietly(self, sandbox_id: str, entry: Entry, who: Attachment) -> None:
+        try:
+            await self._delete(entry, who)
+        except NetworkError as error:
+            _log.warning(
+                "Half a network could not be taken down; it is tried again when the sandbox is stopped",
+                extra={"kv": {"sandbox": sandbox_id, "error": str(error)}},
+            )
+        else:
+            await asyncio.to_thread(self._cache.remove, sandbox_id)

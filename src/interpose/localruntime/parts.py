@@ -1,0 +1,142 @@
+"""A runtime put together from its real parts: the one place that knows them all."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from interpose import __version__
+from interpose.config.document import read_document
+from interpose.localruntime import cgroups as cgroup_dirs
+from interpose.localruntime.bundles import ContainerBundles
+from interpose.localruntime.claim import Claim
+from interpose.localruntime.core import Core
+from interpose.localruntime.executing import OciExecutor
+from interpose.localruntime.execution import Execution
+from interpose.localruntime.ground import SandboxGround
+from interpose.localruntime.images.registries import Registries, read_registries
+from interpose.localruntime.images.store import ImageStore
+from interpose.localruntime.imageservice import ImageService
+from interpose.localruntime.network.pods import Network
+from interpose.localruntime.ociruntime import PLAIN, OciRuntime, find_executor
+from interpose.localruntime.places import Places
+from interpose.localruntime.podnetwork import CniNetwork, connect
+from interpose.localruntime.queries import Identity
+from interpose.localruntime.recordfolder import RecordFolder
+from interpose.localruntime.rootfs import Rootfs
+from interpose.localruntime.runtime import LocalRuntime
+from interpose.localruntime.shims import LaunchedShims
+from interpose.localruntime.specinputs import read_host
+from interpose.localruntime.usage import UsageService
+from interpose.localruntime.userpaths import PATIENCE, UserPaths
+from interpose.streaming.limits import StreamLimits
+from interpose.streaming.server import StreamServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeOptions:
+    """What a runtime needs to know to begin. `stream_host` None: no streaming."""
+
+    root: Path
+    state: Path
+    executor: str = "auto"
+    cgroup_driver: str = "cgroupfs"
+    cgroup_root: str = "/sys/fs/cgroup"
+    cni_conf_dir: str = "/etc/cni/net.d"
+    cni_bin_dirs: tuple[str, ...] = ("/opt/cni/bin", "/usr/lib/cni")
+    stream_host: str | None = "127.0.0.1"
+    stream_port: int = 0
+    stream_idle_timeout: float = 4 * 3600.0
+    registries: Path | None = None
+    path_patience: float = PATIENCE  # seconds for paths of users that do not answer
+
+
+def open_runtime(options: RuntimeOptions) -> LocalRuntime:
+    """A runtime that is not started yet; ConfigError names what is wrong. It has root and state for itself."""
+    places = Places(root=options.root, state=options.state)
+    places.prepare()
+    claim = Claim(places)
+    try:
+        return _open(options, places, claim)
+    except BaseException:
+        claim.release()
+        raise
+
+
+def _open(options: RuntimeOptions, places: Places, claim: Claim) -> LocalRuntime:
+    driver = options.cgroup_driver
+    executor = find_executor(options.executor, places.oci, systemd=driver == "systemd", cgroup_root=options.cgroup_root)
+    groups = cgroup_dirs.detect(options.cgroup_root)
+    host = read_host(cgroup_version=groups.version, cgroup_driver=driver, cgroup_root=groups.root)
+    host = replace(host, recursive_read_only=executor.name != PLAIN)
+    images = ImageStore(places.images, registries=_registries(options.registries))
+    images.load()
+    rootfs = Rootfs(places.rootfs)
+    paths = UserPaths(patience=options.path_patience)
+    ground = SandboxGround(places, groups, driver=driver, namespaces=executor.namespaces)
+    bundles = ContainerBundles(places, images, rootfs, ground, host, executor, paths)
+    network = Network(options.cni_conf_dir, options.cni_bin_dirs, places.network)
+    shims = LaunchedShims(places, executor, bundles, groups, driver)
+    core = Core(
+        records=RecordFolder(places.root),
+        shims=shims,
+        ground=ground,
+        bundles=bundles,
+        executor=OciExecutor(executor, groups),
+        network=CniNetwork(network, namespaces=executor.namespaces),
+        cgroup_driver=driver,
+        new_id=lambda: secrets.token_hex(32),
+    )
+    execution = Execution(core, connect)
+    streams = None
+    if options.stream_host is not None:
+        limits = StreamLimits(idle=options.stream_idle_timeout)
+        streams = StreamServer(execution, host=options.stream_host, port=options.stream_port, limits=limits)
+        execution.urls = streams
+    usage = UsageService(core, groups, rootfs)
+
+    async def images_use() -> tuple[str, int, int]:
+        return str(places.images), *await asyncio.to_thread(images.usage)
+
+    image_service = ImageService(images, time.time_ns, images_use, usage.written_in_all)
+    return LocalRuntime(
+        core,
+        _identity(options, executor),
+        execution,
+        (usage.methods(), image_service.methods()),
+        streams=streams,
+        make_folder=partial(_make_folder, paths),
+        closing=(shims.close, usage.close, rootfs.close, images.close, _released(claim)),
+    )
+
+
+def _identity(options: RuntimeOptions, executor: OciRuntime) -> Identity:
+    return Identity(
+        version=__version__,
+        executor=executor.name,
+        executor_version=executor.version,
+        cgroup_driver=options.cgroup_driver,
+        handlers=(executor.name,),
+        not_isolated=executor.not_isolated,
+        recursive_read_only=executor.name != PLAIN,
+        settings={"root": str(options.root), "state": str(options.state), "cgroup_driver": options.cgroup_driver},
+    )
+
+
+def _registries(path: Path | None) -> Registries:
+    return Registries() if path is None else read_registries(read_document(str(path)), str(path))
+
+
+def _released(claim: Claim) -> Callable[[], Awaitable[None]]:
+    async def release() -> None:
+        claim.release()
+
+    return release
+
+
+async def _make_folder(paths: UserPaths, sandbox_id: str, folder: str) -> None:
+    """For logs; where users want it."""
+    await paths.run(sandbox_id, folder, lambda _at: Path(folder).mkdir(mode=0o755, parents=True, exist_ok=True))

@@ -1,0 +1,197 @@
+"""Fork what a bundle or a process description asks for, and wait until its program runs.
+
+Two forks: the first child joins and makes namespaces, the second is in them and becomes the program. Who started us
+becomes the parent of the second, because the first one and we end.
+"""
+
+import fcntl
+import os
+import signal
+import socket
+import stat
+import termios
+
+from interpose.localruntime.plain import credentials
+from interpose.localruntime.plain.cgroup import Cgroup
+from interpose.localruntime.plain.lookup import find_program, inside
+from interpose.localruntime.plain.states import MARK
+from interpose.localruntime.shim import kernel
+
+TYPE_CHECKING = False  # importing typing costs more than this program does
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PR_SET_DUMPABLE = 4
+_KINDS = {
+    "network": kernel.CLONE_NEWNET,
+    "ipc": kernel.CLONE_NEWIPC,
+    "uts": kernel.CLONE_NEWUTS,
+    "pid": kernel.CLONE_NEWPID,
+    "mount": kernel.CLONE_NEWNS,
+}
+_FILES = {"network": "net", "ipc": "ipc", "uts": "uts", "pid": "pid", "mount": "mnt"}
+
+
+class StartError(Exception):
+    """It did not start; in words for whoever asked."""
+
+
+class Plan:
+    """What to start: where, who, and how to get there."""
+
+    def __init__(
+        self, *, container: str, process: dict[str, object], rootfs: str, cgroup: Cgroup, console: str
+    ) -> None:
+        self.container = container
+        self.process = process
+        self.rootfs = rootfs
+        self.cgroup = cgroup
+        self.console = console
+        self.isolated = kernel.may_isolate()
+        self.join: list[tuple[str, int]] = []  # namespaces to join: file, kind
+        self.make = 0  # namespaces to make: flags
+        self.enter: Callable[[], None] | None = None  # make the file system; None: it is there
+
+
+def namespaces_of(config: dict[str, object]) -> tuple[list[tuple[str, int]], int]:
+    """Namespaces of a bundle: those to join and those to make. StartError for a kind we do not have."""
+    linux = config.get("linux")
+    listed = linux.get("namespaces") if isinstance(linux, dict) else None
+    join, make = [], 0
+    for entry in listed if isinstance(listed, list) else []:
+        kind = str(entry.get("type"))
+        if kind == "cgroup":
+            continue  # nothing is isolated by leaving it out
+        if kind not in _KINDS:
+            raise StartError(f"linux.namespaces: {kind!r} is not supported by the plain executor")
+        if entry.get("path"):
+            join.append((str(entry["path"]), _KINDS[kind]))
+        else:
+            make |= _KINDS[kind]
+    return join, make
+
+
+def namespaces_like(pid: int) -> list[tuple[str, int]]:
+    """The namespaces of a process; its mounts last, because the others are found by the mounts we have."""
+    return [(f"/proc/{pid}/ns/{_FILES[kind]}", flag) for kind, flag in _KINDS.items()]
+
+
+def start(plan: Plan) -> int:
+    """The pid of the program, once it runs. StartError if it does not, and then nothing is left of it."""
+    slave = _terminal(plan) if plan.process.get("terminal") else -1
+    told, teller = os.pipe2(os.O_CLOEXEC)
+    first = os.fork()
+    if first == 0:
+        os.close(told)
+        _guard(lambda: _first(plan, slave, teller), teller)
+    os.close(teller)
+    if slave >= 0:
+        os.close(slave)
+    said = b""
+    while chunk := os.read(told, 4096):
+        said += chunk
+    os.close(told)
+    os.waitpid(first, 0)
+    number, _, error = said.partition(b"\n")
+    if error or not number.isdigit():
+        reason = (error or number).decode(errors="replace").strip() or "it ended before it ran"
+        raise StartError(f"unable to start container process: {reason}")
+    return int(number)
+
+
+def _guard(work: "Callable[[], None]", teller: int) -> None:
+    try:
+        work()
+    except (OSError, StartError, ValueError, KeyError, TypeError) as error:
+        os.write(teller, f"\n{error}".encode())
+    finally:
+        os._exit(1)
+
+
+def _first(plan: Plan, slave: int, teller: int) -> None:
+    opened = [(os.open(path, os.O_RDONLY | os.O_CLOEXEC), kind) for path, kind in plan.join]
+    plan.cgroup.join()
+    credentials.set_oom_score(plan.process.get("oomScoreAdj"))
+    for fd, kind in opened:
+        kernel.setns(fd, kind)
+    if plan.make:
+        kernel.unshare(plan.make)
+    pid = os.fork()
+    if pid == 0:
+        _guard(lambda: _second(plan, slave, teller), teller)
+    os.write(teller, str(pid).encode() + b"\n")
+    os._exit(0)
+
+
+def _second(plan: Plan, slave: int, teller: int) -> None:
+    os.setsid()
+    process = plan.process
+    if slave >= 0:
+        fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+        for standard in (0, 1, 2):
+            os.dup2(slave, standard)
+    if plan.enter is not None:
+        plan.enter()
+    args, env = _words(process.get("args")), _words(process.get("env"))
+    cwd = str(process.get("cwd") or "/")
+    if not args:
+        raise StartError("process.args is empty")
+    if plan.isolated:
+        kernel.prctl(_PR_SET_DUMPABLE, 0)  # others in the container cannot reach our files through /proc
+        program = _as_root(process, args, env, cwd)
+    else:
+        program = _as_user(plan, args, env, cwd)
+    environment = dict(entry.split("=", 1) for entry in env if "=" in entry)
+    environment[MARK] = plan.container
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)  # Python ignores them, and what is ignored stays so
+    os.set_inheritable(teller, False)
+    try:
+        os.execve(program, args, environment)  # noqa: S606
+    except OSError as error:
+        raise StartError(f'exec: "{args[0]}": {error.strerror}') from None
+
+
+def _as_root(process: dict[str, object], args: list[str], env: list[str], cwd: str) -> str:
+    if not os.path.isdir(cwd):  # noqa: PTH112
+        os.makedirs(cwd, 0o755, exist_ok=True)  # noqa: PTH103
+    for fd in (0, 1, 2):
+        if stat.S_ISFIFO(os.fstat(fd).st_mode):
+            os.fchown(fd, _uid(process), -1)  # so that who runs can open /dev/stdout
+    program = find_program(args[0], env, cwd)
+    credentials.become(process)
+    os.chdir(cwd)
+    return program
+
+
+def _as_user(plan: Plan, args: list[str], env: list[str], cwd: str) -> str:
+    """The host's file system: the program of the image if there is one of that name, else the host's."""
+    credentials.set_limits(plan.process)
+    try:
+        program = find_program(args[0], env, cwd, plan.rootfs)
+    except OSError:
+        program = find_program(args[0], env, cwd)
+    here = inside(plan.rootfs, cwd)
+    os.chdir(here if os.path.isdir(here) else plan.rootfs)  # noqa: PTH112
+    return program
+
+
+def _terminal(plan: Plan) -> int:
+    """A terminal of the host; one end goes to whoever listens at the console socket, ours is for the program."""
+    master, slave = os.openpty()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(plan.console)
+        socket.send_fds(connection, [b"pty"], [master])
+    os.close(master)
+    if plan.isolated:
+        os.fchown(slave, _uid(plan.process), -1)
+    return slave
+
+
+def _uid(process: dict[str, object]) -> int:
+    user = process.get("user")
+    return int(user.get("uid", 0)) if isinstance(user, dict) else 0
+
+
+def _words(value: object) -> list[str]:
+    return [str(word) for word in value] if isinstance(value, list) else []

@@ -1,0 +1,112 @@
+"""What is remembered of a container between two commands: a folder with a document, and a mark in its processes.
+
+Every process of a container has its id in the environment it was started with. That finds those which left their
+session, and those of a start that was cut off before anything was written down.
+"""
+
+import json
+import os
+import signal
+import time
+
+MARK = "INTERPOSE_CONTAINER"
+_PATIENCE = 10.0
+_PAUSE = 0.01
+
+
+class StateError(Exception):
+    """The container is not in the state that the command needs; in runc's words."""
+
+
+class State:
+    """The folder of one container."""
+
+    def __init__(self, root: str, container: str) -> None:
+        self.container = container
+        self._folder = os.path.join(root, container)  # noqa: PTH118
+        self._file = os.path.join(self._folder, "state.json")  # noqa: PTH118
+
+    def create(self) -> None:
+        """Reserve the id; StateError if it is in use."""
+        os.makedirs(os.path.dirname(self._folder), 0o700, exist_ok=True)  # noqa: PTH103, PTH120
+        try:
+            os.mkdir(self._folder, 0o700)  # noqa: PTH102
+        except FileExistsError:
+            raise StateError(f"container with id {self.container} exists already") from None
+
+    def write(self, value: dict[str, object]) -> None:
+        """Remember."""
+        with open(f"{self._file}.tmp", "w") as file:  # noqa: PTH123
+            json.dump(value, file)
+        os.rename(f"{self._file}.tmp", self._file)  # noqa: PTH104
+
+    def read(self) -> dict[str, object]:
+        """What is remembered; empty if the start was cut off. StateError if there is no such container."""
+        if not os.path.isdir(self._folder):  # noqa: PTH112
+            raise StateError(f"container {self.container} does not exist")
+        try:
+            with open(self._file) as file:  # noqa: PTH123
+                value = json.load(file)
+        except (OSError, ValueError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def pid(self) -> int:
+        """The first process if it lives, else 0."""
+        value = self.read()
+        pid = value.get("pid")
+        known = value.get("started")
+        # Nothing is known of the start of one that had ended before it was written down.
+        if not isinstance(pid, int) or not known or started(pid) != known:
+            return 0
+        return pid
+
+    def processes(self) -> list[int]:
+        """All processes with the mark."""
+        mark = f"{MARK}={self.container}".encode()
+        names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+        return [int(name) for name in names if mark in _environment(name) and started(int(name))]
+
+    def kill_all(self, number: int) -> None:
+        """Signal all of them."""
+        for pid in self.processes():
+            try:
+                os.kill(pid, number)
+            except (ProcessLookupError, PermissionError):
+                continue
+
+    def end(self) -> None:
+        """Kill all of them until none is left; StateError if one stays."""
+        deadline = time.monotonic() + _PATIENCE
+        while self.processes():
+            self.kill_all(signal.SIGKILL)
+            if time.monotonic() > deadline:
+                raise StateError(f"processes of container {self.container} cannot be killed")
+            time.sleep(_PAUSE)
+
+    def remove(self) -> None:
+        """Forget it."""
+        for path in (self._file, f"{self._file}.tmp"):
+            try:
+                os.unlink(path)  # noqa: PTH108
+            except FileNotFoundError:
+                continue
+        os.rmdir(self._folder)  # noqa: PTH106
+
+
+def started(pid: int) -> str:
+    """When a process started: with its pid its identity. Empty if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
+
+
+def _environment(pid: str) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+            return file.read().split(b"\0")
+    except OSError:
+        return []

@@ -1,0 +1,26 @@
+"""CRI messages as plain JSON values, with the field names of the protocol: how verbose answers show a configuration.
+
+Pure: messages are walked by their own descriptors. Environment values are shown as text, as runtimes in the field do.
+"""
+
+from typing import Any
+
+
+def as_plain(message: Any) -> dict[str, Any]:
+    """Numbers stay numbers, enums are numbers, unset fields are left out."""
+    return {descriptor.name: _field(descriptor, value) for descriptor, value in message.ListFields()}
+
+
+def _field(descriptor: Any, value: Any) -> Any:
+    entry = descriptor.message_type
+    if entry is not None and entry.GetOptions().map_entry:
+        return dict(value)
+    if descriptor.is_repeated:
+        return [_value(one) for one in value]
+    return _value(value)
+
+
+def _value(value: Any) -> Any:
+    if hasattr(value, "ListFields"):
+        return as_plain(value)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -1,0 +1,107 @@
+"""Records on disk: one small file for each object, replaced as a whole. Blocking; called in threads.
+
+Nothing is brought to the platter: a process that is killed loses nothing, and after a power failure nothing runs any
+more, so a record that is broken then is one that nobody needs. A record that cannot be read just now is not broken:
+without it what runs would be swept away, so nothing is loaded at all.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from interpose.instrumentation.logging import kv
+from interpose.localruntime.ids import is_id
+from interpose.localruntime.records import ContainerRecord, Record, RecordError, SandboxRecord, decode, encode
+
+_log = logging.getLogger(__name__)
+_FOLDERS: Final[Mapping[type, str]] = MappingProxyType({SandboxRecord: "sandboxes", ContainerRecord: "containers"})
+_SUFFIX: Final = ".json"
+_TRIES: Final = 5
+_PAUSE: Final = 0.2
+
+
+class RecordFolder:
+    """The records of one runtime. One writer for each record at a time."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        read: Callable[[Path], bytes] = Path.read_bytes,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._root = root
+        self._read_file = read
+        self._sleep = sleep
+
+    def prepare(self) -> None:
+        """Make the folders, and remove what a kill in `put` left behind."""
+        for name in _FOLDERS.values():
+            folder = self._root / name
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for leftover in folder.glob(".*.tmp"):
+                leftover.unlink(missing_ok=True)
+
+    def put(self, record: SandboxRecord | ContainerRecord) -> None:
+        """Write a record, or replace it; OSError leaves the old one."""
+        path = self._path(type(record), record.id)
+        temporary = path.with_name(f".{record.id}.tmp")
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            with open(fd, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+                data = memoryview(encode(record))
+                while data:
+                    data = data[file.write(data) :]
+            os.replace(temporary, path)  # noqa: PTH105
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()  # what there is no room for takes none
+            raise
+
+    def drop(self, record: SandboxRecord | ContainerRecord) -> None:
+        """Forget a record; one that is gone is fine."""
+        with suppress(FileNotFoundError):
+            self._path(type(record), record.id).unlink()
+
+    def load(self, kind: type[Record]) -> dict[str, Record]:
+        """All records of a kind. A broken one is put aside, and what belongs to it is swept away.
+
+        OSError names a file that cannot be read although it was tried several times.
+        """
+        found: dict[str, Record] = {}
+        for path in sorted((self._root / _FOLDERS[kind]).glob(f"*{_SUFFIX}")):
+            object_id = path.name.removesuffix(_SUFFIX)
+            try:
+                record = decode(kind, self._read(path))
+                if record.id != object_id or not is_id(object_id):
+                    raise RecordError(f"it is about {record.id!r}")
+            except RecordError as error:
+                _log.error("Record is broken; put aside", extra=kv(file=str(path), err=str(error)))
+                with suppress(OSError):
+                    os.replace(path, path.with_name(f"{path.name}.broken"))  # noqa: PTH105
+                continue
+            found[object_id] = record
+        return found
+
+    def _read(self, path: Path) -> bytes:
+        """Not to be read may be a matter of a moment: no descriptors, no memory, a disk that comes back."""
+        for _ in range(_TRIES - 1):
+            try:
+                return self._read_file(path)
+            except IsADirectoryError as error:
+                raise RecordError(str(error)) from None
+            except OSError as error:
+                _log.warning("Record cannot be read; trying again", extra=kv(file=str(path), err=str(error)))
+                self._sleep(_PAUSE)
+        try:
+            return self._read_file(path)
+        except OSError as error:
+            raise OSError(error.errno, f"record cannot be read: {error.strerror}", str(path)) from error
+
+    def _path(self, kind: type, object_id: str) -> Path:
+        return self._root / _FOLDERS[kind] / f"{object_id}{_SUFFIX}"

@@ -1,0 +1,107 @@
+"""What there is: sandboxes and containers by id, and the names that are taken.
+
+Memory only; belongs to one event loop. Invariants: a container here belongs to a sandbox here; a name belongs to one
+object; an object is found by everybody from `add` to `discard`, but shown in lists only while it is `visible`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from interpose.localruntime.failures import empty_id, not_found, reserved
+from interpose.localruntime.ids import full_id
+from interpose.localruntime.objects import Container, Sandbox
+
+
+class Registry:
+    """The objects of one runtime."""
+
+    def __init__(self, new_id: Callable[[], str]) -> None:
+        self._new_id = new_id
+        self._sandboxes: dict[str, Sandbox] = {}
+        self._containers: dict[str, Container] = {}
+        self._names: dict[tuple[str, str], str] = {}
+
+    @property
+    def sandboxes(self) -> Mapping[str, Sandbox]:
+        """By id, half made ones included."""
+        return MappingProxyType(self._sandboxes)
+
+    @property
+    def containers(self) -> Mapping[str, Container]:
+        """By id, half made ones included."""
+        return MappingProxyType(self._containers)
+
+    def shown_sandboxes(self) -> Iterator[Sandbox]:
+        """Those for lists."""
+        return (one for one in self._sandboxes.values() if one.visible)
+
+    def shown_containers(self) -> Iterator[Container]:
+        """Those for lists."""
+        return (one for one in self._containers.values() if one.visible)
+
+    # -- finding
+
+    def sandbox(self, sandbox_id: str) -> Sandbox:
+        """By id or a unique start of it; NOT_FOUND."""
+        if not sandbox_id:
+            raise empty_id("pod_sandbox_id")
+        found = self.find_sandbox(sandbox_id)
+        if found is None:
+            raise not_found("sandbox", sandbox_id)
+        return found
+
+    def container(self, container_id: str) -> Container:
+        """By id or a unique start of it; NOT_FOUND."""
+        if not container_id:
+            raise empty_id("container_id")
+        found = self.find_container(container_id)
+        if found is None:
+            raise not_found("container", container_id)
+        return found
+
+    def find_sandbox(self, sandbox_id: str) -> Sandbox | None:
+        """As `sandbox`, but None."""
+        found = self._sandboxes.get(full_id(self._sandboxes, sandbox_id) or "")
+        return found if found is not None and found.visible else None
+
+    def find_container(self, container_id: str) -> Container | None:
+        """As `container`, but None."""
+        found = self._containers.get(full_id(self._containers, container_id) or "")
+        return found if found is not None and found.visible else None
+
+    # -- changing
+
+    def reserve(self, kind: str, name: str) -> str:
+        """An id for a new object of this name; ALREADY_EXISTS if the name is taken."""
+        owner = self._names.get((kind, name))
+        if owner is not None:
+            raise reserved(kind, name, owner)
+        object_id = self._new_id()
+        self._names[kind, name] = object_id
+        return object_id
+
+    def release(self, kind: str, name: str) -> None:
+        """The name can be used again."""
+        self._names.pop((kind, name), None)
+
+    def add_sandbox(self, sandbox: Sandbox) -> None:
+        """A sandbox is there; its name is taken."""
+        self._names["sandbox", sandbox.record.name] = sandbox.id
+        self._sandboxes[sandbox.id] = sandbox
+
+    def add_container(self, container: Container) -> None:
+        """A container is there; its name is taken."""
+        self._names["container", container.record.name] = container.id
+        self._containers[container.id] = container
+        container.sandbox.containers[container.id] = container
+
+    def discard_sandbox(self, sandbox: Sandbox) -> None:
+        """A sandbox is gone."""
+        self._sandboxes.pop(sandbox.id, None)
+        self.release("sandbox", sandbox.record.name)
+
+    def discard_container(self, container: Container) -> None:
+        """A container is gone."""
+        self._containers.pop(container.id, None)
+        container.sandbox.containers.pop(container.id, None)
+        self.release("container", container.record.name)

@@ -1,0 +1,170 @@
+"""The runtime as a `cri.calls.Caller`: a table of methods over lifecycle, queries, execution, stats and images.
+
+Acts go on to their end even if the caller leaves; looks are answered from memory at once.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import aclosing
+from typing import Any, Final, Protocol
+
+from google.protobuf.message import Message
+
+from interpose.instrumentation.metrics import Family, Sample
+from interpose.localruntime.containers import Containers
+from interpose.localruntime.core import Core
+from interpose.localruntime.execution import Execution
+from interpose.localruntime.methods import Act, Ask, Feed, Look, Methods
+from interpose.localruntime.queries import Identity, Queries
+from interpose.localruntime.removing import Removing
+from interpose.localruntime.repair import Repair
+from interpose.localruntime.sandboxes import Sandboxes
+from interpose.localruntime.starting import Starting
+from interpose.localruntime.stopping import Stopping
+from interpose.localruntime.views import CONTAINER_STATES
+from interpose.rpc.status import Code, RpcError
+
+_LEAVE_PATIENCE: Final = 10.0
+_NOT_OURS: Final = frozenset({"CheckpointContainer", "CheckpointPod", "RestorePod"})
+
+
+class StreamServing(Protocol):
+    """The stream server's life."""
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class LocalRuntime:
+    """Both CRI services. Belongs to one event loop."""
+
+    METHODS: frozenset[str]
+
+    def __init__(
+        self,
+        core: Core,
+        identity: Identity,
+        execution: Execution,
+        services: Iterable[Methods],
+        *,
+        streams: StreamServing | None = None,
+        make_folder: Callable[[str, str], Awaitable[None]],
+        closing: Iterable[Callable[[], Awaitable[None]]] = (),
+    ) -> None:
+        """`services` are further parts of the method table (images, stats); `closing` is called at the very end."""
+        self.execution = execution
+        self._core = core
+        self._identity = identity
+        self._streams = streams
+        self._closing = tuple(closing)
+        sandboxes = Sandboxes(core, identity.handlers)
+        containers = Containers(core)
+        self._repair = Repair(core, sandboxes)
+        self._methods: Methods = {
+            "RunPodSandbox": Act(sandboxes.run),
+            "StopPodSandbox": Act(sandboxes.stop),
+            "RemovePodSandbox": Act(sandboxes.remove),
+            "UpdatePodSandboxResources": Act(sandboxes.update),
+            "CreateContainer": Act(containers.create),
+            "UpdateContainerResources": Act(containers.update),
+            "StartContainer": Act(Starting(core, make_folder).start),
+            "StopContainer": Act(Stopping(core).stop),
+            "RemoveContainer": Act(Removing(core).remove),
+            **Queries(core, identity).methods(),
+            **execution.methods(),
+            **{name: method for part in services for name, method in part.items()},
+        }
+        self.METHODS = frozenset(self._methods)
+
+    @property
+    def not_isolated(self) -> tuple[str, ...]:
+        """What containers share with the node although they should not; empty if all is as it should be."""
+        return self._identity.not_isolated
+
+    async def start(self) -> None:
+        """Put in order what is there and find it again; calls can be answered then."""
+        await self._repair.run()
+        if self._streams is not None:
+            await self._streams.start()
+
+    async def close(self) -> None:
+        """Let go of everything; containers go on."""
+        core = self._core
+        core.events.close()
+        if self._streams is not None:
+            await self._streams.close()
+        await core.operations.close(_LEAVE_PATIENCE)
+        for sandbox in core.registry.sandboxes.values():
+            if sandbox.shim is not None:
+                await sandbox.shim.leave()
+        await core.close()
+        for close in self._closing:
+            await close()
+
+    # -- calls
+
+    async def call(self, method: str, request: Message, *, timeout: float | None = None) -> Any:
+        """A unary call; every failure is an RpcError."""
+        definition = self._methods.get(method)
+        if isinstance(definition, Look):
+            return definition.run(request)
+        if not isinstance(definition, Act | Ask):
+            raise _unknown(method)
+        try:
+            async with asyncio.timeout(timeout):
+                if isinstance(definition, Act):
+                    return await self._core.operations.run(method, lambda: definition.run(request))
+                return await definition.run(request)
+        except TimeoutError:
+            raise RpcError(Code.DEADLINE_EXCEEDED, f"{method} took longer than {timeout:g} s") from None
+
+    async def stream(self, method: str, request: Message, *, timeout: float | None = None) -> AsyncGenerator[Any, None]:
+        """A server-streaming call."""
+        definition = self._methods.get(method)
+        if not isinstance(definition, Feed):
+            raise _unknown(method)
+        # Closed here and now: a caller that leaves must not keep a subscription open until the next collection.
+        async with aclosing(definition.run(request)) as answers:
+            async for answer in answers:
+                yield answer
+
+    # -- for people
+
+    def describe(self) -> dict[str, object]:
+        """A few facts."""
+        sandboxes, containers = self._counts()
+        identity = self._identity
+        return {
+            "executor": f"{identity.executor} {identity.executor_version}".strip(),
+            "sandboxes": dict(sandboxes),
+            "containers": dict(containers),
+            **identity.settings,
+        }
+
+    def collect(self) -> Iterable[Family]:
+        """How many sandboxes and containers there are, by state, and what is under way."""
+        sandboxes, containers = self._counts()
+        for name, counts in (("sandboxes", sandboxes), ("containers", containers)):
+            samples = [Sample(count, {"state": state}) for state, count in sorted(counts.items())]
+            yield Family(f"interpose_runtime_{name}", "gauge", f"{name.capitalize()} there are, by state.", samples)
+        under_way = Sample(len(self._core.operations))
+        yield Family("interpose_runtime_operations_under_way", "gauge", "Operations that are under way.", [under_way])
+        subscribers = Sample(self._core.events.subscribers)
+        yield Family("interpose_runtime_event_streams", "gauge", "Streams of container events.", [subscribers])
+
+    def _counts(self) -> tuple[Counter[str], Counter[str]]:
+        registry = self._core.registry
+        sandboxes = Counter({"ready": 0, "notready": 0})
+        sandboxes.update("ready" if one.record.ready else "notready" for one in registry.shown_sandboxes())
+        containers = Counter({"created": 0, "running": 0, "exited": 0})
+        names = ("created", "running", "exited")
+        containers.update(names[CONTAINER_STATES[one.phase]] for one in registry.shown_containers())
+        return sandboxes, containers
+
+
+def _unknown(method: str) -> RpcError:
+    if method in _NOT_OURS:
+        return RpcError(Code.UNIMPLEMENTED, f"{method}: checkpoints are not supported by this runtime")
+    return RpcError(Code.UNIMPLEMENTED, f"unknown method {method}")

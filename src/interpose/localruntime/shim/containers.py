@@ -1,0 +1,161 @@
+"""A container from its start to its end: log, watchers, and the record of how it ended.
+
+The record is on the disk before anybody is told of the end, and everything the container wrote is in the log before.
+"""
+
+import json
+import os
+import signal
+import time
+
+from interpose.localruntime.shim import wire
+from interpose.localruntime.shim.launching import Launched
+from interpose.localruntime.shim.logfile import LogFile
+from interpose.localruntime.shim.loglines import LogLines
+from interpose.localruntime.shim.loop import Loop, say
+from interpose.localruntime.shim.oomkills import OomKills
+from interpose.localruntime.shim.streams import Input, Output, resize_terminal
+
+TYPE_CHECKING = False  # importing typing costs a megabyte
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    class Watcher(Protocol):
+        """Somebody who sees what a container writes."""
+
+        def saw(self, channel: int, data: bytes) -> None: ...
+
+        def ended(self, code: int) -> None: ...
+
+
+_NAMES = {wire.STDOUT: "stdout", wire.STDERR: "stderr"}
+
+
+class Container:
+    """One container. pid 0: it is being started."""
+
+    def __init__(self, loop: Loop, *, log: str, exit_file: str, kills: OomKills, stdin_once: bool) -> None:
+        self.pid = 0
+        self.started_at = 0
+        self.exited: dict[str, object] | None = None
+        self.stdin_once = stdin_once
+        self.input: Input | None = None
+        self.watchers: list[Watcher] = []
+        self._loop = loop
+        self._log_path = log
+        self._log: LogFile | None = None
+        self._exit_file = exit_file
+        self._kills = kills
+        self._outputs: list[Output] = []
+        self._pausing = 0
+        self._terminal = -1
+
+    @property
+    def running(self) -> bool:
+        return self.pid > 0 and self.exited is None
+
+    def state(self) -> dict[str, object]:
+        """As it is told to the runtime."""
+        return {"pid": self.pid, "started_at": self.started_at, "exited": self.exited}
+
+    def started(self, launched: Launched) -> None:
+        """It runs: read what it writes."""
+        self.pid = launched.pid
+        self._kills.started()
+        self.started_at = time.time_ns()
+        self._terminal = launched.terminal
+        self._log = LogFile(self._log_path)
+        if launched.stdin >= 0:
+            self.input = Input(self._loop, launched.stdin)
+        for channel, fd in ((wire.STDOUT, launched.stdout), (wire.STDERR, launched.stderr)):
+            if fd >= 0:
+                self._follow(channel, fd, self._log)
+
+    def ended(self, status: int, told: "Callable[[], None]") -> None:
+        """Its first process ended: write that down, then let it be told."""
+        for output in list(self._outputs):
+            output.drain()
+        code = os.waitstatus_to_exitcode(status)
+        self.exited = {
+            "code": code if code >= 0 else 128 - code,
+            "at_ns": time.time_ns(),
+            "oom": self._kills.ended(code if code >= 0 else 128 - code),
+        }
+        if self.input is not None:
+            self.input.close()
+        try:
+            write_record(self._exit_file, self.exited)
+        except OSError as error:
+            say(f"exit record {self._exit_file} cannot be written: {error}")
+        told()
+        for watcher in list(self.watchers):
+            watcher.ended(int(str(self.exited["code"])))
+
+    def signal(self, number: int) -> None:
+        """To its first process, which is our child: as long as it is not reaped the number is its own."""
+        if self.running:
+            os.kill(self.pid, signal.Signals(number) if number in signal.valid_signals() else number)
+
+    def resize(self, width: int, height: int) -> None:
+        """The size of its terminal, if it has one."""
+        if self._terminal >= 0:
+            resize_terminal(self._terminal, width, height)
+
+    def reopen_log(self) -> None:
+        """A new log file; OSError if it cannot be opened."""
+        if self._log is not None:
+            self._log.reopen()
+
+    def pause(self) -> None:
+        """One who watches cannot keep up."""
+        self._pausing += 1
+        for output in self._outputs:
+            output.pause()
+
+    def resume(self) -> None:
+        """It can again. As often as `pause`."""
+        self._pausing -= 1
+        if self._pausing == 0:
+            for output in self._outputs:
+                output.resume()
+
+    def close(self) -> None:
+        """Forget it."""
+        for output in list(self._outputs):
+            output.close()
+        self._outputs.clear()
+        if self.input is not None:
+            self.input.close()
+        if self._log is not None:
+            self._log.close()
+        if self._terminal >= 0:
+            os.close(self._terminal)
+        self._terminal = -1
+
+    def _follow(self, channel: int, fd: int, log: LogFile) -> None:
+        lines = LogLines(_NAMES[channel])
+
+        def take(data: bytes) -> None:
+            log.write(lines.feed(data, time.time_ns()))
+            for watcher in list(self.watchers):
+                watcher.saw(channel, data)
+
+        def ended() -> None:
+            log.write(lines.end(time.time_ns()))
+            self._outputs.remove(output)
+
+        output = Output(self._loop, fd, take, ended)
+        self._outputs.append(output)
+
+
+def write_record(path: str, value: dict[str, object]) -> None:
+    """Put a file in its place as a whole, on the disk."""
+    temporary = f"{path}.tmp"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, json.dumps(value).encode())
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(temporary, path)  # noqa: PTH104

@@ -1,0 +1,210 @@
+"""Exec and attach: one connection stays with one process.
+
+An exec'd process ends with its session: when the other side hangs up its streams are closed, and a while later it is
+killed. A container goes on.
+"""
+
+import json
+import os
+import signal
+import struct
+
+from interpose.localruntime.shim import wire
+from interpose.localruntime.shim.containers import Container
+from interpose.localruntime.shim.launching import Launched
+from interpose.localruntime.shim.loop import Loop, Timer
+from interpose.localruntime.shim.peers import Peer
+from interpose.localruntime.shim.streams import Input, Output, resize_terminal
+
+TYPE_CHECKING = False  # importing typing costs a megabyte
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SIZE = struct.Struct(">HH")
+# A process ended but somebody it started holds its output: what still comes in this time belongs to it.
+_LINGER = 1.0
+_HANGUP = 1.0
+# So long may one who watches stand in the way of a container.
+_STALL = 5.0
+
+
+class ExecSession:
+    """A process started in a container for one client. It begins when the process runs."""
+
+    def __init__(self, loop: Loop, peer: Peer, launched: Launched, deadline: Timer | None) -> None:
+        self.pid = launched.pid
+        self._loop = loop
+        self._peer = peer
+        self._deadline = deadline
+        self._terminal = launched.terminal
+        self._code: int | None = None
+        self._timed_out = False
+        self._outputs: list[Output] = []
+        self._input = Input(loop, launched.stdin) if launched.stdin >= 0 else None
+        for channel, fd in ((wire.STDOUT, launched.stdout), (wire.STDERR, launched.stderr)):
+            if fd >= 0:
+                self._follow(channel, fd)
+        peer.gone = self._hung_up
+        peer.room = self._resume
+        if peer.open:
+            peer.switch(self._framed)
+        else:
+            self._hung_up()
+
+    def ended(self, status: int) -> None:
+        """The process ended."""
+        code = os.waitstatus_to_exitcode(status)
+        self._code = code if code >= 0 else 128 - code
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._input is not None:
+            self._input.close()
+        if not self._outputs:
+            self._finish()
+        else:
+            self._loop.later(_LINGER, self._linger)
+
+    def expire(self) -> None:
+        """Its time is up."""
+        self._timed_out = True
+        self._kill()
+
+    def _linger(self) -> None:
+        if self._code is not None and self._outputs:
+            if self._peer.full:  # it is not the process who keeps us
+                self._loop.later(_LINGER, self._linger)
+                return
+            self._finish()
+
+    def _finish(self) -> None:
+        self._release()
+        self._peer.gone = self._peer.room = None
+        self._peer.send(result_frame(self._code, timed_out=self._timed_out))
+        self._peer.finish()
+
+    def _hung_up(self) -> None:
+        self._release()
+        if self._code is None:
+            self._loop.later(_HANGUP, self._kill)
+
+    def _release(self) -> None:
+        for output in list(self._outputs):
+            output.close()
+        self._outputs.clear()
+        if self._input is not None:
+            self._input.close()
+        if self._terminal >= 0:
+            os.close(self._terminal)
+        self._terminal = -1
+
+    def _kill(self) -> None:
+        """The process and what it has started, as far as that has not left its group."""
+        if self._code is None:
+            for target in (-self.pid, self.pid):
+                try:
+                    os.kill(target, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    continue
+
+    def _follow(self, channel: int, fd: int) -> None:
+        def take(data: bytes) -> None:
+            self._peer.send(wire.frame(channel, data))
+            if self._peer.full:
+                for one in self._outputs:
+                    one.pause()
+
+        def ended() -> None:
+            self._outputs.remove(output)
+            if self._code is not None and not self._outputs:
+                self._finish()
+
+        output = Output(self._loop, fd, take, ended)
+        self._outputs.append(output)
+
+    def _resume(self) -> None:
+        for output in self._outputs:
+            output.resume()
+
+    def _framed(self, channel: int, data: bytes) -> None:
+        if channel == wire.STDIN and self._input is not None:
+            feed(self._peer, self._input, data, ends=self._terminal < 0)
+        elif channel == wire.RESIZE and len(data) == _SIZE.size and self._terminal >= 0:
+            resize_terminal(self._terminal, *_SIZE.unpack(data))
+
+
+class AttachSession:
+    """Somebody who watches a container, and may write to it."""
+
+    def __init__(
+        self, loop: Loop, peer: Peer, container: Container, *, stdin: bool, left: "Callable[[], None]"
+    ) -> None:
+        self._loop = loop
+        self._peer = peer
+        self._container = container
+        self._writes = stdin
+        self._left = left
+        self._stalled: Timer | None = None
+        container.watchers.append(self)
+        peer.gone = self._gone
+        peer.room = self._room
+        peer.switch(self._framed)
+
+    def saw(self, channel: int, data: bytes) -> None:
+        """The container wrote something."""
+        self._peer.send(wire.frame(channel, data))
+        if self._peer.full and self._stalled is None:
+            self._container.pause()
+            self._watch_progress()
+
+    def ended(self, code: int) -> None:
+        """The container ended."""
+        self._peer.send(wire.frame(wire.RESULT, json.dumps({"code": code}).encode()))
+        self._peer.finish()
+
+    def _watch_progress(self) -> None:
+        before = self._peer.pending
+
+        def look() -> None:
+            if self._peer.pending >= before:
+                self._peer.close()
+            else:
+                self._watch_progress()
+
+        self._stalled = self._loop.later(_STALL, look)
+
+    def _room(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+            self._container.resume()
+
+    def _gone(self) -> None:
+        self._room()
+        if self in self._container.watchers:
+            self._container.watchers.remove(self)
+        if self._writes and self._container.stdin_once and self._container.input is not None:
+            self._container.input.end()
+        self._left()
+
+    def _framed(self, channel: int, data: bytes) -> None:
+        if channel == wire.STDIN and self._writes and self._container.input is not None:
+            feed(self._peer, self._container.input, data, ends=self._container.stdin_once)
+        elif channel == wire.RESIZE and len(data) == _SIZE.size:
+            self._container.resize(*_SIZE.unpack(data))
+
+
+def result_frame(code: int | None, *, timed_out: bool) -> bytes:
+    """How an exec'd process ended."""
+    return wire.frame(wire.RESULT, json.dumps({"code": code, "timed_out": timed_out}).encode())
+
+
+def feed(peer: Peer, target: Input, data: bytes, *, ends: bool) -> None:
+    """Hand input on, and read no more of it while the process does not take it."""
+    if not data:
+        if ends:
+            target.end()
+        return
+    target.write(data)
+    if target.full:
+        peer.hold()
+        target.when_room(peer.release)

@@ -1,0 +1,162 @@
+"""How a shim is started and how it is reached."""
+
+import asyncio
+import json
+import os
+import socket
+import struct
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import interpose
+from interpose.localruntime.shim import wire
+from interpose.localruntime.shimpaths import SOCKET, ShimPaths
+from interpose.localruntime.shimvalues import SandboxOptions, ShimError, ShimGoneError
+
+_SOURCES: Final = str(Path(interpose.__file__).resolve().parent.parent)
+_BOOT: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from interpose.localruntime.shim.main import main; main(sys.argv[2], sys.argv[3])"
+)
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_RETRY: Final = 0.01
+
+
+def shim_command(folder: str, options: Mapping[str, object]) -> list[str]:
+    """The command line of a shim."""
+    return [*python_command(_BOOT), folder, json.dumps(options)]
+
+
+def python_command(code: str) -> list[str]:
+    """Python with the standard library and our sources (its first argument) alone."""
+    return [sys.executable, "-I", "-S", "-c", code, _SOURCES]
+
+
+def shim_environment() -> dict[str, str]:
+    """Nothing of our own is for containers or the OCI runtime (it hands NOTIFY_SOCKET on)."""
+    return {"PATH": os.environ.get("PATH", _PATH)}
+
+
+class Starter(Protocol):
+    """What makes shims."""
+
+    async def start(self, folder: str, options: Mapping[str, object], telling: int, log: int) -> None:
+        """A shim that says over `telling` when it is ready. OSError if it cannot be started."""
+
+    def give_up(self) -> None:
+        """No shim came in time: whoever was to make it may hang, and is not to be asked again."""
+
+
+class Command:
+    """Starts a shim as a program."""
+
+    async def start(self, folder: str, options: Mapping[str, object], telling: int, log: int) -> None:
+        """Wait for the end of whoever forked it, too."""
+        starter = await asyncio.create_subprocess_exec(
+            *shim_command(folder, options),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=telling,
+            stderr=log,
+            env=shim_environment(),
+            start_new_session=True,
+        )
+        try:
+            await starter.wait()
+        finally:
+            if starter.returncode is None:
+                starter.kill()
+
+    def give_up(self) -> None:
+        """Each shim has a starter of its own."""
+
+
+async def launch(paths: ShimPaths, options: SandboxOptions, timeout: float, starter: Starter | None = None) -> None:
+    """Start a shim and wait until it listens; ShimError with its reason if it does not."""
+    said = await _first_line(paths, options, timeout, starter or Command())
+    if not said:  # whoever was to start it took the order and died
+        said = await _first_line(paths, options, timeout, starter or Command())
+    try:
+        answer = json.loads(said)
+    except ValueError:
+        raise ShimError(f"the shim ended before it was ready; its log: {_tail(paths.log)}") from None
+    if "error" in answer:
+        raise ShimError(str(answer["error"]))
+
+
+async def _first_line(paths: ShimPaths, options: SandboxOptions, timeout: float, starter: Starter) -> bytes:
+    """What a shim says when it is ready. If we do not stay to hear it, it cannot say it and ends."""
+    wanted = {
+        **{name: getattr(options, name) for name in ("network", "ipc", "uts", "pid", "hostname", "oom_score_adj")},
+        "sysctls": dict(options.sysctls),
+    }
+    log = os.open(paths.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    # Not a pipe: uvloop closes the descriptor of a pipe twice, and the second time it may be that of another thread.
+    hearing, telling = socket.socketpair()
+    try:
+        hearing.setblocking(False)
+        async with asyncio.timeout(timeout):
+            reader, writer = await asyncio.open_unix_connection(sock=hearing)
+            try:
+                try:
+                    await starter.start(str(paths.folder.absolute()), wanted, telling.fileno(), log)
+                finally:
+                    telling.close()
+                return await reader.readline()
+            finally:
+                writer.close()
+    except TimeoutError:
+        starter.give_up()
+        raise ShimError(f"the shim was not ready within {timeout:g} seconds") from None
+    finally:
+        telling.close()
+        os.close(log)
+
+
+def _tail(path: Path) -> str:
+    try:
+        lines = path.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return "(none)"
+    return lines[-1] if lines else "(empty)"
+
+
+async def connect(paths: ShimPaths) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the shim of this folder; ShimGoneError if nobody listens."""
+    while True:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        connection.setblocking(False)
+        try:
+            _connect(connection, paths.folder)
+            break
+        except BlockingIOError:  # more are waiting than the shim has room for
+            connection.close()
+            await asyncio.sleep(_RETRY)
+        except OSError as error:
+            connection.close()
+            raise ShimGoneError(f"no shim in {paths.folder}: {error.strerror}") from None
+    return await asyncio.open_unix_connection(sock=connection, limit=4 * wire.FRAME_LIMIT)
+
+
+def _connect(connection: socket.socket, folder: Path) -> None:
+    # The path of a socket has 107 characters at most, the name of a folder many more.
+    opened = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        connection.connect(f"/proc/self/fd/{opened}/{SOCKET}")
+    finally:
+        os.close(opened)
+
+
+async def read_document(reader: asyncio.StreamReader) -> dict[str, Any]:
+    """The next document; ShimGoneError at the end."""
+    try:
+        head = await reader.readexactly(4)
+        (length,) = struct.unpack(">I", head)
+        if length > wire.DOCUMENT_LIMIT:
+            raise wire.WireError(f"a document of {length} bytes")
+        body = await reader.readexactly(length)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        raise ShimGoneError("the shim closed the connection") from None
+    value: dict[str, Any] = json.loads(body)
+    return value

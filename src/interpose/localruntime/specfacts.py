@@ -1,0 +1,86 @@
+"""What the making of a container's specification is told: facts of the machine, of the sandbox, of devices. Pure.
+
+Messages of CRI are taken as they are (anything with the same attributes will do); nothing here is changed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+# CRI's numbers: NamespaceMode, MountPropagation, SecurityProfile.ProfileType.
+MODE_POD: Final = 0
+MODE_CONTAINER: Final = 1
+MODE_NODE: Final = 2
+MODE_TARGET: Final = 3
+PROPAGATION_HOST_TO_CONTAINER: Final = 1
+PROPAGATION_BIDIRECTIONAL: Final = 2
+PROFILE_RUNTIME_DEFAULT: Final = 0
+PROFILE_UNCONFINED: Final = 1
+PROFILE_LOCALHOST: Final = 2
+
+
+class SpecError(Exception):
+    """A configuration that cannot be carried out. Says which field of CRI it is about."""
+
+    def __init__(self, where: str, message: str) -> None:
+        self.where = where
+        super().__init__(f"{where}: {message}")
+
+
+class ImageDefaults(Protocol):
+    """What an image says about the program in it."""
+
+    @property
+    def env(self) -> Sequence[str]: ...
+    @property
+    def entrypoint(self) -> Sequence[str]: ...
+    @property
+    def cmd(self) -> Sequence[str]: ...
+    @property
+    def working_dir(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A device node as a container will have it."""
+
+    path: str
+    kind: str  # c or b
+    major: int
+    minor: int
+    mode: int
+    uid: int = 0
+    gid: int = 0
+    access: str = "rwm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """What this machine, and we on it, can do. Read once."""
+
+    hostname: str = "localhost"
+    cgroup_version: int = 2
+    cgroup_driver: str = "cgroupfs"
+    swap: bool = True  # the memory controller counts swap
+    hugetlb: bool = True
+    capabilities: tuple[str, ...] = ()  # those we have ourselves; nobody can give more
+    architectures: tuple[str, ...] = ()  # in seccomp's words, our own first
+    seccomp: bool = True
+    apparmor: bool = False
+    selinux: bool = False
+    lowest_oom_score: int = -1000  # no process of ours can be put below it
+    recursive_read_only: bool = True  # mounts below a read-only one can be made so, too
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxFacts:
+    """The sandbox a container is made in. An empty path means there is no such file to be mounted."""
+
+    id: str
+    config: Any  # PodSandboxConfig
+    holder: int  # the process that holds the namespaces
+    namespaces: frozenset[str] = field(default_factory=frozenset)  # of network, ipc, uts, pid: those it does not share
+    shm: str = ""
+    resolv_conf: str = ""
+    hosts: str = ""
+    hostname_file: str = ""

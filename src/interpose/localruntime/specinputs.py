@@ -1,0 +1,132 @@
+"""Looks up what a specification needs: the machine once, and for each container users, devices, files.
+
+Blocking, for threads. What cannot be read about the machine is taken as "not there".
+"""
+
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from interpose.localruntime import capabilities, devices, seccomp, users
+from interpose.localruntime.insideroot import read_inside
+from interpose.localruntime.mounting import prepare_sources
+from interpose.localruntime.seccomptable import ARCHITECTURES
+from interpose.localruntime.specfacts import Device, HostFacts, SpecError
+from interpose.localruntime.users import ResolvedUser
+
+_LARGEST_PROFILE: Final = 4 << 20
+_LOWEST: Final = -1000
+_PLACES: Final = ("dev", "proc", "sys")
+_WHERE: Final = "linux.security_context.seccomp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecInputs:
+    """What `ocispec.container_spec` takes besides the configuration."""
+
+    user: ResolvedUser
+    devices: tuple[Device, ...]
+    sources: Mapping[str, str]
+    seccomp_profile: Mapping[str, Any] | None
+
+
+def read_inputs(
+    config: Any, rootfs: str, image_user: str, at: Callable[[str], None] = lambda _path: None
+) -> SpecInputs:
+    """For one container whose root file system is there. SpecError names the field that cannot be had.
+
+    `at` is told each path of the configuration before it is looked at: it may hang.
+    """
+    context = config.linux.security_context
+    _refuse_links(rootfs)
+    return SpecInputs(
+        user=users.resolve(
+            context, image_user, read_inside(rootfs, "etc/passwd") or "", read_inside(rootfs, "etc/group") or ""
+        ),
+        devices=_devices(config, at),
+        sources=prepare_sources(config.mounts, at=at),
+        seccomp_profile=_profile(seccomp.profile_file(context), at),
+    )
+
+
+def _refuse_links(rootfs: str) -> None:
+    """OCI runtimes make links and devices in these places, some of them wherever a link of the image leads them."""
+    for name in _PLACES:
+        if Path(rootfs, name).is_symlink():
+            raise SpecError("image", f"has a link in the place of /{name}")
+
+
+def _devices(config: Any, at: Callable[[str], None]) -> tuple[Device, ...]:
+    """Those asked for; a privileged container also has all that the machine has just now."""
+    every = devices.all_devices() if config.linux.security_context.privileged else ()
+    return tuple({one.path: one for one in (*every, *devices.wanted_devices(config.devices, at))}.values())
+
+
+def _profile(path: str | None, at: Callable[[str], None]) -> Mapping[str, Any] | None:
+    if path is None:
+        return None
+    at(path)
+    try:
+        with Path(path).open("rb") as file:
+            document = json.loads(file.read(_LARGEST_PROFILE))
+    except (OSError, ValueError) as error:
+        raise SpecError(_WHERE, f"profile {path} cannot be read: {error}") from None
+    if not isinstance(document, dict):
+        raise SpecError(_WHERE, f"profile {path} is no JSON object")
+    return document
+
+
+def read_host(
+    *, cgroup_version: int, cgroup_driver: str = "cgroupfs", cgroup_root: str = "/sys/fs/cgroup", proc: str = "/proc"
+) -> HostFacts:
+    """This machine, and what we may do on it."""
+    status = _status(_text(f"{proc}/self/status"))
+    permitted = int(status.get("CapPrm", "0"), 16) & int(status.get("CapBnd", "0"), 16)
+    ours = capabilities.from_mask(permitted)
+    own_score = _text(f"{proc}/self/oom_score_adj").strip()
+    return HostFacts(
+        hostname=platform.node() or "localhost",
+        cgroup_version=cgroup_version,
+        cgroup_driver=cgroup_driver,
+        swap=_counts_swap(cgroup_version, cgroup_root, proc),
+        hugetlb=_has_hugetlb(cgroup_version, cgroup_root),
+        capabilities=ours,
+        architectures=ARCHITECTURES.get(platform.machine(), ()),
+        seccomp="Seccomp" in status,
+        apparmor=_text("/sys/module/apparmor/parameters/enabled").strip() == "Y",
+        selinux=Path("/sys/fs/selinux/enforce").exists(),
+        lowest_oom_score=_LOWEST if "CAP_SYS_RESOURCE" in ours else int(own_score or 0),
+    )
+
+
+def _status(text: str) -> dict[str, str]:
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+
+
+def _counts_swap(version: int, root: str, proc: str) -> bool:
+    """Whether there is a file to limit swap with. The root of v2 has none of these: ours and its children are asked."""
+    if version == 1:
+        return Path(f"{root}/memory/memory.memsw.limit_in_bytes").exists()
+    own = next((line[3:] for line in _text(f"{proc}/self/cgroup").splitlines() if line.startswith("0::")), "")
+    try:
+        children = [entry.path for entry in os.scandir(root) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        children = []
+    return any(Path(f"{folder}/memory.swap.max").exists() for folder in (f"{root}{own}", *children))
+
+
+def _has_hugetlb(version: int, root: str) -> bool:
+    if version == 1:
+        return Path(f"{root}/hugetlb/cgroup.procs").exists()
+    return "hugetlb" in _text(f"{root}/cgroup.controllers").split()
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,122 @@
+"""The process of a container: what is run, as whom, with which environment and confinement. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from interpose.localruntime.specfacts import (
+    PROFILE_LOCALHOST,
+    PROFILE_RUNTIME_DEFAULT,
+    PROFILE_UNCONFINED,
+    HostFacts,
+    ImageDefaults,
+    SandboxFacts,
+    SpecError,
+)
+from interpose.localruntime.users import ResolvedUser
+
+DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_LOCALHOST: Final = "localhost/"
+_APPARMOR: Final = "linux.security_context.apparmor"
+_OOM_LIMIT: Final = 1000
+
+
+def process(
+    config: Any,
+    sandbox: SandboxFacts,
+    image: ImageDefaults,
+    user: ResolvedUser,
+    *,
+    host: HostFacts,
+    given: Mapping[str, Sequence[str]],
+) -> dict[str, Any]:
+    """`process` of the specification; `given` are its capabilities."""
+    context = config.linux.security_context
+    document: dict[str, Any] = {
+        "terminal": config.tty,
+        "user": {"uid": user.uid, "gid": user.gid, "additionalGids": list(user.groups)},
+        "args": arguments(config, image),
+        "env": environment(config, sandbox, image, host),
+        "cwd": config.working_dir or image.working_dir or "/",
+        "capabilities": {kind: list(names) for kind, names in given.items()},
+        "noNewPrivileges": context.no_new_privs,
+        "oomScoreAdj": _oom_score(config.linux.resources.oom_score_adj, host),
+    }
+    if (profile := _apparmor(context, host)) and not context.privileged:
+        document["apparmorProfile"] = profile
+    if label := _selinux(context, host):
+        document["selinuxLabel"] = label
+    return document
+
+
+def arguments(config: Any, image: ImageDefaults) -> list[str]:
+    """A command replaces all that the image says; arguments replace the image's arguments."""
+    command, args = list(config.command), list(config.args)
+    if not command:
+        command = list(image.entrypoint)
+        args = args or list(image.cmd)
+    if not (line := command + args):
+        raise SpecError("command", "is empty, and the image has none of its own")
+    if any("\0" in word for word in line):
+        raise SpecError("command", "has a zero byte in it")
+    return line
+
+
+def environment(config: Any, sandbox: SandboxFacts, image: ImageDefaults, host: HostFacts) -> list[str]:
+    """The image's variables, then the configuration's; the last word about a name counts, at its first place."""
+    found = {"PATH": DEFAULT_PATH, "HOSTNAME": sandbox.config.hostname or host.hostname}
+    if config.tty:
+        found["TERM"] = "xterm"
+    found |= dict(_pairs(image.env))
+    for number, one in enumerate(config.envs):
+        value = one.value.decode("utf-8", "surrogateescape") if isinstance(one.value, bytes) else one.value
+        if not one.key or "=" in one.key or "\0" in one.key + value:
+            raise SpecError(f"envs[{number}]", f"{one.key!r} is no variable: a name without =, and no zero bytes")
+        found[one.key] = value
+    return [f"{name}={value}" for name, value in found.items()]
+
+
+def _pairs(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for line in lines:
+        name, found, value = line.partition("=")
+        if name and found:
+            yield name, value
+
+
+def _oom_score(wanted: int, host: HostFacts) -> int:
+    if not -_OOM_LIMIT <= wanted <= _OOM_LIMIT:
+        raise SpecError("linux.resources.oom_score_adj", f"{wanted} is not between -{_OOM_LIMIT} and {_OOM_LIMIT}")
+    return max(wanted, host.lowest_oom_score)
+
+
+def _apparmor(context: Any, host: HostFacts) -> str:
+    """The name of a profile that is loaded; the default confinement has none of ours, so it is nothing."""
+    if context.HasField("apparmor"):
+        kind, name = context.apparmor.profile_type, context.apparmor.localhost_ref
+    else:
+        kind, name = _deprecated(context.apparmor_profile)
+    if kind in (PROFILE_RUNTIME_DEFAULT, PROFILE_UNCONFINED):
+        return ""
+    if kind != PROFILE_LOCALHOST or not name:
+        raise SpecError(_APPARMOR, f"profile type {kind} with name {name!r} is not known")
+    if not host.apparmor:
+        raise SpecError(_APPARMOR, f"profile {name!r} is asked for, but this machine has no AppArmor")
+    return str(name).removeprefix(_LOCALHOST)
+
+
+def _deprecated(profile: str) -> tuple[int, str]:
+    if profile in ("", "runtime/default"):
+        return PROFILE_RUNTIME_DEFAULT, ""
+    if profile == "unconfined":
+        return PROFILE_UNCONFINED, ""
+    if not profile.startswith(_LOCALHOST):
+        raise SpecError(
+            f"{_APPARMOR}_profile", f"{profile!r} is no profile: localhost/NAME, runtime/default, unconfined"
+        )
+    return PROFILE_LOCALHOST, profile
+
+
+def _selinux(context: Any, host: HostFacts) -> str:
+    options = context.selinux_options
+    if not host.selinux or context.privileged or not options.type:
+        return ""
+    return ":".join((options.user or "system_u", options.role or "system_r", options.type, options.level or "s0"))

@@ -1,0 +1,97 @@
+"""Resources and cgroups of a container in the words of an OCI runtime. Pure.
+
+CRI's zero and empty values mean "not said": such a key is left out, so that a document is also a patch.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from interpose.localruntime.specfacts import HostFacts, SpecError
+
+DEFAULT_PARENT: Final = "/interpose"
+SCOPE_PREFIX: Final = "cri-interpose"
+SYSTEMD: Final = "systemd"
+_SLICE: Final = ".slice"
+_LONGEST_NAME: Final = 255  # of the kernel
+_CPU: Final = (
+    ("shares", "cpu_shares"),
+    ("quota", "cpu_quota"),
+    ("period", "cpu_period"),
+    ("cpus", "cpuset_cpus"),
+    ("mems", "cpuset_mems"),
+)
+
+
+def oci_resources(resources: Any, host: HostFacts) -> dict[str, Any]:
+    """CRI's LinuxContainerResources as `linux.resources` of the specification, without devices."""
+    document: dict[str, Any] = {}
+    if cpu := {key: value for key, field in _CPU if (value := getattr(resources, field))}:
+        document["cpu"] = cpu
+    if memory := _memory(resources, host):
+        document["memory"] = memory
+    pages = [{"pageSize": one.page_size, "limit": one.limit} for one in resources.hugepage_limits]
+    # The kubelet names every page size of the machine; without the controller none of them can be limited.
+    if pages and host.hugetlb:
+        document["hugepageLimits"] = pages
+    if host.cgroup_version == 2 and resources.unified:
+        for name in resources.unified:
+            if "/" in name or not name.strip():
+                raise SpecError("linux.resources.unified", f"{name!r} is no name of a file")
+        document["unified"] = dict(resources.unified)
+    return document
+
+
+def _memory(resources: Any, host: HostFacts) -> dict[str, int]:
+    """Limits of memory; a limit without one of swap means no swap, as far as the kernel counts it."""
+    document = {}
+    if limit := resources.memory_limit_in_bytes:
+        document["limit"] = limit
+    if host.swap and (swap := resources.memory_swap_limit_in_bytes or limit):
+        document["swap"] = swap
+    return document
+
+
+def merge_resources(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """What is in force after a patch: what it says replaces, what it does not say stays."""
+    merged = dict(old)
+    for key, value in new.items():
+        if key == "hugepageLimits":
+            sizes = {one["pageSize"]: one for one in (*old.get(key, ()), *value)}
+            merged[key] = list(sizes.values())
+        else:
+            merged[key] = {**old.get(key, {}), **value}
+    return merged
+
+
+def cgroup_path(parent: str, name: str, driver: str) -> str:
+    """`linux.cgroupsPath`: a directory, or slice:prefix:name for systemd."""
+    if driver == SYSTEMD:
+        return f"{_slice(parent)}:{SCOPE_PREFIX}:{name}"
+    return f"{_confined(parent)}/{name}"
+
+
+def cgroup_directory(parent: str, name: str, driver: str) -> str:
+    """The same as a directory below the root of the cgroups."""
+    if driver != SYSTEMD:
+        return cgroup_path(parent, name, driver)
+    parts = _slice(parent).removesuffix(_SLICE).split("-")
+    slices = ("-".join(parts[: end + 1]) + _SLICE for end in range(len(parts)))
+    return f"/{'/'.join(slices)}/{SCOPE_PREFIX}-{name}.scope"
+
+
+def _slice(parent: str) -> str:
+    """The last name of a path is enough: systemd's slices say where they are themselves."""
+    name = _confined(parent).rpartition("/")[2] if parent else f"system{_SLICE}"
+    if not name.endswith(_SLICE) or "" in name.removesuffix(_SLICE).split("-"):
+        raise SpecError("linux.cgroup_parent", f"{parent!r} is no slice, as systemd's cgroups need it")
+    return name
+
+
+def _confined(parent: str) -> str:
+    if not parent:
+        return DEFAULT_PARENT
+    parts = [part for part in parent.split("/") if part]
+    odd = any(part in (".", "..") or len(part.encode()) > _LONGEST_NAME for part in parts)
+    if not parts or odd or "\0" in parent or ":" in parent:
+        raise SpecError("linux.cgroup_parent", f"{parent!r} is no directory below the root of the cgroups")
+    return "/" + "/".join(parts)

@@ -1,0 +1,211 @@
+"""What containers and pods use: the calls for statistics and metrics. Files are read in threads, a few at a time.
+
+A container that does not run has its writable layer only; what cannot be read is left out.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from google.protobuf.message import Message
+
+from interpose.cri.messages import cri
+from interpose.localruntime import netcounters, views
+from interpose.localruntime.cgroups import CgroupDirs
+from interpose.localruntime.cgroupstats import CgroupStats
+from interpose.localruntime.core import Core
+from interpose.localruntime.ids import wanted_id
+from interpose.localruntime.layerusage import LayerUsage
+from interpose.localruntime.methods import Ask, Feed, Look, Methods, in_batches
+from interpose.localruntime.netcounters import Counters
+from interpose.localruntime.objects import Container, Sandbox
+from interpose.localruntime.records import NetworkPlace
+from interpose.localruntime.rootfs import Rootfs
+from interpose.localruntime.stats import FsUsage, container_stats, pod_stats
+
+_SECOND: Final = 1_000_000_000
+_LABELS: Final = ("id", "name", "image")
+_METRICS: Final[tuple[tuple[str, str, "cri.MetricType", Callable[[CgroupStats], int | None]], ...]] = (
+    (
+        "container_cpu_usage_seconds_total",
+        "CPU time used",
+        cri.COUNTER,
+        lambda used: None if used.cpu_ns is None else used.cpu_ns // _SECOND,
+    ),
+    ("container_memory_usage_bytes", "Memory in use", cri.GAUGE, lambda used: used.memory_usage),
+    (
+        "container_memory_working_set_bytes",
+        "Memory in use that cannot be given back",
+        cri.GAUGE,
+        lambda used: used.working_set,
+    ),
+    ("container_processes", "Processes and threads", cri.GAUGE, lambda used: used.processes),
+)
+
+
+class UsageService:
+    """Methods about usage."""
+
+    def __init__(self, core: Core, cgroups: CgroupDirs, rootfs: Rootfs) -> None:
+        self._core = core
+        self._cgroups = cgroups
+        self._rootfs = rootfs
+        self._layers = LayerUsage(rootfs.writable)
+
+    async def close(self) -> None:
+        """Nothing is counted any more."""
+        self._layers.close()
+
+    def methods(self) -> Methods:
+        """The part of the method table that lives here."""
+        return {
+            "ContainerStats": Ask(self._container_stats),
+            "ListContainerStats": Ask(self._list_container_stats),
+            "StreamContainerStats": Feed(self._stream_container_stats),
+            "PodSandboxStats": Ask(self._pod_stats),
+            "ListPodSandboxStats": Ask(self._list_pod_stats),
+            "StreamPodSandboxStats": Feed(self._stream_pod_stats),
+            "ListMetricDescriptors": Look(_descriptors),
+            "ListPodSandboxMetrics": Ask(self._list_metrics),
+            "StreamPodSandboxMetrics": Feed(self._stream_metrics),
+        }
+
+    # -- containers
+
+    async def _container_stats(self, request: cri.ContainerStatsRequest) -> cri.ContainerStatsResponse:
+        container = self._core.registry.container(request.container_id)
+        return cri.ContainerStatsResponse(stats=(await self._of([container]))[0])
+
+    async def _list_container_stats(self, request: cri.ListContainerStatsRequest) -> cri.ListContainerStatsResponse:
+        return cri.ListContainerStatsResponse(stats=await self._matching(request.filter))
+
+    async def _stream_container_stats(self, request: cri.StreamContainerStatsRequest) -> AsyncGenerator[Message, None]:
+        items = await self._matching(request.filter)
+        async for answer in in_batches(items, lambda part: cri.StreamContainerStatsResponse(container_stats=part)):
+            yield answer
+
+    async def _matching(self, wanted: cri.ContainerStatsFilter) -> list[cri.ContainerStats]:
+        found = views.matching(self._core.registry, wanted.id, wanted.pod_sandbox_id, wanted.label_selector)
+        return await self._of(list(found))
+
+    async def _of(self, containers: Sequence[Container]) -> list[cri.ContainerStats]:
+        running = [one for one in containers if one.record.running]
+        used = await asyncio.to_thread(self._read, [one.record.cgroup for one in running])
+        now, mountpoint = self._core.clock(), str(self._rootfs.folder)
+        by_id = dict(zip((one.id for one in running), used, strict=True))
+        answers = []
+        for one, written in zip(containers, await self._written(containers), strict=True):
+            figures, config = by_id.get(one.id), one.record.config
+            rate = None if figures is None else one.cpu.rate(figures.cpu_ns, now)
+            attributes = cri.ContainerAttributes(
+                id=one.id, metadata=config.metadata, labels=config.labels, annotations=config.annotations
+            )
+            answers.append(
+                container_stats(attributes, figures, at=now, rate=rate, written=written, mountpoint=mountpoint)
+            )
+        return answers
+
+    async def written_in_all(self) -> tuple[str, int, int]:
+        """Where containers write, and what all of them have written: bytes and inodes."""
+        found = await self._written(list(self._core.registry.containers.values()))
+        there = [one for one in found if one is not None]
+        return str(self._rootfs.folder), sum(one.bytes for one in there), sum(one.inodes for one in there)
+
+    def _read(self, groups: Iterable[str]) -> list[CgroupStats]:
+        return [self._cgroups.stats(group) for group in groups]
+
+    async def _written(self, containers: Sequence[Container]) -> list[FsUsage | None]:
+        return await self._layers.of([(one.id, one.layer) for one in containers])
+
+    # -- pods
+
+    async def _pod_stats(self, request: cri.PodSandboxStatsRequest) -> cri.PodSandboxStatsResponse:
+        sandbox = self._core.registry.sandbox(request.pod_sandbox_id)
+        return cri.PodSandboxStatsResponse(stats=await self._of_pod(sandbox))
+
+    async def _list_pod_stats(self, request: cri.ListPodSandboxStatsRequest) -> cri.ListPodSandboxStatsResponse:
+        return cri.ListPodSandboxStatsResponse(stats=await self._matching_pods(request.filter))
+
+    async def _stream_pod_stats(self, request: cri.StreamPodSandboxStatsRequest) -> AsyncGenerator[Message, None]:
+        items = await self._matching_pods(request.filter)
+        async for answer in in_batches(items, lambda part: cri.StreamPodSandboxStatsResponse(pod_sandbox_stats=part)):
+            yield answer
+
+    async def _matching_pods(self, wanted: cri.PodSandboxStatsFilter) -> list[cri.PodSandboxStats]:
+        sandbox_id = wanted_id(self._core.registry.sandboxes, wanted.id)
+        found = [
+            one
+            for one in self._core.registry.shown_sandboxes()
+            if sandbox_id in ("", one.id) and views.has_labels(one.record.config.labels, wanted.label_selector)
+        ]
+        return [await self._of_pod(one) for one in found]
+
+    async def _of_pod(self, sandbox: Sandbox) -> cri.PodSandboxStats:
+        config = sandbox.record.config
+        attributes = cri.PodSandboxAttributes(
+            id=sandbox.id, metadata=config.metadata, labels=config.labels, annotations=config.annotations
+        )
+        if not sandbox.record.ready:
+            return cri.PodSandboxStats(attributes=attributes)
+        running = [one for one in views.shown(sandbox) if one.record.running]
+        containers = await self._of(running)
+        used, network = await asyncio.to_thread(self._read_pod, sandbox)
+        now = self._core.clock()
+        rate = sandbox.cpu.rate(used.cpu_ns, now) if used is not None else None
+        return pod_stats(attributes, used, at=now, rate=rate, network=network, containers=containers)
+
+    def _read_pod(self, sandbox: Sandbox) -> tuple[CgroupStats | None, dict[str, Counters] | None]:
+        parent = sandbox.record.config.linux.cgroup_parent
+        used = self._cgroups.stats(parent) if parent else None
+        network = None
+        if sandbox.record.place is NetworkPlace.POD and sandbox.holder:
+            try:
+                network = netcounters.parse(Path(f"/proc/{sandbox.holder}/net/dev").read_text())
+            except OSError:
+                network = None
+        return used, network
+
+    # -- metrics
+
+    async def _list_metrics(self, _request: cri.ListPodSandboxMetricsRequest) -> cri.ListPodSandboxMetricsResponse:
+        return cri.ListPodSandboxMetricsResponse(pod_metrics=await self._metrics())
+
+    async def _stream_metrics(self, _request: cri.StreamPodSandboxMetricsRequest) -> AsyncGenerator[Message, None]:
+        items = await self._metrics()
+        async for answer in in_batches(
+            items, lambda part: cri.StreamPodSandboxMetricsResponse(pod_sandbox_metrics=part)
+        ):
+            yield answer
+
+    async def _metrics(self) -> list[cri.PodSandboxMetrics]:
+        sandboxes = [one for one in self._core.registry.shown_sandboxes() if one.record.ready]
+        return [
+            cri.PodSandboxMetrics(pod_sandbox_id=one.id, container_metrics=await self._metrics_of(one))
+            for one in sandboxes
+        ]
+
+    async def _metrics_of(self, sandbox: Sandbox) -> list[cri.ContainerMetrics]:
+        running = [one for one in views.shown(sandbox) if one.record.running]
+        used = await asyncio.to_thread(self._read, [one.record.cgroup for one in running])
+        now = self._core.clock()
+        return [
+            cri.ContainerMetrics(container_id=one.id, metrics=_values(one, figures, now))
+            for one, figures in zip(running, used, strict=True)
+        ]
+
+
+def _descriptors(_request: cri.ListMetricDescriptorsRequest) -> cri.ListMetricDescriptorsResponse:
+    return cri.ListMetricDescriptorsResponse(
+        descriptors=[cri.MetricDescriptor(name=name, help=text, label_keys=_LABELS) for name, text, _, _ in _METRICS]
+    )
+
+
+def _values(container: Container, used: CgroupStats, now: int) -> list[cri.Metric]:
+    record = container.record
+    labels = [record.id, record.config.metadata.name, record.config.image.image]
+    return [
+        cri.Metric(name=name, timestamp=now, metric_type=kind, label_values=labels, value=cri.UInt64Value(value=value))
+        for name, _, kind, read in _METRICS
+        if (value := read(used)) is not None
+    ]

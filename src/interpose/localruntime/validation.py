@@ -1,0 +1,82 @@
+"""Requests that cannot be meant: refused before anything is done, by the name of the field. Messages in, errors out."""
+
+from collections.abc import Collection
+
+from interpose.cri.messages import cri
+from interpose.localruntime.etcfiles import line_problem
+from interpose.localruntime.failures import invalid, unsupported
+from interpose.localruntime.specfacts import SpecError
+from interpose.localruntime.specresources import cgroup_directory
+from interpose.rpc.status import Code, RpcError
+
+_LONGEST_HOSTNAME = 64  # of the kernel
+
+
+def check_sandbox(config: cri.PodSandboxConfig, handler: str, handlers: Collection[str], driver: str) -> None:
+    """RunPodSandbox."""
+    if not config.HasField("metadata"):
+        raise invalid("config.metadata", "sandbox config must include metadata")
+    for field in ("name", "namespace", "uid"):
+        if not getattr(config.metadata, field):
+            raise invalid(f"config.metadata.{field}", "must not be empty")
+    if handler not in ("", *handlers):
+        known = ", ".join(handlers)
+        raise invalid("runtime_handler", f'no runtime for "{handler}" is configured (there is {known})')
+    if len(config.hostname.encode()) > _LONGEST_HOSTNAME:
+        raise invalid("config.hostname", f'"{config.hostname}" has more than {_LONGEST_HOSTNAME} bytes')
+    if any(one.isspace() or not one.isprintable() for one in config.hostname):
+        raise invalid("config.hostname", f"{config.hostname!r} is not one word")
+    if config.log_directory and (not config.log_directory.startswith("/") or "\0" in config.log_directory):
+        raise invalid("config.log_directory", f"{config.log_directory!r} is no absolute path")
+    if config.HasField("windows"):
+        raise invalid("config.windows", "this is Linux")
+    try:
+        cgroup_directory(config.linux.cgroup_parent, "x", driver)
+    except SpecError as error:
+        raise invalid("config", str(error)) from None
+    if problem := line_problem(config.dns_config):
+        raise invalid("config.dns_config", problem)
+    _check_namespaces("config.linux.security_context.namespace_options", config.linux.security_context)
+
+
+def check_container(config: cri.ContainerConfig) -> None:
+    """CreateContainer."""
+    if not config.HasField("metadata") or not config.metadata.name:
+        raise invalid("config.metadata", "container config must include metadata with a name")
+    if not config.image.image:
+        raise invalid("config.image.image", "must not be empty")
+    if config.HasField("windows"):
+        raise invalid("config.windows", "this is Linux")
+    if config.CDI_devices:
+        raise unsupported("config.CDI_devices")
+    _check_path("config.log_path", config.log_path)
+    _check_namespaces("config.linux.security_context.namespace_options", config.linux.security_context)
+
+
+def check_streams(request: cri.ExecRequest | cri.AttachRequest) -> None:
+    """Exec and Attach."""
+    if not (request.stdin or request.stdout or request.stderr):
+        raise RpcError(Code.INVALID_ARGUMENT, "one of stdin, stdout or stderr must be set")
+    if request.tty and request.stderr:
+        raise RpcError(Code.INVALID_ARGUMENT, "tty and stderr cannot both be true")
+
+
+def check_command(command: Collection[str]) -> None:
+    """ExecSync and Exec."""
+    if not command:
+        raise invalid("cmd", "must not be empty")
+
+
+def _check_path(field: str, path: str) -> None:
+    if ".." in path.split("/") or "\0" in path:
+        raise invalid(field, f'"{path}" must not have .. in it')
+
+
+def _check_namespaces(
+    field: str, security: cri.LinuxSandboxSecurityContext | cri.LinuxContainerSecurityContext
+) -> None:
+    options = security.namespace_options
+    if options.HasField("userns_options") and options.userns_options.mode != cri.NODE:
+        raise unsupported(f"{field}.userns_options: user namespaces")
+    if options.pid == cri.TARGET and not options.target_id:
+        raise invalid(f"{field}.target_id", "must not be empty with pid TARGET")

@@ -1,0 +1,69 @@
+"""Names of images in archives."""
+
+import json
+
+import pytest
+
+from interpose.localruntime.images.archivenames import annotated_names, read_docker_manifest, with_digest, written_out
+
+DIGEST = "sha256:" + "a" * 64
+
+
+def test_a_manifest_of_docker_names_files_and_images() -> None:
+    """Images without a name have none."""
+    document = [
+        {"Config": "c.json", "Layers": ["a/layer.tar", "b/layer.tar"], "RepoTags": ["x:1"]},
+        {"Config": "d.json", "Layers": None, "RepoTags": None},
+    ]
+    first, second = read_docker_manifest(json.dumps(document).encode())
+    assert (first.config, first.layers, first.tags) == (
+        "c.json",
+        ("a/layer.tar", "b/layer.tar"),
+        ("docker.io/library/x:1",),
+    )
+    assert (second.layers, second.tags) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ("{", "no JSON"),
+        ("{}", "no list of images"),
+        ("[1]", r"key \[0\].Config"),
+        ('[{"Config": ""}]', r"key \[0\].Config"),
+        ('[{"Config": "c", "Layers": [1]}]', r"key \[0\].Layers"),
+        ('[{"Config": "c", "Layers": "x"}]', r"key \[0\].Layers"),
+        ('[{"Config": "c", "RepoTags": [1]}]', r"key \[0\].RepoTags"),
+        ('[{"Config": "c", "RepoTags": ["A B"]}]', "image reference"),
+    ],
+)
+def test_what_is_none_is_refused(document: str, problem: str) -> None:
+    """With the key."""
+    with pytest.raises(ValueError, match=problem):
+        read_docker_manifest(document.encode())
+
+
+@pytest.mark.parametrize(
+    ("annotations", "base", "names"),
+    [
+        ({}, "", ()),
+        ({"io.containerd.image.name": "host.io/x:2"}, "", ("host.io/x:2",)),
+        ({"org.opencontainers.image.ref.name": "busybox:1"}, "", ("docker.io/library/busybox:1",)),
+        ({"org.opencontainers.image.ref.name": "host.io/x"}, "", ("host.io/x:latest",)),
+        ({"org.opencontainers.image.ref.name": "latest"}, "", ()),
+        ({"org.opencontainers.image.ref.name": "v1"}, "host.io/x", ("host.io/x:v1",)),
+        (
+            {"io.containerd.image.name": "x:1", "org.opencontainers.image.ref.name": "v1"},
+            "",
+            ("docker.io/library/x:1",),
+        ),
+    ],
+)
+def test_annotations_name_images(annotations: dict[str, str], base: str, names: tuple[str, ...]) -> None:
+    """A mere tag needs a name from elsewhere."""
+    assert annotated_names(annotations, base) == names
+
+
+def test_repositories_get_the_digest() -> None:
+    """Each once."""
+    assert with_digest((written_out("x:1"), written_out("x:2")), DIGEST) == (f"docker.io/library/x@{DIGEST}",)

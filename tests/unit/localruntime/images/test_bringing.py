@@ -1,0 +1,93 @@
+"""Images come side by side."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from interpose.localruntime.images.bringing import Bringer, Layer
+from interpose.localruntime.images.collecting import Collector
+from interpose.localruntime.images.disk import Disk
+from interpose.localruntime.images.index import Entry
+from interpose.localruntime.images.values import Limits, silent
+from interpose.testing.eventually import eventually
+from interpose.testing.imagefiles import MadeImage, layer, make_image
+
+GOOD = make_image([layer({"a": "1"}), layer({"b": "2"})])
+SLOW = [make_image([layer({f"{number}.{at}": ""}) for at in range(4)]) for number in range(5)]
+
+
+class Source:
+    """Where layers come from; nothing does until it is opened."""
+
+    def __init__(self, name: str, *, at_once: bool) -> None:
+        self.name = name
+        self.asked = 0
+        self.begun = asyncio.Event()
+        self.open = asyncio.Event()
+        if at_once:
+            self.open.set()
+
+    def layer(self, data: bytes) -> Layer:
+        """A layer from here."""
+
+        async def opened() -> IO[bytes]:
+            self.asked += 1
+            self.begun.set()
+            await self.open.wait()
+            return io.BytesIO(data)
+
+        return Layer(what="x", size=len(data), source=self.name, open=opened)
+
+
+@pytest.fixture
+async def bringer(tmp_path: Path) -> AsyncIterator[Bringer]:
+    """Into a new store."""
+    disk = Disk(tmp_path / "store", durable=False)
+    disk.open()
+    collector = Collector(disk.collect)
+    bringer = Bringer(disk, collector, Limits())
+    yield bringer
+    await bringer.close()
+    await collector.close()
+    disk.close()
+
+
+async def bring(bringer: Bringer, image: MadeImage, source: Source) -> Entry:
+    """All of an image."""
+    layers = [source.layer(data) for data in image.layers]
+    return await bringer.bring(image.config, layers, silent, tags=(), digests=(), size=1)
+
+
+async def test_a_source_that_gives_nothing_holds_up_nobody_else(bringer: Bringer) -> None:
+    """However many images are wanted from it; and only so much is asked of it at a time."""
+    slow, good = Source("slow", at_once=False), Source("good", at_once=True)
+    async with asyncio.TaskGroup() as group:
+        waiting = [group.create_task(bring(bringer, image, slow)) for image in SLOW]
+        await eventually(lambda: slow.asked == 12, "as much as may be asked of one source", within=20)
+        async with asyncio.timeout(20):
+            assert (await bring(bringer, GOOD, good)).id == GOOD.id
+        assert not any(task.done() for task in waiting)
+        assert slow.asked == 12
+        slow.open.set()
+    assert len(bringer.disk.index().entries) == 6
+
+
+async def test_what_others_need_no_more_is_collected_meanwhile(bringer: Bringer) -> None:
+    """The layers of an image on its way are not."""
+    slow, good = Source("slow", at_once=False), Source("good", at_once=True)
+    await bring(bringer, GOOD, good)
+    both = make_image([layer({"a": "1"}), layer({"c": "3"})])
+    task = asyncio.create_task(bring(bringer, both, slow))
+    await slow.begun.wait()
+    disk = bringer.disk
+    with disk.locked():
+        disk.change(lambda index: index.without_image(GOOD.id))
+    await asyncio.to_thread(disk.collect)
+    assert len(list((disk.root / "layers").iterdir())) == 1
+    slow.open.set()
+    assert (await task).id == both.id
+    assert slow.asked == 1

@@ -1,0 +1,74 @@
+"""Credentials as `docker login` leaves them."""
+
+import json
+
+import pytest
+
+from interpose.localruntime.images.dockerconfig import credentials, shown_to
+from interpose.localruntime.images.values import Auth
+
+TEXT = json.dumps(
+    {
+        "auths": {
+            "https://index.docker.io/v1/": {"auth": "aGk6aGk="},
+            "host:5000": {"username": "me", "password": "pw"},
+            "token.io/path": {"identitytoken": "t"},
+            "program.io": {},
+        },
+        "credsStore": "desktop",
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("domain", "auth"),
+    [
+        ("docker.io", Auth(auth="aGk6aGk=")),
+        ("host:5000", Auth(username="me", password="pw")),
+        ("token.io", Auth(identity_token="t")),
+        ("program.io", None),
+        ("other.io", None),
+    ],
+)
+def test_a_registry_is_found_by_its_host(domain: str, auth: Auth | None) -> None:
+    """Keys may be addresses. What a program keeps is not here."""
+    assert credentials(TEXT, "f", domain) == auth
+
+
+def test_a_file_without_credentials_has_none() -> None:
+    """It has other settings, too."""
+    assert credentials("{}", "f", "x.io") is None
+    assert credentials("[]", "f", "x.io") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "f: it is no JSON"),
+        ('{"auths": []}', "f: key auths: "),
+        ('{"auths": {"x.io": 1}}', "f: key auths.x.io: "),
+        ('{"auths": {"x.io": {"auth": 1}}}', "f: key auths.x.io.auth: "),
+    ],
+)
+def test_what_is_wrong_is_named_with_file_and_key(text: str, problem: str) -> None:
+    """Without values."""
+    with pytest.raises(ValueError, match=problem):
+        credentials(text, "f", "x.io")
+
+
+@pytest.mark.parametrize(
+    ("address", "domain", "shown"),
+    [
+        ("", "any.io", True),
+        ("host:5000", "host:5000", True),
+        ("https://host:5000/v2/", "host:5000", True),
+        ("https://index.docker.io/v1/", "docker.io", True),
+        ("other.io", "host:5000", False),
+        ("host", "host:5000", False),
+    ],
+)
+def test_credentials_are_shown_only_to_the_registry_they_are_for(address: str, domain: str, shown: bool) -> None:
+    """A password does not go to another one because somebody asked for an image there."""
+    auth = Auth(username="me", password="pw", server_address=address)
+    assert shown_to(auth, domain) == (auth if shown else None)
+    assert shown_to(None, domain) is None

@@ -1,0 +1,8 @@
+"""Values of a network."""
+
+from interpose.localruntime.network.values import NetResult
+
+
+def test_a_result_without_more() -> None:
+    """One address and no document."""
+    assert (NetResult(ip="10.0.0.1").additional, dict(NetResult(ip="10.0.0.1").document)) == ((), {})

@@ -1,0 +1,33 @@
+"""What we may ask of the kernel."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from interpose.localruntime.shim.kernel import may_isolate
+
+ASK = "from interpose.localruntime.shim.kernel import may_isolate; print(may_isolate())"
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
+def test_root_of_a_container_may_not_isolate() -> None:
+    """Root without the capability for it is as good as anybody."""
+    bound = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-c", ASK]
+
+    assert subprocess.run(bound, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+def test_others_may_not_isolate() -> None:
+    """Whatever the machine."""
+    done = subprocess.run([sys.executable, "-c", ASK], user=65534, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"
+
+
+def test_it_is_known_of_this_process() -> None:
+    """Without a file of ours: the kernel says it."""
+    assert may_isolate() in (True, False)

@@ -1,0 +1,84 @@
+"""Containers that are ended and deleted. With real ones: tests/integration/test_local_runtime.py."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from interpose.localruntime import executing
+from interpose.localruntime.cgroups import CgroupDirs
+from interpose.localruntime.executing import OciExecutor
+from interpose.localruntime.ociruntime import OciRuntime
+from interpose.localruntime.records import ContainerRecord, UsedImage
+from interpose.localruntime.seams import PartError
+from interpose.testing.pods import container_config, pod_config
+
+RECORD = ContainerRecord(
+    id="a" * 64,
+    sandbox_id="b" * 64,
+    name="main",
+    config=container_config(pod_config("web"), "main"),
+    image=UsedImage(id="sha256:1"),
+    created_at=1,
+    cgroup="/pod/a",
+)
+
+
+class Groups(CgroupDirs):
+    """Cgroups whose processes end when they are told to, or never."""
+
+    def __init__(self, strike: Callable[[], bool], *, removable: bool = True) -> None:
+        self._answer = strike
+        self._removable = removable
+
+    def strike(self, path: str) -> bool:
+        """One blow."""
+        assert path == RECORD.cgroup
+        return self._answer()
+
+    def remove(self, path: str) -> bool:
+        """Busy or not."""
+        assert path == RECORD.cgroup
+        return self._removable
+
+
+def _executor(tmp_path: Path, groups: Groups) -> OciExecutor:
+    runtime = OciRuntime(name="runc", version="1", command=("/bin/false",), root=tmp_path)
+    return OciExecutor(runtime, groups)
+
+
+async def test_processes_that_do_not_end_keep_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many more than there are threads are waited for, and others get one at once."""
+    monkeypatch.setattr(executing, "_PATIENCE", 3600.0)
+    ended = False
+    executor = _executor(tmp_path, Groups(lambda: ended))
+    waiting = [asyncio.ensure_future(executor.kill_all(RECORD)) for _ in range(100)]
+    async with asyncio.timeout(20):
+        assert await asyncio.to_thread(lambda: 7) == 7
+        ended = True
+        await asyncio.gather(*waiting)
+
+
+async def test_processes_that_never_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said, by the name of the cgroup."""
+    monkeypatch.setattr(executing, "_PATIENCE", 0.01)
+    with pytest.raises(PartError, match="/pod/a do not end"):
+        await _executor(tmp_path, Groups(lambda: False)).kill_all(RECORD)
+
+
+async def test_a_cgroup_with_ourselves_in_it(tmp_path: Path) -> None:
+    """Is an error in words."""
+
+    def refuse() -> bool:
+        raise OSError("the runtime itself is in it")
+
+    with pytest.raises(PartError, match="the runtime itself"):
+        await _executor(tmp_path, Groups(refuse)).kill_all(RECORD)
+
+
+async def test_a_cgroup_that_cannot_be_removed(tmp_path: Path) -> None:
+    """The container is not forgotten, so that somebody tries again."""
+    with pytest.raises(PartError, match="/pod/a cannot be removed"):
+        await _executor(tmp_path, Groups(lambda: True, removable=False)).delete(RECORD)
+    await _executor(tmp_path, Groups(lambda: True)).delete(RECORD)

@@ -1,0 +1,169 @@
+"""Commands in containers, and what the stream server asks for."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from interpose.cri.messages import cri
+from interpose.localruntime.execution import Execution, fitting
+from interpose.localruntime.runtime import LocalRuntime
+from interpose.rpc.status import Code
+from interpose.streaming.attendant import AttendantError, TooManyRequestsError
+from interpose.testing.localclient import LocalClient, code_of
+from interpose.testing.localparts import LocalWorld
+from interpose.testing.typed import Typed, Vanishing
+
+
+class Terminal:
+    """A client's side."""
+
+    def __init__(self, stdin: Typed | None = None, *, broken: bool = False) -> None:
+        self.stdin = stdin
+        self.seen: list[tuple[int, bytes]] = []
+        self._broken = broken
+
+    @property
+    def resizes(self) -> AsyncIterator[tuple[int, int]]:
+        """One size."""
+
+        async def sizes() -> AsyncIterator[tuple[int, int]]:
+            yield 80, 24
+
+        return sizes()
+
+    async def write(self, channel: int, data: bytes) -> None:
+        """Take output."""
+        if self._broken:
+            raise ConnectionError("gone")
+        self.seen.append((channel, data))
+
+
+class FakeUrls:
+    """A stream server's URLs; full on demand."""
+
+    full = False
+
+    def _url(self, *parts: object) -> str:
+        if self.full:
+            raise TooManyRequestsError("too many")
+        return "http://127.0.0.1/" + "/".join(map(str, parts))
+
+    def exec_url(
+        self, container_id: str, command: tuple[str, ...], tty: bool, stdin: bool, stdout: bool, stderr: bool
+    ) -> str:
+        """Of exec."""
+        return self._url("exec", container_id, *command, tty, stdin, stdout, stderr)
+
+    def attach_url(self, container_id: str, tty: bool, stdin: bool, stdout: bool, stderr: bool) -> str:
+        """Of attach."""
+        return self._url("attach", container_id, tty, stdin, stdout, stderr)
+
+    def port_forward_url(self, sandbox_id: str, ports: tuple[int, ...]) -> str:
+        """Of port-forward."""
+        return self._url("portforward", sandbox_id, *ports)
+
+
+@pytest.fixture
+def execution(client: LocalClient) -> Execution:
+    """The attendant of the client's runtime."""
+    assert isinstance(client.runtime, LocalRuntime)
+    return client.runtime.execution
+
+
+async def test_exec_sync(client: LocalClient) -> None:
+    """Output and code; a command that takes too long is DEADLINE_EXCEEDED."""
+    container = await client.start(await client.run())
+    answer = await client.call("ExecSync", container_id=container, cmd=["echo", "hi"], timeout=5)
+    assert (answer.stdout, answer.exit_code) == (b"echo hi", 3)
+    late = client.call("ExecSync", container_id=container, cmd=["sleep", "9"], timeout=1)
+    assert await code_of(late) is Code.DEADLINE_EXCEEDED
+    wrong: list[dict[str, Any]] = [{"cmd": []}, {"cmd": ["true"], "timeout": -1}]
+    for bad in wrong:
+        assert await code_of(client.call("ExecSync", container_id=container, **bad)) is Code.INVALID_ARGUMENT
+
+
+async def test_only_in_what_runs(client: LocalClient, world: LocalWorld) -> None:
+    """FAILED_PRECONDITION otherwise."""
+    sandbox = await client.run()
+    created, ended = await client.create(sandbox), await client.start(sandbox, "ended")
+    world.end(ended)
+    for container in (created, ended):
+        for method, fields in (
+            ("ExecSync", {"cmd": ["true"]}),
+            ("Exec", {"cmd": ["true"], "stdout": True}),
+            ("Attach", {"stdout": True}),
+            ("ReopenContainerLog", {}),
+        ):
+            call = client.call(method, container_id=container, **fields)
+            assert await code_of(call) is Code.FAILED_PRECONDITION
+    await client.call("StopPodSandbox", pod_sandbox_id=sandbox)
+    assert await code_of(client.call("PortForward", pod_sandbox_id=sandbox)) is Code.FAILED_PRECONDITION
+
+
+async def test_urls(client: LocalClient, execution: Execution) -> None:
+    """From the stream server, if there is one and it has room."""
+    sandbox = await client.run()
+    container = await client.start(sandbox)
+    request = cri.ExecRequest(container_id=container[:64], cmd=["sh"], tty=True, stdin=True, stdout=True)
+    assert await code_of(client.runtime.call("Exec", request)) is Code.UNIMPLEMENTED
+    execution.urls = urls = FakeUrls()
+    answer = await client.runtime.call("Exec", request)
+    assert answer.url == f"http://127.0.0.1/exec/{container}/sh/True/True/True/False"
+    attached = await client.call("Attach", container_id=container, stdout=True)
+    assert attached.url == f"http://127.0.0.1/attach/{container}/False/False/True/False"
+    forwarded = await client.call("PortForward", pod_sandbox_id=sandbox, port=[80, 81])
+    assert forwarded.url == f"http://127.0.0.1/portforward/{sandbox}/80/81"
+    urls.full = True
+    assert await code_of(client.runtime.call("Exec", request)) is Code.RESOURCE_EXHAUSTED
+    await client.call("ReopenContainerLog", container_id=container)
+
+
+async def test_sessions(client: LocalClient, execution: Execution) -> None:
+    """Bytes both ways, then the exit code."""
+    container = await client.start(await client.run())
+    terminal = Terminal(Typed(b"one", b"two"))
+    assert await execution.exec(container, ("sh", "-i"), True, terminal) == 5
+    assert terminal.seen == [(1, b"sh -i"), (2, b"one"), (2, b"two")]
+    terminal = Terminal(Typed())
+    assert await execution.attach(container, False, terminal) == 5
+    assert terminal.seen == [(1, b"attached typing")]
+
+
+async def test_a_client_that_vanishes(client: LocalClient, execution: Execution) -> None:
+    """Its error ends the session."""
+    container = await client.start(await client.run())
+    with pytest.raises(ConnectionError):
+        await execution.exec(container, ("cat",), False, Terminal(Vanishing(), broken=True))
+
+
+async def test_what_cannot_be_done_is_said(client: LocalClient, execution: Execution, world: LocalWorld) -> None:
+    """In words for the client."""
+    sandbox = await client.run()
+    container = await client.start(sandbox)
+    with pytest.raises(AttendantError, match="nobody listens at 80"):
+        await execution.port_forward(sandbox, 80)
+    with pytest.raises(AttendantError, match="not found"):
+        await execution.port_forward("feed", 80)
+    world.end(container)
+    with pytest.raises(AttendantError, match="EXITED"):
+        await execution.exec(container, ("sh",), False, Terminal())
+    with pytest.raises(AttendantError, match="EXITED"):
+        await execution.attach(container, False, Terminal())
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "kept"),
+    [
+        (3, 4, (3, 4)),
+        (20, 0, (10, 0)),
+        (0, 20, (0, 10)),
+        (20, 20, (5, 5)),
+        (20, 2, (8, 2)),
+        (2, 20, (2, 8)),
+    ],
+)
+def test_outputs_share_the_room_of_an_answer(stdout: int, stderr: int, kept: tuple[int, int]) -> None:
+    """Neither one takes the other more than half of it, and what one does not need the other has."""
+    found = fitting(b"o" * stdout, b"e" * stderr, 10)
+    assert (len(found[0]), len(found[1])) == kept

@@ -1,0 +1,87 @@
+"""Objects by id, and names that are taken."""
+
+import itertools
+
+import pytest
+
+from interpose.localruntime.objects import Container, Sandbox
+from interpose.localruntime.records import ContainerRecord, SandboxRecord, UsedImage
+from interpose.localruntime.registry import Registry
+from interpose.rpc.status import Code, RpcError
+from interpose.testing.pods import container_config, pod_config
+
+
+@pytest.fixture
+def registry() -> Registry:
+    """An empty one with small numbers as ids."""
+    numbers = itertools.count(1)
+    return Registry(lambda: f"{next(numbers):064x}")
+
+
+def sandbox(registry: Registry, name: str = "web", *, visible: bool = True) -> Sandbox:
+    """A sandbox in it."""
+    config = pod_config(name)
+    record = SandboxRecord(id=registry.reserve("sandbox", name), config=config, created_at=1)
+    made = Sandbox(record=record, visible=visible)
+    registry.add_sandbox(made)
+    return made
+
+
+def container(registry: Registry, owner: Sandbox) -> Container:
+    """A container in it."""
+    config = container_config(owner.record.config, "main")
+    record = ContainerRecord(
+        id=registry.reserve("container", "main"),
+        sandbox_id=owner.id,
+        name="main",
+        config=config,
+        image=UsedImage(id="x"),
+        created_at=1,
+    )
+    made = Container(record=record, sandbox=owner)
+    registry.add_container(made)
+    return made
+
+
+def test_what_is_there_is_found(registry: Registry) -> None:
+    """From its adding to its discarding, with its sandbox."""
+    pod = sandbox(registry)
+    main = container(registry, pod)
+    assert registry.sandbox(pod.id) is pod
+    assert registry.container(main.id) is main
+    assert list(pod.containers.values()) == [main]
+    registry.discard_container(main)
+    registry.discard_sandbox(pod)
+    assert not registry.sandboxes
+    assert not registry.containers
+    assert not pod.containers
+
+
+def test_what_is_half_made_is_not_seen(registry: Registry) -> None:
+    """Neither found nor shown, but its name is taken."""
+    pod = sandbox(registry, visible=False)
+    assert list(registry.shown_sandboxes()) == []
+    with pytest.raises(RpcError, match="NOT_FOUND"):
+        registry.sandbox(pod.id)
+    with pytest.raises(RpcError, match="ALREADY_EXISTS"):
+        registry.reserve("sandbox", pod.record.name)
+    pod.visible = True
+    assert list(registry.shown_sandboxes()) == [pod]
+
+
+def test_names_of_sandboxes_and_containers_are_apart(registry: Registry) -> None:
+    """The same text may be both; a released one is free."""
+    registry.reserve("sandbox", "a")
+    registry.reserve("container", "a")
+    registry.release("sandbox", "a")
+    registry.release("sandbox", "a")
+    registry.reserve("sandbox", "a")
+
+
+def test_an_id_is_needed(registry: Registry) -> None:
+    """Nothing is not everything."""
+    sandbox(registry)
+    for look in (registry.sandbox, registry.container):
+        with pytest.raises(RpcError) as caught:
+            look("")
+        assert caught.value.code is Code.INVALID_ARGUMENT

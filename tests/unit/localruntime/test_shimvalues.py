@@ -1,0 +1,39 @@
+"""What shims say, read."""
+
+import pytest
+
+from interpose.localruntime.shimvalues import (
+    ContainerState,
+    Exit,
+    NotRunningError,
+    ShimError,
+    error_of,
+    exit_of,
+    state_of,
+)
+
+
+def test_an_exit_record() -> None:
+    """As it is on the disk; older ones may not know about memory."""
+    assert exit_of({"code": 137, "at_ns": 5, "oom": True}) == Exit(code=137, at_ns=5, oom=True)
+    assert exit_of({"code": 0, "at_ns": 5}) == Exit(code=0, at_ns=5)
+
+
+@pytest.mark.parametrize("said", [{}, {"code": "x", "at_ns": 1}, {"code": None, "at_ns": 1}])
+def test_a_broken_record_is_no_exit(said: dict[str, object]) -> None:
+    """Whoever reads records from the disk catches these."""
+    with pytest.raises((KeyError, ValueError, TypeError)):
+        exit_of(said)
+
+
+def test_states() -> None:
+    """Running and ended."""
+    assert state_of({"pid": 7, "started_at": 3, "exited": None}) == ContainerState(pid=7, started_at=3)
+    assert state_of({"pid": 7, "started_at": 3, "exited": {"code": 1, "at_ns": 9}}).exited == Exit(code=1, at_ns=9)
+
+
+def test_errors_have_kinds() -> None:
+    """A container that does not run is told apart; words are kept."""
+    assert isinstance(error_of({"kind": "not-running", "message": "gone"}), NotRunningError)
+    assert str(error_of({"kind": "failed", "message": "runc said so"})) == "runc said so"
+    assert type(error_of({})) is ShimError
