@@ -30,6 +30,7 @@ PROGRAMS: Final[Mapping[str, Program]] = MappingProxyType(
         "hookserver": Program("HookServerConfig", "interpose.config.hookserver", "HOOKSERVER"),
         "agent": Program("AgentConfig", "interpose.config.agent_table", "AGENT"),
         "webhook": Program("WebhookConfig", "interpose.config.webhook_table", "WEBHOOK"),
+        "runtime": Program("RuntimeConfig", "interpose.config.runtime_table", "RUNTIME"),
     }
 )
 

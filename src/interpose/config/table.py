@@ -57,7 +57,8 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         key="embedded",
         flag="--embedded",
         kind=switch(),
-        help="Run containers with the built-in runtime instead of a backend (not yet available).",
+        help="Run containers with the built-in runtime in this process instead of a backend. Its settings are those of "
+        "`interpose runtime`, from INTERPOSE_RUNTIME_* and the file that INTERPOSE_RUNTIME_CONFIG names.",
         why="A node that has a runtime keeps it.",
     ),
     Setting(
@@ -258,8 +259,12 @@ def contradictions(settings: RelaySettings, origins: Mapping[str, str]) -> list[
             f"docker ({origins['backend']}), where one socket serves everything; drop it"
         )
     if settings.embedded:
-        problems.append(f"{origins['embedded']}: the embedded runtime is not yet available")
-    if not settings.runtime_endpoint and settings.listen in WELL_KNOWN[settings.backend]:
+        problems += [
+            f"{origins[key]}: {key} contradicts embedded ({origins['embedded']}), drop one"
+            for key in ("backend", "runtime_endpoint", "image_endpoint", "process.take_over", "socket.like_backend")
+            if value_of(settings, key) != value_of(RelaySettings(), key)
+        ]
+    if not settings.runtime_endpoint and not settings.embedded and settings.listen in WELL_KNOWN[settings.backend]:
         problems.append(
             f"{origins['listen']}: listen is where a backend is looked for: {settings.listen!r}; say with "
             "runtime_endpoint (--runtime-endpoint) where it really is"
@@ -303,5 +308,5 @@ RELAY = Schema(
         }
     ),
     contradictions=contradictions,
-    foreign=("INTERPOSE_HOOKSERVER_", "INTERPOSE_AGENT_", "INTERPOSE_WEBHOOK_"),
+    foreign=("INTERPOSE_HOOKSERVER_", "INTERPOSE_AGENT_", "INTERPOSE_WEBHOOK_", "INTERPOSE_RUNTIME_", "INTERPOSE_POD_"),
 )
