@@ -1,18 +1,14 @@
 """The admin socket of the agent: health, metrics, and JSON for views and tools."""
 
-import os
-import socket
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from interpose import __version__
 from interpose.admin.health import Check, health_routes
 from interpose.admin.log_level import log_level_routes
 from interpose.admin.metrics import metrics_route
 from interpose.admin.routes import Request, Response, RouteTable
 from interpose.admin.routes import json_response as json
-from interpose.admin.server import AdminServer
 from interpose.agent.choice import Chosen, Seen
 from interpose.agent.metrics import (
     api_collector,
@@ -23,41 +19,24 @@ from interpose.agent.metrics import (
 )
 from interpose.agent.objects import version_of
 from interpose.cli.agent_parts import Parts
-from interpose.cli.metrics_listen import metrics_server
+from interpose.cli.daemon_views import DaemonViews
 from interpose.config.agent_settings import AgentSettings
 from interpose.config.agent_table import AGENT
 from interpose.config.effective import config_answer
-from interpose.host.sockets import BoundSocket
 from interpose.instrumentation.logging import LogControl
 from interpose.instrumentation.metrics import Collector, build_info, log_collector
 from interpose.instrumentation.process_metrics import process_collector
 
 
-class AgentViews:
+class AgentViews(DaemonViews):
     """Handlers over the parts of a running agent."""
 
     def __init__(self, settings: AgentSettings, origins: Mapping[str, str], parts: Parts, log: LogControl) -> None:
+        super().__init__()
         self._settings = settings
         self._origins = origins
         self._parts = parts
         self._log = log
-        self._started = time.time()
-        self._servers: list[AdminServer] = []
-
-    def start(self, admin: "BoundSocket | socket.socket | None", metrics: "socket.socket | None") -> None:
-        """Serve listening sockets; they and their files stay with whoever bound them."""
-        routes = self.routes()
-        if admin is not None:
-            self._servers.append(AdminServer((admin.sock if isinstance(admin, BoundSocket) else admin).dup(), routes))
-        if metrics is not None:
-            self._servers.append(metrics_server(metrics.dup(), routes))
-        for server in self._servers:
-            server.start()
-
-    async def close(self) -> None:
-        """Serve no more."""
-        while self._servers:
-            await self._servers.pop().close()
 
     def routes(self) -> RouteTable:
         """Everything the admin socket answers."""
@@ -97,9 +76,7 @@ class AgentViews:
         access = parts.api.access
         return json(
             {
-                "version": __version__,
-                "pid": os.getpid(),
-                "uptime_seconds": round(time.time() - self._started, 1),
+                **self.process(),
                 "node": parts.node,
                 "group": parts.following.group,
                 "api": {

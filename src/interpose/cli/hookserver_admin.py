@@ -1,23 +1,17 @@
 """The admin socket of the hook server: health, metrics, and JSON for views and tools."""
 
-import os
-import socket
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from interpose import __version__
 from interpose.admin.health import Check, health_routes
 from interpose.admin.log_level import log_level_routes
 from interpose.admin.metrics import metrics_route
 from interpose.admin.routes import Request, Response, RouteTable
 from interpose.admin.routes import json_response as json
-from interpose.admin.server import AdminServer
-from interpose.cli.metrics_listen import metrics_server
+from interpose.cli.daemon_views import DaemonViews
 from interpose.config.effective import config_answer
 from interpose.config.hookserver import HOOKSERVER
 from interpose.config.hookserver_settings import HookServerSettings
-from interpose.host.sockets import BoundSocket
 from interpose.instrumentation.logging import LogControl
 from interpose.instrumentation.metrics import Collector, build_info, log_collector
 from interpose.instrumentation.process_metrics import process_collector
@@ -29,33 +23,17 @@ if TYPE_CHECKING:
     from interpose.cli.hookserver_process import Daemon
 
 
-class HookServerViews:
+class HookServerViews(DaemonViews):
     """Handlers over the parts of a running hook server."""
 
     def __init__(
         self, settings: HookServerSettings, origins: Mapping[str, str], daemon: "Daemon", log: LogControl
     ) -> None:
+        super().__init__()
         self._settings = settings
         self._origins = origins
         self._daemon = daemon
         self._log = log
-        self._started = time.time()
-        self._servers: list[AdminServer] = []
-
-    def start(self, admin: "BoundSocket | socket.socket | None", metrics: "socket.socket | None") -> None:
-        """Serve listening sockets; they and their files stay with whoever bound them."""
-        if admin is not None:
-            listener = (admin.sock if isinstance(admin, BoundSocket) else admin).dup()
-            self._servers.append(AdminServer(listener, self.routes()))
-        if metrics is not None:
-            self._servers.append(metrics_server(metrics.dup(), self.routes()))
-        for server in self._servers:
-            server.start()
-
-    async def close(self) -> None:
-        """Serve no more."""
-        while self._servers:
-            await self._servers.pop().close()
 
     def collectors(self) -> list[Collector]:
         """All metrics."""
@@ -99,9 +77,7 @@ class HookServerViews:
         last = parts.reconciler.last
         return json(
             {
-                "version": __version__,
-                "pid": os.getpid(),
-                "uptime_seconds": round(time.time() - self._started, 1),
+                **self.process(),
                 "mode": self._settings.mode,
                 "listen": self._settings.listen if self._settings.serves_hooks else None,
                 "registration": {

@@ -10,6 +10,6 @@ from interpose.instrumentation.logging import LEVELS
 @click.argument("level", type=click.Choice(list(LEVELS)))
 @admin_option
 def log_level(level: str, admin: str) -> None:
-    """Change the log level of a running relay until it restarts."""
+    """Change the log level of a running relay, or with --admin of a runtime or a hook server, until it restarts."""
     ask(admin, "PUT", "/v1/log-level", {"level": level})
     click.echo(f"Log level is {level} now")

@@ -4,6 +4,7 @@ Exit codes: 0 fine, 1 failed, 2 wrong usage, 78 settings cannot be used (EX_CONF
 a mistake in a file from a crash).
 """
 
+import os
 from typing import Any
 
 import click
@@ -23,8 +24,11 @@ SUBCOMMANDS = {
     ),
     "agent": Subcommand("interpose.cli.agent", "agent", "Bring the cluster's configuration to the node, and back."),
     "webhook": Subcommand("interpose.cli.webhook", "webhook", "Annotate pods with what their containers ask for."),
+    "pod": Subcommand("interpose.cli.pod", "pod", "Run pods on any CRI runtime, or on the built-in one."),
+    "runtime": Subcommand("interpose.cli.runtime", "runtime", "Run containers: a runtime of our own behind CRI."),
+    "image": Subcommand("interpose.cli.image", "image", "Import, pull and list images of the built-in runtime."),
     "config": Subcommand("interpose.cli.config", "config", "Check, show and compare settings and documents."),
-    "status": Subcommand("interpose.cli.status", "status", "Show what a running relay is doing."),
+    "status": Subcommand("interpose.cli.status", "status", "Show what a running relay, runtime or hook server does."),
     "explain": Subcommand("interpose.cli.explain", "explain", "Show why a container has the CPUs it has."),
     "policies": Subcommand("interpose.cli.policies", "policies", "List the resource policies and their options."),
     "simulate": Subcommand(
@@ -33,7 +37,9 @@ SUBCOMMANDS = {
     "topology": Subcommand("interpose.cli.topology", "topology", "Show the CPUs and NUMA nodes of a machine."),
     "hooks": Subcommand("interpose.cli.hooks", "hooks", "Check registration files, list hook servers."),
     "dump": Subcommand("interpose.cli.dump", "dump", "Record, show and replay what passes a relay."),
-    "log-level": Subcommand("interpose.cli.log_level", "log_level", "Change the log level of a running relay."),
+    "log-level": Subcommand(
+        "interpose.cli.log_level", "log_level", "Change the log level of a running relay, runtime or hook server."
+    ),
 }
 
 
@@ -54,10 +60,19 @@ def report(error: ConfigError | SocketInUseError | OSError) -> int:
 
     An OSError that gets here is the system's no to something we were asked for: a port in use, a missing permission.
     """
-    problems = error.problems if isinstance(error, ConfigError) else [str(error)]
+    problems = error.problems if isinstance(error, ConfigError) else [_words(error)]
     for problem in problems:
         click.echo(f"error: {problem}", err=True)
     return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
+
+
+def _words(error: SocketInUseError | OSError) -> str:
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    words = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    if isinstance(error, PermissionError) and os.geteuid() != 0:
+        words += "; it takes root, or settings that name places of your own"
+    return words
 
 
 @click.group(cls=MainGroup, table=SUBCOMMANDS, context_settings={"help_option_names": ["-h", "--help"]})

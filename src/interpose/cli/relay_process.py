@@ -17,7 +17,7 @@ import uvloop
 
 from interpose import __version__
 from interpose.cli.relay_fronts import Front, open_front
-from interpose.cli.relay_sockets import Sockets, acquire, copy_owner, find_endpoints
+from interpose.cli.relay_sockets import Endpoints, Sockets, acquire, copy_owner, find_endpoints
 from interpose.cli.signals import handle_signals
 from interpose.config.settings import RelaySettings
 from interpose.host.descriptors import allow, needed_for
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from interpose.admin.routes import Hijack, Request, Response
     from interpose.admin.server import AdminServer
     from interpose.cli.relay_dump import DumpPart
+    from interpose.cli.relay_embedded import EmbeddedRuntime
     from interpose.cli.relay_interception import Interception
     from interpose.cli.relay_leftovers import Leftovers
     from interpose.cli.relay_policy import PolicyPart
@@ -75,7 +76,8 @@ def _fork() -> int | Callable[[], None]:
 
 async def _main(settings: RelaySettings, origins: Mapping[str, str], log: LogControl, ready: Callable[[], None]) -> int:
     stop = handle_signals(log, "use --take-over to reload")
-    endpoints = find_endpoints(settings)
+    embedded = _embedded(settings)
+    endpoints = find_endpoints(settings) if embedded is None else Endpoints(embedded.path, embedded.path)
     _allow_descriptors(settings.socket.max_connections)
     hub = Hub()
     front = open_front(settings, endpoints, hub)
@@ -84,7 +86,7 @@ async def _main(settings: RelaySettings, origins: Mapping[str, str], log: LogCon
     policy = _policy(settings, origins, hub)
     _check_dump(settings)
     sockets = acquire(settings, endpoints, os.environ)
-    daemon = Daemon(settings, origins, log, hub, front, sockets, stop, policy)
+    daemon = Daemon(settings, origins, log, hub, front, sockets, stop, policy, embedded)
     try:
         return await daemon.run(ready)
     finally:
@@ -111,6 +113,7 @@ class Daemon:
         sockets: Sockets,
         stop: "asyncio.Future[str]",
         policy: "PolicyPart | None",
+        embedded: "EmbeddedRuntime | None" = None,
     ) -> None:
         self._settings = settings
         self._origins = origins
@@ -128,6 +131,7 @@ class Daemon:
         self._interception = _interception(settings, front, hub, policy)
         self._leftovers = _leftovers(settings, hub) if policy is None else None
         self._dump: DumpPart | None = None
+        self._embedded = embedded
 
     async def run(self, ready: Callable[[], None]) -> int:
         """Serve until told to stop, then drain."""
@@ -137,6 +141,8 @@ class Daemon:
         if _dump_wanted(self._settings):
             self._dump_part().start()
         await self._front.listen(self._sockets.listen.sock)
+        if self._embedded is not None:
+            await self._embedded.start()
         if self._interception is not None:
             self._interception.start()
         if predecessor is not None:
@@ -205,6 +211,8 @@ class Daemon:
             self._interception.tick()
         if self._leftovers is not None:
             self._leftovers.tick()
+        if self._embedded is not None:
+            self._embedded.tick()
 
     async def _start_admin(self) -> None:
         admin, metrics = self._sockets.admin, self._sockets.metrics
@@ -290,6 +298,17 @@ class Daemon:
         if self._dump is not None:
             await self._dump.close()  # after everybody whose calls it shows
         await self._front.close()
+        if self._embedded is not None:
+            await self._embedded.close()
+
+
+def _embedded(settings: RelaySettings) -> "EmbeddedRuntime | None":
+    """The runtime in this process. Its settings are read before the sockets are ours: a mistake ends the start."""
+    if not settings.embedded:
+        return None
+    from interpose.cli.relay_embedded import embedded_runtime
+
+    return embedded_runtime(os.environ)
 
 
 def _check_dump(settings: RelaySettings) -> None:

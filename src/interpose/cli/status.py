@@ -18,7 +18,7 @@ from interpose.views.policy_status import policy_status_text
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @admin_option
 def status(as_json: bool, admin: str) -> None:
-    """Show what a running relay is doing."""
+    """Show what a running relay does; with --admin a runtime or a hook server."""
     answer = ask(admin, "GET", "/v1/status")
     if as_json:
         click.echo(json.dumps(answer, indent=2))

@@ -1,5 +1,6 @@
 """The program finds its commands, loads no more than it needs, and ends with the right code."""
 
+import os
 import subprocess
 import sys
 from typing import Any
@@ -48,10 +49,25 @@ def test_each_problem_of_the_settings_has_its_own_line_and_the_code_is_78(proces
 
 
 @pytest.mark.parametrize(
+    ("uid", "hint"), [(0, ""), (1000, "; it takes root, or settings that name places of your own")]
+)
+def test_who_is_not_root_hears_what_is_missing(
+    process: Any, monkeypatch: pytest.MonkeyPatch, uid: int, hint: str
+) -> None:
+    """Most places are root's unless others are named."""
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    process.error = PermissionError(13, "Permission denied", "/run/x")
+    assert CliRunner().invoke(cli, ["relay"]).stderr == f"error: /run/x: Permission denied{hint}\n"
+
+
+@pytest.mark.parametrize(
     ("error", "code", "text"),
     [
         (ConfigError(["a: b", "c: d"]), 78, "error: a: b\nerror: c: d\n"),
         (SocketInUseError("/run/x.sock", 42), 1, "error: socket /run/x.sock is in use by PID 42\n"),
+        (OSError("cannot listen on :1"), 1, "error: cannot listen on :1\n"),
+        (OSError(24, "Too many open files"), 1, "error: Too many open files\n"),
+        (FileNotFoundError(2, "No such file or directory", "/a"), 1, "error: /a: No such file or directory\n"),
     ],
 )
 def test_errors_of_the_running_relay_become_messages(process: Any, error: Exception, code: int, text: str) -> None:

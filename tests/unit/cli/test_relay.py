@@ -88,7 +88,9 @@ def test_docker_mode_has_no_image_endpoint(process: Any) -> None:
     assert process.runs == []
 
 
-def test_what_does_not_exist_yet_says_so(process: Any) -> None:
-    """The embedded runtime is refused by name."""
-    assert "flag --embedded: the embedded runtime is not yet available" in _relay("--embedded").stderr
+def test_embedded_runtime_leaves_no_room_for_another(process: Any) -> None:
+    """A backend that is named as well is refused with both origins."""
+    result = _relay("--embedded", "--runtime-endpoint", "/run/x.sock")
+    assert result.exit_code == 78
+    assert "flag --runtime-endpoint: runtime_endpoint contradicts embedded (flag --embedded)" in result.stderr
     assert process.runs == []

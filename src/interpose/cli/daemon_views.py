@@ -1,0 +1,44 @@
+"""What the daemons have in common that answer over HTTP; the relay, which hands its sockets on, has its own way."""
+
+import os
+import socket
+import time
+from abc import ABC, abstractmethod
+
+from interpose import __version__
+from interpose.admin.routes import RouteTable
+from interpose.admin.server import AdminServer
+from interpose.cli.metrics_listen import metrics_server
+from interpose.host.sockets import BoundSocket
+
+
+class DaemonViews(ABC):
+    """What a daemon answers over HTTP: everything on its admin socket, what everybody may read on another address."""
+
+    def __init__(self) -> None:
+        self._started = time.time()
+        self._servers: list[AdminServer] = []
+
+    @abstractmethod
+    def routes(self) -> RouteTable:
+        """Everything the admin socket answers."""
+
+    def start(self, admin: "BoundSocket | socket.socket | None", metrics: socket.socket | None) -> None:
+        """Serve listening sockets; they and their files stay with whoever bound them."""
+        routes = self.routes()
+        if admin is not None:
+            self._servers.append(AdminServer((admin.sock if isinstance(admin, BoundSocket) else admin).dup(), routes))
+        if metrics is not None:
+            self._servers.append(metrics_server(metrics.dup(), routes))
+        for server in self._servers:
+            server.start()
+
+    async def close(self) -> None:
+        """Serve no more."""
+        while self._servers:
+            await self._servers.pop().close()
+
+    def process(self) -> dict[str, object]:
+        """How every status begins."""
+        uptime = round(time.time() - self._started, 1)
+        return {"version": __version__, "pid": os.getpid(), "uptime_seconds": uptime}

@@ -1,0 +1,270 @@
+"""`interpose image`: images of our own runtime. Works beside a running daemon, and without one."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from interpose.cli.image_progress import ProgressLines
+from interpose.errors import ConfigError
+from interpose.views.text import WIDTH, amount, flat, plain, size, table
+
+if TYPE_CHECKING:
+    from interpose.localruntime.images.registries import Registries
+    from interpose.localruntime.images.store import ImageStore
+    from interpose.localruntime.images.values import Auth, StoredImage
+
+_T = TypeVar("_T")
+ROOT = "/var/lib/interpose/runtime"
+_SHOWN_ID = 12
+_MOST_FILE = 1 << 20
+
+root_option = click.option(
+    "--root",
+    metavar="DIR",
+    default=ROOT,
+    show_default=True,
+    envvar="INTERPOSE_RUNTIME_ROOT",
+    help="Where `interpose runtime` keeps what lasts. [env: INTERPOSE_RUNTIME_ROOT]",
+)
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="For people or programs.",
+)
+
+
+@click.group("image")
+def image() -> None:
+    """Bring images to our own runtime, list and remove them.
+
+    \b
+    Without a registry:
+      docker save busybox:latest | gzip > busybox.tar.gz
+      interpose image import busybox.tar.gz
+    From one:
+      interpose image pull registry.example/team/app:1.2
+    """
+
+
+@image.command("import")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--name", default="", metavar="REF", help="What to call an image that has no name in its file.")
+@root_option
+@output_option
+def import_command(files: tuple[str, ...], name: str, root: str, output: str) -> None:
+    """Bring images from files.
+
+    FILE is what `docker save` writes, an OCI archive, or the folder of an OCI layout; archives may be compressed with
+    gzip, with zstd from Python 3.14 on.
+    """
+
+    async def work(store: "ImageStore") -> "list[StoredImage]":
+        found = []
+        with ProgressLines(sys.stderr) as progress:
+            for file in files:
+                found += await store.import_file(Path(file), name, progress.tell)
+        return found
+
+    _show(_run(root, work), output)
+
+
+@image.command("pull")
+@click.argument("reference", metavar="REF")
+@click.option("--username", metavar="NAME", default="", help="Who asks; the password comes with --password-stdin.")
+@click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
+@click.option(
+    "--docker-config",
+    metavar="FILE",
+    default="",
+    help="Credentials as `docker login` writes them. [default: $DOCKER_CONFIG/config.json or ~/.docker/config.json]",
+)
+@click.option("--registries", metavar="FILE", default="", help="Mirrors, certificates and addresses of registries.")
+@root_option
+@output_option
+def pull_command(
+    reference: str, username: str, password_stdin: bool, docker_config: str, registries: str, root: str, output: str
+) -> None:
+    """Bring an image from its registry.
+
+    REF is a name such as busybox, team/app:1.2 or host:5000/app@sha256:...
+    """
+    if bool(username) != password_stdin:
+        raise click.UsageError("--username and --password-stdin go together")
+    auth = _given(username) if username else _found(docker_config, reference)
+
+    async def work(store: "ImageStore") -> "list[StoredImage]":
+        with ProgressLines(sys.stderr) as progress:
+            return [await store.pull(reference, auth, progress.tell)]
+
+    _show(_run(root, work, _registries(registries)), output)
+
+
+@image.command("ls")
+@root_option
+@output_option
+def ls_command(root: str, output: str) -> None:
+    """List the images that are there."""
+
+    async def work(store: "ImageStore") -> "list[StoredImage]":
+        return await store.list()
+
+    _show(_run(root, work, sweep=False), output)
+
+
+@image.command("rm")
+@click.argument("references", nargs=-1, required=True, metavar="REF...")
+@root_option
+def rm_command(references: tuple[str, ...], root: str) -> int:
+    """Remove images by name or id.
+
+    Of an image with several names one is removed, and with the last one, or by its id, the image. Files of containers
+    stay: what a container was made of is removed when the container is.
+    """
+
+    async def work(store: "ImageStore") -> int:
+        code = 0
+        for reference in references:
+            if await store.untag(reference):
+                click.echo(f"Removed {plain(reference)}")
+            else:
+                click.echo(f"error: image {plain(reference)}: there is none", err=True)
+                code = 1
+        return code
+
+    return _run(root, work)
+
+
+@image.command("prune")
+@click.option("--all", "everything", is_flag=True, help="Also images with a name that no container was made of.")
+@root_option
+def prune_command(everything: bool, root: str) -> None:
+    """Remove images that nobody needs: those without a name that no container was made of.
+
+    A name moves when another image is brought with it; the one before stays without one.
+    """
+
+    async def work(store: "ImageStore") -> "list[StoredImage]":
+        used = set((await asyncio.to_thread(store.holds)).values())
+        found = await store.list()
+        gone = [one for one in found if (everything or not one.repo_tags) and not one.pinned and one.id not in used]
+        return [one for one in gone if await store.remove(one.id)]
+
+    _show_removed(_run(root, work, sweep=False))
+
+
+def _show_removed(images: "list[StoredImage]") -> None:
+    for one in images:
+        names = one.repo_tags or one.repo_digests
+        click.echo(f"Removed {plain(', '.join(names) or one.id)}")
+    # Layers that other images have, too, stay.
+    click.echo(f"{amount(len(images), 'image')} removed, up to {size(sum(one.size for one in images))}")
+
+
+def _run(
+    root: str,
+    work: "Callable[[ImageStore], Awaitable[_T]]",
+    registries: "Registries | None" = None,
+    *,
+    sweep: bool = True,
+) -> _T:
+    from interpose.instrumentation.logging import setup
+    from interpose.localruntime.images.store import ImageStore
+    from interpose.localruntime.images.values import PullError
+
+    folder = Path(root) / "images"
+
+    async def run() -> _T:
+        store = ImageStore(folder, registries=registries)
+        try:
+            await asyncio.to_thread(store.load)
+            return await work(store)
+        finally:
+            await store.close()
+
+    if not sweep and not folder.is_dir():
+        raise click.ClickException(f"--root {root}: there are no images: {folder} is not there")
+    logs = setup("warning", "text")
+    try:
+        return asyncio.run(run())
+    except (PullError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or folder}: {error.strerror or error}") from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None  # as a shell reports it
+    finally:
+        logs.close()
+
+
+def _given(username: str) -> "Auth":
+    from interpose.localruntime.images.values import Auth
+
+    return Auth(username=username, password=sys.stdin.readline().rstrip("\r\n"))
+
+
+def _found(docker_config: str, reference: str) -> "Auth | None":
+    from interpose.config.document import read_text
+    from interpose.localruntime.images.dockerconfig import credentials
+    from interpose.localruntime.images.references import parse_reference
+
+    usual = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
+    path = docker_config or (str(usual) if usual.is_file() else "")
+    if not path:
+        return None
+    try:
+        domain = parse_reference(reference).domain
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    try:
+        return credentials(read_text(path, _MOST_FILE), f"file {path}", domain)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _registries(path: str) -> "Registries | None":
+    if not path:
+        return None
+    from interpose.localruntime.images.registriesfile import read_registries_file
+
+    return read_registries_file(path)
+
+
+def _show(images: "list[StoredImage]", output: str) -> None:
+    if output == "json":
+        click.echo(json.dumps([_document(one) for one in images], indent=2))
+        return
+    if not images:
+        click.echo("No images.")
+        return
+    rows = [["NAME", "ID", "SIZE"]]
+    for one in images:
+        short = one.id.removeprefix("sha256:")[:_SHOWN_ID]
+        rows += [[plain(name), short, size(one.size)] for name in one.repo_tags or one.repo_digests or ("<none>",)]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+    click.echo("\n".join(flat(table(rows, width=width))))
+
+
+def _document(one: "StoredImage") -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "tags": list(one.repo_tags),
+        "digests": list(one.repo_digests),
+        "size": one.size,
+        "layers": len(one.chain),
+        "user": one.config.user,
+        "entrypoint": list(one.config.entrypoint),
+        "cmd": list(one.config.cmd),
+        "workingDir": one.config.working_dir,
+        "created": one.config.created,
+        "pinned": one.pinned,
+    }

@@ -1,0 +1,191 @@
+"""What a person sees while pods are brought up: a picture that changes in place on a terminal, else lines.
+
+Hears of steps while they are done (`tell`) and of pods as they are then (`observe`); the latest word counts.
+"""
+
+import re
+import shutil
+from collections.abc import Iterable
+from typing import Final, TextIO
+
+from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role
+from interpose.kuberuntime.podstate import REPLACING, STOPPED, Outcome, PodState, Verdict
+from interpose.kuberuntime.steps import Moment, News, Reason
+from interpose.views.pods import Line, board
+from interpose.views.text import plain
+
+_MARKS: Final = {
+    Outcome.WAITING: "busy",
+    Outcome.READY: "good",
+    Outcome.SUCCEEDED: "good",
+    Outcome.FAILED: "bad",
+}
+_WITH_DETAIL: Final = (
+    Moment.PULLING,
+    Moment.PULLED,
+    Moment.WAITING,
+    Moment.FAILED,
+    Moment.SANDBOX_READY,
+    Moment.STOPPING,
+)
+# Too much for who reads along; the terminal shows them while they last.
+_PASSING: Final = (Moment.IMAGE_PRESENT, Moment.CREATING, Moment.STARTING)
+
+
+_COUNTDOWN: Final = re.compile(r"[0-9]+ s$", re.ASCII)
+
+
+class Board:
+    """Shows pods. `in_place` needs a terminal; `quiet` shows nothing."""
+
+    def __init__(self, stream: TextIO, *, in_place: bool, quiet: bool = False, colour: bool = False) -> None:
+        self._stream = stream
+        self._in_place = in_place and not quiet
+        self._quiet = quiet
+        self._colour = colour
+        self._pods: dict[str, dict[str, tuple[str, str]]] = {}  # words and mark by container, "" is the pod
+        self._said: dict[tuple[str, str], str] = {}
+        self._drawn = 0
+        self._turn = 0
+        self._alone = False  # nobody else tells of failures
+
+    def expect(self, titles: Iterable[str]) -> None:
+        """The pods that will be heard of, in the order in which they are shown; others are shown no more."""
+        known = self._pods
+        self._pods = {title: known.get(title, {"": ("", "busy")}) for title in titles}
+
+    # -- hearing -----------------------------------------------------------------------------------------------------
+
+    def tell(self, news: News) -> None:
+        """A step is being done."""
+        words = news.moment.value
+        if news.detail and news.moment in _WITH_DETAIL:
+            words = news.detail if news.moment in (Moment.WAITING, Moment.FAILED) else f"{words} {news.detail}"
+        mark = {Moment.FAILED: "bad", Moment.WAITING: "wait"}.get(news.moment, "busy")
+        self._set(news.pod, news.container, words, mark)
+        if news.moment not in _PASSING:
+            # Another container of the same name is news, also if nothing was said in between.
+            key = f"{words} {news.detail}" if news.moment is Moment.STARTED else ""
+            self._line(news.pod, news.container, words, key=key)
+
+    def observe(self, state: PodState, verdict: Verdict) -> None:
+        """A pod as it is."""
+        title = state.pod.title
+        known = self._pods.get(title, {})  # of a pod that just left nothing is shown
+        for view in state.containers:
+            if view.role is Role.EPHEMERAL and not view.id:
+                continue
+            words, mark = container_words(view)
+            known[view.name] = (words, mark)
+            # News of waits and failures came as steps; ends come from the runtime only.
+            if view.lot is Lot.TERMINATED:
+                self._line(title, view.name, words)
+        words, mark = pod_words(state, verdict)
+        known[""] = (words, mark)
+        told = verdict.outcome in (Outcome.READY, Outcome.SUCCEEDED) or state.reason == REPLACING
+        if told or (verdict.outcome is Outcome.FAILED and self._alone):
+            self._line(title, "", words, key="failed" if verdict.outcome is Outcome.FAILED else words)
+
+    def say(self, text: str) -> None:
+        """A line of its own, above the picture."""
+        if not self._quiet:
+            self.clear()
+            self._stream.write(plain(text) + "\n")
+            self._stream.flush()
+
+    def _set(self, pod: str, container: str, words: str, mark: str) -> None:
+        if pod in self._pods:
+            self._pods[pod][container] = (words, mark)
+
+    # -- showing -----------------------------------------------------------------------------------------------------
+
+    def draw(self) -> None:
+        """The picture as it is now; nothing where lines are written."""
+        if not self._in_place:
+            return
+        self._turn += 1
+        screen = shutil.get_terminal_size()
+        lines = board(
+            self._lines(), turn=self._turn, width=screen.columns, height=screen.lines - 1, colour=self._colour
+        )
+        # To the first column, too: the terminal may have shown a key in the meantime, such as ^C.
+        up = f"\r\x1b[{self._drawn}A" if self._drawn else ""
+        self._stream.write(up + "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[0J")
+        self._stream.flush()
+        self._drawn = len(lines)
+
+    def clear(self) -> None:
+        """Take the picture away, for other text."""
+        if self._drawn:
+            self._stream.write(f"\r\x1b[{self._drawn}A\x1b[0J")
+            self._stream.flush()
+            self._drawn = 0
+
+    def finish(self, *, alone: bool = False) -> None:
+        """Leave the last picture where it is and go on with lines below it; with `alone` also of pods that fail."""
+        self.draw()
+        self._drawn = 0
+        self._in_place = False
+        self._alone = alone
+
+    def _lines(self) -> list[Line]:
+        return [
+            Line(
+                name=title,
+                words=parts[""][0],
+                mark=parts[""][1],
+                below=tuple(Line(name=name, words=of[0], mark=of[1]) for name, of in parts.items() if name),
+            )
+            for title, parts in self._pods.items()
+        ]
+
+    def _line(self, pod: str, container: str, words: str, *, key: str = "") -> None:
+        key = _COUNTDOWN.sub("", key or words)
+        if self._said.get((pod, container)) == key:
+            return
+        self._said[(pod, container)] = key
+        if self._quiet or self._in_place:
+            return
+        name = f"{pod}/{container}" if container else pod
+        self._stream.write(f"{plain(name)}: {plain(words)}\n")
+        self._stream.flush()
+
+
+def container_words(view: ContainerView) -> tuple[str, str]:
+    """What is said of a container, and its mark."""
+    if view.lot is Lot.RUNNING:
+        restarts = f", restarted {view.restart_count} times" if view.restart_count > 1 else ""
+        restarts = ", restarted once" if view.restart_count == 1 else restarts
+        return (f"running{restarts}", "good") if view.ready else (f"running, not ready yet{restarts}", "busy")
+    message = " ".join(view.message.split())
+    if view.lot is Lot.TERMINATED:
+        good = view.exit_code == 0
+        words = "completed" if good else f"{view.reason or 'ended'}, exit code {view.exit_code}"
+        return words + (f": {message}" if message and not good else ""), "good" if good else "bad"
+    if view.reason in ("ContainerCreating", "PodInitializing"):
+        return "waiting for its turn", "busy"
+    waits = view.reason in (Reason.CRASH_LOOP, Reason.IMAGE_BACKOFF)
+    if waits:  # what for is plain from where it stands: only until when is left
+        message = message.rpartition(": ")[2]
+    mark = "wait" if waits else "bad"
+    code = f" (exit code {view.exit_code})" if view.exit_code else ""
+    return f"{view.reason}{code}: {message}" if message else f"{view.reason}{code}", mark
+
+
+def pod_words(state: PodState, verdict: Verdict) -> tuple[str, str]:
+    """What is said of a pod, and its mark."""
+    mark = _MARKS[verdict.outcome]
+    if state.reason == STOPPED:
+        return "stopped by hand", "wait"
+    match verdict.outcome:
+        case Outcome.READY:
+            return " ".join(("ready", ", ".join(state.status.ips))).strip(), mark
+        case Outcome.SUCCEEDED:
+            return "succeeded", mark
+        case Outcome.FAILED:
+            return f"failed: {verdict.why}", mark
+    if state.reason == REPLACING:
+        return "waiting for the pod of this name to end", mark
+    if state.reason:
+        return f"{state.reason}: {state.message}", "wait"
+    return ("starting" if state.phase is Phase.PENDING else state.phase.value.lower()), mark

@@ -1,0 +1,70 @@
+"""Which pod and which container is meant by what a person wrote."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from interpose.kuberuntime.running import RunningPod
+from interpose.views.text import plain
+
+if TYPE_CHECKING:
+    from interpose.kuberuntime.manager import RuntimeManager
+
+_UID: Final = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}", re.ASCII)
+DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+
+
+def chosen(pods: Sequence[RunningPod], name: str, namespace: str | None = None) -> RunningPod:
+    """The pod that `name` means: NAME, NAMESPACE/NAME, or the beginning of a uid. ClickException if it is not one.
+
+    Of several with the same name the one that runs counts.
+    """
+    where, slash, short = name.rpartition("/")
+    if slash and namespace is not None and where != namespace:
+        raise click.UsageError(f"pod {name!r} is not in --namespace {namespace}")
+    wanted = where if slash else namespace
+    found = [one for one in pods if one.name == short and (wanted is None or one.namespace == wanted)]
+    if len({one.title for one in found}) == 1 and len(found) > 1:
+        up = [one for one in found if one.running or any(box.ready for box in one.sandboxes)]
+        found = up if len(up) == 1 else found
+    if not found and not slash and _UID.fullmatch(name):
+        found = [one for one in pods if one.uid.startswith(name) and wanted in (None, one.namespace)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise click.ClickException(f"there is no pod {plain(name)!r}{_others(pods)}")
+    listed = "\n".join(f"  {plain(one.title)}  uid {plain(one.uid)}" for one in found)
+    raise click.ClickException(f"pod {plain(name)!r} is not the name of one pod alone:\n{listed}")
+
+
+def _others(pods: Sequence[RunningPod]) -> str:
+    if not pods:
+        return ": the runtime has none at all"
+    names = sorted(one.title for one in pods)
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return f"; there are {', '.join(plain(name) for name in names[:8])}{more}"
+
+
+def chosen_container(known: Sequence[str], wanted: str, pod: RunningPod, mains: Sequence[str] = ()) -> str:
+    """Which of the containers that are `known` is meant: the one asked for, the one that the pod names as its default,
+    the first main one if the manifest was noted (`mains`), or the first."""
+    if wanted:
+        if wanted not in known:
+            listed = f": it has {', '.join(map(plain, known))}" if known else ""
+            raise click.ClickException(f"pod {plain(pod.title)} has no container {plain(wanted)!r}{listed}")
+        return wanted
+    if not known:
+        raise click.ClickException(f"pod {plain(pod.title)} has no containers")
+    default = pod.sandboxes[0].annotations.get(DEFAULT_CONTAINER, "") if pod.sandboxes else ""
+    return next((name for name in (default, *mains) if name in known), known[0])
+
+
+async def main_names(manager: "RuntimeManager", pod: RunningPod) -> tuple[str, ...]:
+    """The names of the main containers, as far as the manager noted them."""
+    from interpose.kuberuntime.origins import read_origin
+
+    origin = await asyncio.to_thread(read_origin, manager.dirs.folder(pod.uid))
+    return origin.containers if origin is not None else ()

@@ -1,0 +1,166 @@
+"""`interpose pod exec` and `interpose pod attach`: a command in a container, or its own process, at our terminal."""
+
+import asyncio
+import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interpose.cli.pod_options import container_option, namespace_option, reach_of, reach_options
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from interpose.cli.pod_runtime import Opened
+    from interpose.kuberuntime.running import ListedContainer
+
+# As shells say that a command could not be run, and that one wrote to a pipe that nobody reads.
+_CANNOT_RUN = 126
+_NOBODY_READS = 141
+
+
+@click.command("exec", context_settings={"ignore_unknown_options": False})
+@click.argument("name", metavar="POD")
+@click.argument("command", nargs=-1, required=True, metavar="-- COMMAND...")
+@container_option
+@click.option("-i", "--stdin", is_flag=True, help="Hand our standard input on.")
+@click.option("-t", "--tty", is_flag=True, help="With a terminal; only if ours is one.")
+@namespace_option
+@reach_options
+def exec_command(**parameters: Any) -> int:
+    """Run a command in a container; its exit code is ours.
+
+    \b
+      interpose pod exec web -- ls /
+      interpose pod exec -it web -- sh
+      tar c . | interpose pod exec -i web -c files -- tar x -C /data
+
+    Without -c it is the container that the pod names as its default, or its first that runs.
+    """
+    reach = reach_of(parameters)
+    command = parameters["command"]
+
+    async def url(runtime: "Opened", container_id: str, flags: dict[str, bool]) -> str:
+        return await runtime.services.exec(container_id, command, **flags)
+
+    return _session(reach, parameters, url, stdin=parameters["stdin"], tty=parameters["tty"])
+
+
+@click.command("attach")
+@click.argument("name", metavar="POD")
+@container_option
+@click.option("-i", "--stdin", is_flag=True, help="Hand our standard input on; the container must have asked for it.")
+@click.option("-t", "--tty", is_flag=True, help="The container has a terminal; only if ours is one.")
+@namespace_option
+@reach_options
+def attach_command(**parameters: Any) -> int:
+    """Connect to a container's own process: see what it writes from now on, and with -i write to it.
+
+    Ctrl-C ends the connection, not the container. With -t it goes to the container, as every key: Ctrl-P Ctrl-Q ends
+    the connection then.
+
+    \b
+      interpose pod attach web
+      interpose pod attach -it shell
+    """
+    reach = reach_of(parameters)
+
+    async def url(runtime: "Opened", container_id: str, flags: dict[str, bool]) -> str:
+        return await runtime.services.attach(container_id, **flags)
+
+    return _session(reach, parameters, url, stdin=parameters["stdin"], tty=parameters["tty"], leavable=True)
+
+
+def _session(
+    reach: Any,
+    parameters: dict[str, Any],
+    url: "Callable[[Opened, str, dict[str, bool]], Awaitable[str]]",
+    *,
+    stdin: bool,
+    tty: bool,
+    leavable: bool = False,
+) -> int:
+    from interpose.cli.pod_runtime import run_with
+    from interpose.cli.pod_terminal import LeavableInput, TypedInput, on_terminal, raw_terminal, sizes, writer
+    from interpose.instrumentation.logging import setup
+    from interpose.streaming.client import StreamError, run_command
+
+    if tty and not (on_terminal() if stdin else sys.stdout.isatty()):
+        click.echo("warning: -t is left out: standard input and output are no terminal", err=True)
+        tty = False
+
+    async def work(runtime: "Opened") -> int:
+        container = await _running(runtime, parameters)
+        flags = {"tty": tty, "stdin": stdin, "stdout": True, "stderr": not tty}
+
+        async def source() -> str:
+            return await url(runtime, container.id, flags)
+
+        fd = sys.stdin.fileno() if stdin else -1
+        typed = TypedInput(fd) if stdin else None
+        leaving = LeavableInput(typed) if typed is not None and tty and leavable else None
+        with raw_terminal(fd) if tty and stdin else nullcontext():
+            session = run_command(
+                source,
+                stdin=leaving or typed,
+                stdout=writer(sys.stdout),
+                stderr=None if tty else writer(sys.stderr),
+                tty=tty,
+                resizes=sizes(sys.stdout.fileno()) if tty else None,
+            )
+            code = await (session if leaving is None else unless(leaving.left, session))
+        if code is None:
+            click.echo("\nLeft; the container goes on.", err=True)
+        return code or 0
+
+    logs = setup("error", "text")  # warnings would stand in the middle of what the command writes
+    try:
+        return run_with(reach, work)
+    except StreamError as error:
+        click.echo(f"error: {error}", err=True)
+        return _CANNOT_RUN
+    except BrokenPipeError:  # whoever reads has seen enough
+        return _NOBODY_READS
+    finally:
+        logs.close()
+
+
+async def unless(left: asyncio.Event, session: "Coroutine[Any, Any, int]") -> int | None:
+    """The session's exit code; None if somebody left before its end."""
+    from interpose.rpc.tasks import TaskBag
+
+    until = asyncio.timeout(None)
+
+    async def leave() -> None:
+        await left.wait()
+        until.reschedule(0)  # now
+
+    bag = TaskBag()
+    try:
+        async with until:
+            bag.spawn(leave(), name="leaving")
+            return await session
+    except TimeoutError:
+        if not until.expired():
+            raise
+        return None
+    finally:
+        await bag.cancel()
+
+
+async def _running(runtime: "Opened", parameters: dict[str, Any]) -> "ListedContainer":
+    from interpose.cli.pod_choice import chosen, chosen_container, main_names
+    from interpose.model.pod import ContainerState
+
+    pod = chosen(await runtime.manager.get_pods(all=True), parameters["name"], parameters["namespace"])
+    names = list(dict.fromkeys(one.name for one in reversed(pod.containers)))
+    up = {one.name: one for one in reversed(pod.containers) if one.state is ContainerState.RUNNING}
+    wanted = parameters["container"]
+    if not wanted and not up:
+        raise click.ClickException(f"no container of pod {pod.title} runs")
+    mains = await main_names(runtime.manager, pod)
+    name = chosen_container(names if wanted else list(up), wanted, pod, mains)
+    if name not in up:
+        raise click.ClickException(f"container {name} of pod {pod.title} does not run")
+    return up[name]

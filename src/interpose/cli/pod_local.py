@@ -1,0 +1,83 @@
+"""The built-in runtime for `interpose pod --local`: in this process, or that of whoever has its folder already.
+
+While a command with --local lasts, other commands with --local reach the same runtime through a socket in its state
+folder.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from interpose.config.load import load
+from interpose.config.runtime_settings import RuntimeSettings
+from interpose.config.runtime_table import RUNTIME
+from interpose.cri.calls import Caller
+from interpose.host.sockets import bind_unix
+from interpose.kuberuntime.local import LocalCaller
+from interpose.kuberuntime.remote import RemoteCaller
+from interpose.rpc.status import RpcError
+
+_EMBEDDED: Final = "embedded.sock"
+_PATIENCE: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Local:
+    """The built-in runtime: where it is, where its cgroups are, and if it is in this process what it does not keep
+    apart."""
+
+    caller: Caller
+    where: str
+    cgroups: str
+    not_isolated: tuple[str, ...] = ()
+
+
+@asynccontextmanager
+async def local_caller() -> AsyncGenerator[Local]:
+    """The runtime that the environment describes."""
+    settings: RuntimeSettings = load(RUNTIME, flags={}, env=os.environ, path=None).settings
+    if (remote := await _whoever_has_it(settings)) is not None:
+        try:
+            yield Local(caller=remote, where=remote.path, cgroups=settings.cgroups.root)
+        finally:
+            await remote.close()
+        return
+    from interpose.cli.runtime_options import runtime_options
+    from interpose.cli.runtime_serving import serve_runtime
+    from interpose.localruntime.parts import open_runtime
+
+    runtime = open_runtime(runtime_options(settings))
+    served = None
+    try:
+        await runtime.start()
+        bound = bind_unix(f"{settings.state}/{_EMBEDDED}", mode=0o600)
+        served = serve_runtime(bound, runtime, runtime.METHODS, uids=(os.getuid(),), connections=16)
+        await served.start()
+        yield Local(
+            caller=LocalCaller(runtime),
+            where=f"the built-in runtime in {settings.root}",
+            cgroups=settings.cgroups.root,
+            not_isolated=runtime.not_isolated,
+        )
+    finally:
+        if served is not None:
+            await served.close()
+        await runtime.close()
+
+
+async def _whoever_has_it(settings: RuntimeSettings) -> RemoteCaller | None:
+    for path in (settings.listen, f"{settings.state}/{_EMBEDDED}"):
+        if not await asyncio.to_thread(Path(path).is_socket):
+            continue
+        remote = RemoteCaller(path, patience=_PATIENCE)
+        try:
+            await remote.start()
+        except RpcError:
+            await remote.close()
+        else:
+            return remote
+    return None

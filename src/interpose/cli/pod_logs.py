@@ -1,0 +1,161 @@
+"""`interpose pod logs`: what containers wrote."""
+
+import asyncio
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interpose.cli.pod_options import container_option, namespace_option, reach_of, reach_options
+
+if TYPE_CHECKING:
+    from interpose.cli.pod_runtime import Opened
+    from interpose.kuberuntime.crilog import LogLine
+    from interpose.kuberuntime.podlogs import Wish
+    from interpose.kuberuntime.podstatus import ContainerStatus
+
+
+def _since(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int:
+    """Nanoseconds of the day: a span back from now, or a moment."""
+    if not text:
+        return 0
+    from interpose.config.values import duration
+    from interpose.errors import ConfigError
+    from interpose.kuberuntime.logtext import nanoseconds
+
+    moment = nanoseconds(text)
+    if moment is not None:
+        return moment
+    try:
+        span: float = duration(0.0, 3650 * 86400.0).parse(text, "--since")
+    except ConfigError:
+        raise click.UsageError(
+            f"--since: {text!r} is neither a span such as 90s, 10m or 2h nor a time such as 2026-01-02T15:04:05Z"
+        ) from None
+    return time.time_ns() - int(span * 1e9)
+
+
+@click.command("logs")
+@click.argument("name", metavar="POD")
+@container_option
+@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until the container has ended.")
+@click.option("--tail", type=click.IntRange(min=0), default=None, metavar="N", help="Only the last N lines.")
+@click.option(
+    "--since", default=None, metavar="TIME", callback=_since, help="Only lines since then: 10m, 2h, or a moment."
+)
+@click.option(
+    "-p", "--previous", is_flag=True, help="Of the run before; of a container that has crashed and waits, its last run."
+)
+@click.option("--timestamps", is_flag=True, help="With the time of each line.")
+@namespace_option
+@reach_options
+def logs(**parameters: Any) -> None:
+    """Show what a container wrote, from its rotated logs on, to stdout and stderr as it was written.
+
+    Without -c it is the container that the pod names as its default, or its first.
+
+    \b
+      interpose pod logs web
+      interpose pod logs -f --tail 20 web -c nginx
+      interpose pod logs -p crashing
+    """
+    reach = reach_of(parameters)
+    from interpose.cli.pod_runtime import run_with
+    from interpose.kuberuntime.podlogs import Wish
+    from interpose.views.text import plain
+
+    wish = Wish(tail=parameters["tail"], since=parameters["since"], follow=parameters["follow"])
+
+    async def work(runtime: "Opened") -> None:
+        found = await _instance(runtime, parameters)
+        if not found.log_path:
+            raise click.ClickException(f"the runtime does not say where the log of {found.name} is")
+        try:
+            await _show(runtime, found, wish, timestamps=parameters["timestamps"])
+        except BrokenPipeError:
+            # Whoever reads has seen enough. What is still held must not fail when the program ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except FileNotFoundError:
+            text = f"the log of {found.name} is not there: {found.log_path}"
+            if found.failed and found.message:
+                text += f"; it ended with {found.reason}: {' '.join(found.message.split())}"
+            raise click.ClickException(plain(text)) from None
+
+    run_with(reach, work)
+
+
+async def _instance(runtime: "Opened", parameters: dict[str, Any]) -> "ContainerStatus":
+    from interpose.cli.pod_choice import chosen, chosen_container, main_names
+
+    pod = chosen(await runtime.manager.get_pods(all=True), parameters["name"], parameters["namespace"])
+    status = await runtime.manager.get_pod_status(pod)
+    # Oldest first, as the manifest has them.
+    names = list(dict.fromkeys(one.name for one in reversed(status.containers)))
+    mains = await main_names(runtime.manager, pod)
+    name = chosen_container(names, parameters["container"], pod, mains)
+    instances = [one for one in status.containers if one.name == name]
+    if not parameters["previous"]:
+        return instances[0]
+    # Of one that is about to be started again the current one is still to come.
+    before = instances if await _comes_again(runtime, pod.uid, instances[0]) else instances[1:]
+    if not before:
+        raise click.ClickException(f"container {name} of pod {pod.title} has no instance before the current one")
+    return before[0]
+
+
+async def _comes_again(runtime: "Opened", uid: str, newest: "ContainerStatus") -> bool:
+    """Whether a container has ended and waits to be started again, as far as the manager noted that."""
+    from interpose.kuberuntime.origins import read_origin
+    from interpose.kuberuntime.pod import RestartPolicy
+    from interpose.model.pod import ContainerState
+
+    origin = await asyncio.to_thread(read_origin, runtime.manager.dirs.folder(uid))
+    policy = RestartPolicy.ALWAYS.value if origin is None else origin.restart_policy
+    again = policy == RestartPolicy.ALWAYS.value or (policy == RestartPolicy.ON_FAILURE.value and newest.exit_code != 0)
+    return newest.state is ContainerState.EXITED and again
+
+
+async def _show(runtime: "Opened", found: "ContainerStatus", wish: "Wish", *, timestamps: bool) -> None:
+    from interpose.kuberuntime.podlogs import follow_log, read_log
+    from interpose.rpc.status import RpcError
+
+    if not wish.follow:
+
+        def read() -> None:
+            for line in read_log(found.log_path, wish):
+                _write(line, timestamps=timestamps)
+            _flush()
+
+        await asyncio.to_thread(read)
+        return
+
+    asked = 0.0
+
+    async def running() -> bool:
+        nonlocal asked
+        _flush()
+        if time.monotonic() - asked < 1.0:
+            return True
+        asked = time.monotonic()
+        try:
+            answer = await runtime.services.container_status(found.id)
+        except RpcError:
+            return False
+        return int(answer.status.state) in (0, 1)  # created or running
+
+    async for line in follow_log(found.log_path, wish, running):
+        _write(line, timestamps=timestamps)
+    _flush()
+
+
+def _write(line: "LogLine", *, timestamps: bool) -> None:
+    target = sys.stderr if line.stream == "stderr" else sys.stdout
+    head = f"{line.time} ".encode() if timestamps and line.time else b""
+    target.buffer.write(head + line.content + (b"\n" if line.full else b""))
+
+
+def _flush() -> None:
+    sys.stdout.buffer.flush()
+    sys.stderr.buffer.flush()

@@ -1,0 +1,159 @@
+"""Options that all commands about pods share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeVar
+
+import click
+
+from interpose.host.cgroup.paths import Driver
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+ROOT: Final = "/var/lib/interpose"
+LOG_ROOT: Final = "/var/log/pods"
+CGROUP_MOUNT: Final = "/sys/fs/cgroup"
+STDIN: Final = "/dev/stdin"
+
+_OPTIONS: Final = (
+    click.option(
+        "-r",
+        "--runtime-endpoint",
+        "--container-runtime-endpoint",
+        "endpoint",
+        metavar="SOCKET",
+        envvar=["INTERPOSE_POD_RUNTIME_ENDPOINT", "CONTAINER_RUNTIME_ENDPOINT"],
+        default=None,
+        help=(
+            "Socket of the runtime, /path or unix:///path. [default: that of a relay, of `interpose runtime`, or of a "
+            "well-known runtime, whichever is there; env: INTERPOSE_POD_RUNTIME_ENDPOINT, CONTAINER_RUNTIME_ENDPOINT]"
+        ),
+    ),
+    click.option(
+        "--image-endpoint",
+        "--image-service-endpoint",
+        "image_endpoint",
+        metavar="SOCKET",
+        envvar=["INTERPOSE_POD_IMAGE_ENDPOINT", "IMAGE_SERVICE_ENDPOINT"],
+        default=None,
+        help="Socket for images, where it is another one. [env: INTERPOSE_POD_IMAGE_ENDPOINT, IMAGE_SERVICE_ENDPOINT]",
+    ),
+    click.option(
+        "--local",
+        is_flag=True,
+        help=(
+            "The built-in runtime, in this process. Its settings are those of `interpose runtime`, from the "
+            "environment (INTERPOSE_RUNTIME_...) and the file that is named there."
+        ),
+    ),
+    click.option(
+        "--root",
+        metavar="DIR",
+        envvar="INTERPOSE_POD_ROOT",
+        default=ROOT,
+        show_default=True,
+        help="Folder for volumes and notes of pods. [env: INTERPOSE_POD_ROOT]",
+    ),
+    click.option(
+        "--log-root",
+        metavar="DIR",
+        envvar="INTERPOSE_POD_LOG_ROOT",
+        default=LOG_ROOT,
+        show_default=True,
+        help="Folder for logs of containers. [env: INTERPOSE_POD_LOG_ROOT]",
+    ),
+    click.option(
+        "--cgroup-mount",
+        metavar="DIR",
+        envvar="INTERPOSE_POD_CGROUP_MOUNT",
+        default=CGROUP_MOUNT,
+        show_default=True,
+        help="Where cgroups are mounted; with --local the runtime's setting counts. [env: INTERPOSE_POD_CGROUP_MOUNT]",
+    ),
+    click.option(
+        "--cgroup-driver",
+        type=click.Choice(["auto", *(one.value for one in Driver)]),
+        envvar="INTERPOSE_POD_CGROUP_DRIVER",
+        default="auto",
+        show_default=True,
+        help=(
+            "Who makes cgroups for the runtime: itself, or systemd. auto asks it; one that does not say is taken for "
+            "cgroupfs. [env: INTERPOSE_POD_CGROUP_DRIVER]"
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How the runtime is reached and where the folders of pods are."""
+
+    endpoint: str | None = None
+    image_endpoint: str | None = None
+    local: bool = False
+    root: str = ROOT
+    log_root: str = LOG_ROOT
+    cgroup_mount: str = CGROUP_MOUNT
+    cgroup_driver: str = "auto"
+
+
+def reach_options(command: _F) -> _F:
+    """Add the options; `reach_of` takes them out of the parameters."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def reach_of(parameters: dict[str, Any]) -> Reach:
+    """The shared options, removed from the parameters of a command."""
+    reach = Reach(**{one.name: parameters.pop(one.name) for one in fields(Reach)})
+    if reach.local and reach.endpoint and given("endpoint"):
+        raise click.UsageError("--local and --runtime-endpoint exclude each other")
+    return reach
+
+
+def given(name: str) -> bool:
+    """Whether an option stands on the command line, and not only in the environment."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+namespace_option: Final = click.option(
+    "-n", "--namespace", metavar="NAME", default=None, help="Only pods of this namespace."
+)
+
+
+def output_option(*choices: str) -> Callable[[_F], _F]:
+    """-o with the forms that a command has."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["text", *choices]),
+        default="text",
+        show_default=True,
+        help="For people or programs.",
+    )
+
+
+def files_option(help_text: str, *, required: bool = False) -> Callable[[_F], _F]:
+    """-f, as often as one likes; a dash is standard input."""
+    return click.option(
+        "-f",
+        "--filename",
+        "files",
+        metavar="FILE|DIR|-",
+        multiple=True,
+        required=required,
+        callback=_files,
+        help=f"{help_text}: a file, a folder with .yaml, .yml and .json files, or - for standard input. May be given "
+        "more than once.",
+    )
+
+
+def _files(_ctx: click.Context, _parameter: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(STDIN if file == "-" else file for file in files)
+
+
+def container_option(command: _F) -> _F:
+    """-c."""
+    return click.option("-c", "--container", metavar="NAME", default="", help="Which container of the pod.")(command)

@@ -1,0 +1,380 @@
+"""The life of `interpose pod run`: read manifests, keep the pods, show how they are, and know when to leave."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from interpose.cli.pod_board import Board
+from interpose.cli.pod_options import Reach
+from interpose.cli.pod_runtime import Opened, run_with
+from interpose.cli.pod_service import Listening, PodService
+from interpose.cli.runtime_serving import warn_of
+from interpose.errors import ConfigError
+from interpose.kuberuntime.crilog import last_content
+from interpose.kuberuntime.keeper import Keeper
+from interpose.kuberuntime.lastwords import read_tail
+from interpose.kuberuntime.manifestmemory import ManifestMemory
+from interpose.kuberuntime.phase import Lot
+from interpose.kuberuntime.pod import Pod, RestartPolicy
+from interpose.kuberuntime.podlocks import BusyPodError, WatchLock
+from interpose.kuberuntime.podstate import Outcome, PodState, Verdict, verdict
+from interpose.kuberuntime.sources import Sources, SourceWatch, Wanted
+from interpose.rpc.tasks import TaskBag
+from interpose.views.pods import age
+from interpose.views.text import amount, plain
+
+_log = logging.getLogger(__name__)
+
+_EVERY: Final = 0.1  # seconds between two pictures
+_LOG_LINES: Final = 10
+_LOG_READ: Final = 64 << 10
+_INTERRUPTED: Final = 130
+_PATIENCE: Final = 60.0  # seconds until another process that is at work on a pod has to be done
+_WAITING: Final = Verdict(outcome=Outcome.WAITING)
+_HARDLY_ISOLATED: Final = (
+    "warning: the plain executor is used: containers are ordinary processes, hardly isolated. "
+    "--log-level warning lists what is missing."
+)
+
+
+_NOWHERE: Final = Listening()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What the command line says."""
+
+    files: tuple[str, ...]
+    watch: bool = False
+    stop_on_exit: bool = False
+    replace: bool = False
+    timeout: float | None = 120.0
+    min_ready: float = 1.0
+    to_the_end: bool = False
+    quiet: bool = False
+    log_level: str | None = None
+    listening: Listening = _NOWHERE
+
+
+def run_pods(reach: Reach, options: RunOptions, node: Mapping[str, Any]) -> int:
+    """Run to the end; the exit code."""
+    terminal = sys.stderr.isatty()
+    sources = Sources(options.files, memory=ManifestMemory(f"{reach.root}/manifests") if options.watch else None)
+    wanted = sources.read()
+    check(wanted, options)
+    service = PodService(options.files, options.listening) if options.watch else None
+    if service is not None:
+        service.wrong = wanted.problems
+
+    async def work(runtime: Opened) -> int:
+        # For each runtime: two managers would rotate the same logs, and start what the other has just ended.
+        lock = WatchLock(reach.root, runtime.where) if options.watch else None
+        try:
+            return await _Run(runtime, sources, wanted, options, terminal=terminal, service=service).main()
+        finally:
+            if lock is not None:
+                lock.release()
+
+    level = options.log_level or ("info" if options.watch and not terminal else "error")
+    if service is None:
+        return run_with(reach, work, log_level=level, **node)
+
+    def waits(why: str) -> None:
+        service.waits = why
+        (_shows_wait if terminal and not options.quiet else _logs_wait)(why)
+
+    return run_with(reach, work, waits=waits, log_level=level, beside=service.running, **node)
+
+
+def _shows_wait(why: str) -> None:
+    click.echo(f"Waiting for the runtime: {plain(why)}", err=True)
+
+
+def _logs_wait(why: str) -> None:
+    _log.warning("Runtime is not there yet, waiting for it", extra={"kv": {"err": why}})
+
+
+def checked(files: tuple[str, ...]) -> tuple[Pod, ...]:
+    """The pods of manifests that are right, each of them; else ConfigError."""
+    wanted = Sources(files).read()
+    check(wanted, RunOptions(files=files))
+    return wanted.pods
+
+
+def check(wanted: Wanted, options: RunOptions) -> None:
+    """Wrong manifests stop a run; of a folder that is watched they are reported, and the others are kept."""
+    problems = [problem for of_file in wanted.problems.values() for problem in of_file]
+    named = {os.path.abspath(file) for file in options.files}  # noqa: PTH100
+    fatal = [problem for file, of_file in wanted.problems.items() if file in named for problem in of_file]
+    if not options.watch and problems:
+        raise ConfigError(problems)
+    if fatal:
+        raise ConfigError(fatal)
+    if not options.watch and not wanted.pods:
+        raise ConfigError(f"{', '.join(options.files)}: holds no pods")
+    for problem in problems:
+        click.echo(f"error: {problem}", err=True)
+
+
+class _Run:
+    def __init__(
+        self,
+        runtime: Opened,
+        sources: Sources,
+        wanted: Wanted,
+        options: RunOptions,
+        *,
+        terminal: bool,
+        service: PodService | None,
+    ) -> None:
+        self._manager = runtime.manager
+        self._not_isolated = runtime.not_isolated
+        self._sources = sources
+        self._wanted = wanted
+        self._options = options
+        self._terminal = terminal
+        silent = options.quiet or (options.watch and not terminal)
+        self._board = Board(
+            sys.stderr, in_place=terminal, quiet=silent, colour=terminal and "NO_COLOR" not in os.environ
+        )
+        self._keeper = Keeper(
+            runtime.manager,
+            progress=self._board,
+            observe=self._observe,
+            owns=sources.owns if options.watch else lambda _source: False,
+        )
+        self._service = service
+        if service is not None:
+            service.keeps(self._keeper, runtime.calls, runtime.where)
+        self._states: dict[str, PodState] = {}
+        self._verdicts: dict[str, Verdict] = {}
+        self._tasks = TaskBag()
+        self._away = False
+        self._signal = ""
+
+    async def main(self) -> int:
+        """Until all pods have come to something, or with --watch until told to stop."""
+        self._handle_signals()
+        watch = SourceWatch(self._sources, self._changed, self._wrong) if self._options.watch else None
+        try:
+            await self._begin()
+            self._tasks.spawn(self._keeper.run(), name="keeper")
+            if watch is not None:
+                watch.start()
+            code = await self._first()
+            if watch is not None and not self._signal:
+                code = await self._stay()
+            return await self._leave(code)
+        finally:
+            if watch is not None:
+                await watch.close()
+            await self._tasks.cancel()
+            await self._keeper.close()
+
+    async def _begin(self) -> None:
+        """What was said by hand before counts no more."""
+        if self._not_isolated:
+            warn_of(self._not_isolated)
+            self._board.say(_HARDLY_ISOLATED)
+        self._board.expect(pod.title for pod in self._wanted.pods)
+        for pod in self._wanted.pods:
+            await asyncio.to_thread(self._manager.dirs.clear_stopped, pod.uid)
+            if self._options.replace:
+                await self._remove(pod)
+        self._keeper.want(self._wanted.pods)
+
+    async def _remove(self, pod: Pod) -> None:
+        try:
+            async with self._manager.locks.held(pod.uid, patience=_PATIENCE):
+                result = await self._manager.remove_pod(
+                    await self._manager.find_pod(pod.uid), pod, progress=self._board
+                )
+        except BusyPodError as error:
+            raise click.ClickException(f"{pod.title} could not be removed: {error}") from None
+        if not result.ok:
+            raise click.ClickException(f"{pod.title} could not be removed: {result.errors[0].error}")
+
+    # -- until they are up -------------------------------------------------------------------------------------------
+
+    async def _first(self) -> int:
+        """Wait until every pod is well or has failed, or time is over; the exit code."""
+        began = time.monotonic()
+        limit = self._options.timeout
+        while not self._signal:
+            self._judge()
+            self._board.draw()
+            if self._decided() and await self._confirmed():
+                break
+            if limit is not None and time.monotonic() - began > limit:
+                for pod in self._wanted.pods:
+                    if self._of(pod).outcome is Outcome.WAITING:
+                        self._late(pod, limit)
+                break
+            await asyncio.sleep(_EVERY)
+        self._board.finish(alone=self._options.watch)
+        if self._signal:
+            if not (self._options.watch or self._options.stop_on_exit):
+                self._board.say("Interrupted: what was started goes on. Say it again to go on, or `interpose pod rm`.")
+            return _INTERRUPTED
+        return self._report(time.monotonic() - began)
+
+    def _decided(self) -> bool:
+        return all(self._of(pod).outcome is not Outcome.WAITING for pod in self._wanted.pods)
+
+    async def _confirmed(self) -> bool:
+        """What was decided may be older than the end of a container, and what has ended is still being put away: ask
+        once more, and leave only when nothing is under way."""
+        if self._keeper.at_work():
+            return False
+        await self._keeper.relist()
+        if self._keeper.at_work():
+            return False
+        self._judge()
+        return self._decided()
+
+    def _of(self, pod: Pod) -> Verdict:
+        return self._verdicts.get(pod.uid, _WAITING)
+
+    def _judge(self) -> None:
+        """Time alone may make a pod stable. Whether there is a runtime to ask is told, too."""
+        if bool(self._keeper.away) is not self._away:
+            self._away = not self._away
+            self._board.say(f"Waiting for the runtime: {self._keeper.away}" if self._away else "The runtime is back.")
+        for uid, state in self._states.items():
+            found = self._verdict(state)
+            if found != self._verdicts.get(uid):
+                self._verdicts[uid] = found
+                self._board.observe(state, found)
+
+    def _late(self, pod: Pod, limit: float) -> None:
+        state = self._states.get(pod.uid)
+        waits = self._keeper.away or ""
+        if state is not None and not waits:
+            late = [one for one in state.containers if not one.ready and one.words != "Completed"]
+            waits = state.reason or ", ".join(
+                f"{one.name} is {one.words}{self._probe_words(pod, one.name)}" for one in late
+            )
+        why = f"not ready within {age(limit)}" + (f": {waits}" if waits else "")
+        container = next((one.name for one in state.containers if not one.ready and one.id), "") if state else ""
+        self._verdicts[pod.uid] = found = Verdict(outcome=Outcome.FAILED, why=why, container=container)
+        if state is not None:
+            self._board.observe(state, found)
+
+    def _probe_words(self, pod: Pod, name: str) -> str:
+        words = self._keeper.probes.words(pod.uid, name)
+        return f" ({words})" if words else ""
+
+    def _report(self, seconds: float) -> int:
+        failed = [pod for pod in self._wanted.pods if self._of(pod).outcome is Outcome.FAILED]
+        for pod in failed:
+            found = self._of(pod)
+            click.echo(f"error: pod {plain(pod.title)}: {plain(found.why)}", err=True)
+            for line in (*self._last_ends(pod), *self._last_lines(pod, found.container)):
+                click.echo(f"  {plain(line)}", err=True)
+        if not self._options.quiet:
+            well = len(self._wanted.pods) - len(failed)
+            text = f"{amount(well, 'pod')} up" + (f", {len(failed)} failed" if failed else "") + f", {age(seconds)}"
+            self._board.say(text)
+        return 1 if failed else 0
+
+    def _last_ends(self, pod: Pod) -> list[str]:
+        """How those ended that wait to be started again, if they or the runtime said why: the wait hides it."""
+        state = self._states.get(pod.uid)
+        waiting = [one.name for one in state.containers if one.lot is Lot.WAITING] if state is not None else []
+        ends = [found for name in waiting if state is not None and (found := state.status.latest(name)) is not None]
+        return [
+            f"{one.name} ended with {one.reason or 'Error'}, exit code {one.exit_code}: {' '.join(one.message.split())}"
+            for one in ends
+            if one.failed and one.message.strip()
+        ]
+
+    def _last_lines(self, pod: Pod, container: str) -> list[str]:
+        """The end of the log of a container that ended badly."""
+        state = self._states.get(pod.uid)
+        if state is None or not container:
+            return []
+        paths = [one.log_path for one in state.status.containers if one.name == container and one.log_path]
+        for path in paths:
+            text = last_content(read_tail(path, _LOG_READ), lines=_LOG_LINES, size=_LOG_READ)
+            if text.strip():
+                lines = text.splitlines()[-_LOG_LINES:]
+                return [f"last lines of {container}:", *(f"  {line}" for line in lines)]
+        return []
+
+    # -- staying -----------------------------------------------------------------------------------------------------
+
+    async def _stay(self) -> int:
+        if not self._options.quiet:
+            self._board.say("Keeping the pods; they go on when this is ended with Ctrl-C.")
+        while not self._signal:
+            self._judge()
+            await asyncio.sleep(_EVERY)
+        return 0
+
+    async def _leave(self, code: int) -> int:
+        if self._service is not None:
+            self._service.stopping()
+        if self._options.stop_on_exit:
+            self._board.say(f"Ending {amount(len(self._wanted.pods), 'pod')}")
+            left = await self._keeper.stop()
+            for one in left:
+                click.echo(f"error: pod {plain(one)}", err=True)
+            if left:
+                return 1
+        return 0 if self._options.watch and code == _INTERRUPTED else code
+
+    def _changed(self, wanted: Wanted) -> None:
+        if self._service is not None:
+            self._service.wrong = wanted.problems
+        if wanted.pods != self._wanted.pods:
+            named = {pod.title for pod in wanted.pods}
+            for pod in self._wanted.pods:
+                if pod.title not in named:
+                    self._board.say(f"{pod.title}: no manifest names it any more, removing it")
+            self._wanted = wanted
+            self._board.expect(pod.title for pod in wanted.pods)
+            kept = {pod.uid for pod in wanted.pods}
+            self._states = {uid: state for uid, state in self._states.items() if uid in kept}
+            self._verdicts = {uid: found for uid, found in self._verdicts.items() if uid in kept}
+            self._keeper.want(wanted.pods)
+
+    def _wrong(self, problem: str) -> None:
+        if self._terminal and not self._options.quiet:
+            self._board.say(f"error: {problem}; what it said before, if anything, counts")
+        else:
+            _log.error(
+                "Manifest cannot be used, what it said before, if anything, counts", extra={"kv": {"problem": problem}}
+            )
+
+    def _observe(self, state: PodState) -> None:
+        if not any(pod.uid == state.pod.uid for pod in self._wanted.pods):
+            return
+        self._states[state.pod.uid] = state
+        found = self._verdict(state)
+        self._verdicts[state.pod.uid] = found
+        self._board.observe(state, found)
+
+    def _verdict(self, state: PodState) -> Verdict:
+        found = verdict(state, now=time.time_ns(), stable=int(self._options.min_ready * 1e9))
+        ends = self._options.to_the_end and state.pod.restart_policy is not RestartPolicy.ALWAYS
+        return _WAITING if ends and found.outcome is Outcome.READY else found
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._told_to_stop, number)
+
+    def _told_to_stop(self, number: int) -> None:
+        """The first is a wish, the second an order."""
+        if self._signal:
+            self._board.clear()
+            os._exit(128 + number)
+        self._signal = signal.Signals(number).name

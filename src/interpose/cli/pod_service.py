@@ -1,0 +1,168 @@
+"""A manager that watches manifests, as a service: what it tells systemd, probes and Prometheus.
+
+It is there before the runtime is: a manager that waits for one is alive, and says what it waits for.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from interpose.admin.health import Check, health_routes
+from interpose.admin.log_level import log_level_routes
+from interpose.admin.metrics import metrics_route
+from interpose.admin.routes import Request, Response, RouteTable
+from interpose.admin.routes import json_response as json
+from interpose.cli.admin_socket import bind_address, bind_admin
+from interpose.cli.daemon_views import DaemonViews
+from interpose.host.systemd import Notifier
+from interpose.instrumentation.logging import LogControl
+from interpose.instrumentation.metrics import Collector, Family, build_info, log_collector
+from interpose.instrumentation.process_metrics import process_collector
+from interpose.kuberuntime.instrumented import InstrumentedCaller
+from interpose.kuberuntime.keeper import Keeper
+from interpose.kuberuntime.metrics import pods_collector
+from interpose.kuberuntime.podstate import PodState
+from interpose.relay.heartbeat import Heartbeat
+from interpose.views.text import amount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """Where it answers; `none` is nowhere."""
+
+    admin: str = "none"
+    metrics: str = "none"
+
+
+class PodService(DaemonViews):
+    """Handlers over a keeper, as soon as there is one."""
+
+    def __init__(self, files: tuple[str, ...], listening: Listening, environ: Mapping[str, str] = os.environ) -> None:
+        super().__init__()
+        self.waits = "it was not asked yet"  # for the runtime, and why
+        self.wrong: Mapping[str, tuple[str, ...]] = {}
+        self._files = files
+        self._listening = listening
+        self._notifier = Notifier(environ)
+        self._log: LogControl | None = None
+        self._heartbeat: Heartbeat | None = None
+        self._keeper: Keeper | None = None
+        self._calls: InstrumentedCaller | None = None
+        self._where = ""
+        self._said = ""
+
+    @asynccontextmanager
+    async def running(self, log: LogControl) -> AsyncGenerator[None]:
+        """Answer while the block lasts. Sockets come first: a second manager on them gets no further."""
+        self._log = log
+        admin = bind_admin(self._listening.admin)
+        try:
+            metrics = bind_address(self._listening.metrics, "--metrics-listen")
+            try:
+                self._heartbeat = Heartbeat([self._pat])
+                self._heartbeat.start()
+                self.start(admin, metrics)
+                self._notifier.ready("waiting for the runtime")
+                yield
+            finally:
+                self.stopping()
+                if self._heartbeat is not None:
+                    self._heartbeat.stop()
+                await self.close()
+                if metrics is not None:
+                    metrics.close()
+        finally:
+            if admin is not None:
+                admin.close()
+
+    def keeps(self, keeper: Keeper, calls: InstrumentedCaller, where: str) -> None:
+        """The runtime has answered, and this one keeps pods on it."""
+        self._keeper, self._calls, self._where = keeper, calls, where
+        self._say(f"keeping pods on {where}")
+
+    def stopping(self) -> None:
+        """It was told to end."""
+        self._notifier.stopping("stopping")
+
+    # -- what is known
+
+    @property
+    def pods(self) -> Iterable[PodState]:
+        """Those that are kept."""
+        return () if self._keeper is None else self._keeper.kept
+
+    @property
+    def away(self) -> str:
+        """Why the runtime cannot be asked; empty if it can."""
+        return self.waits if self._keeper is None else self._keeper.away
+
+    @property
+    def problems(self) -> int:
+        """How many files cannot be used."""
+        return len(self.wrong)
+
+    # -- answers
+
+    def routes(self) -> RouteTable:
+        """Everything the admin socket answers."""
+        runtime = Check("runtime", lambda: self.away or None)
+        levels = log_level_routes(self._log) if self._log is not None else {}
+        return {
+            **health_routes([Check("loop", lambda: None)], [runtime]),
+            **metrics_route(self.collectors()),
+            ("GET", "/v1/status"): self._status,
+            **levels,
+        }
+
+    def collectors(self) -> list[Collector]:
+        """Everything that is counted."""
+        found: list[Collector] = [build_info, pods_collector(self), self._count_calls]
+        if self._heartbeat is not None:
+            found.append(self._heartbeat.collect)
+        if self._log is not None:
+            found.append(log_collector(self._log))
+        return [*found, process_collector()]
+
+    def _count_calls(self) -> Iterable[Family]:
+        return () if self._calls is None else self._calls.collect()
+
+    async def _status(self, _request: Request) -> Response:
+        return json(
+            {
+                **self.process(),
+                "files": list(self._files),
+                "runtime": {"endpoint": self._where, "up": not self.away, "error": self.away},
+                "pods": [_row(one) for one in sorted(self.pods, key=lambda one: one.pod.title)],
+                "problems": [problem for of_file in self.wrong.values() for problem in of_file],
+                **({} if self._log is None else {"log_level": self._log.level}),
+            }
+        )
+
+    def _pat(self) -> None:
+        if self._notifier.watchdog_interval is not None:
+            self._notifier.watchdog()
+        if self._keeper is not None:
+            pods = list(self.pods)
+            ready = sum(one.ready for one in pods)
+            away = f", the runtime is away: {self.away}" if self.away else ""
+            self._say(f"keeping {amount(len(pods), 'pod')}, {ready} ready{away}")
+
+    def _say(self, words: str) -> None:
+        if words != self._said:
+            self._said = words
+            self._notifier.status(words)
+
+
+def _row(state: PodState) -> dict[str, Any]:
+    return {
+        "name": state.pod.title,
+        "uid": state.pod.uid,
+        "phase": state.phase.value,
+        "ready": state.ready,
+        "restarts": sum(one.restart_count for one in state.containers),
+        "reason": state.reason,
+        "message": state.message,
+        "waiting": {one.name: one.reason for one in state.containers if one.reason and not one.ready},
+    }

@@ -1,0 +1,157 @@
+"""`interpose pod stop` and `interpose pod rm`."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Final
+
+import click
+
+from interpose.cli.pod_options import files_option, namespace_option, reach_of, reach_options
+
+_PATIENCE: Final = 60.0  # seconds until another process that is at work on a pod has to be done
+
+
+def _grace(command: Any) -> Any:
+    return click.option(
+        "--grace",
+        type=click.IntRange(0, 86400),
+        default=None,
+        metavar="SECONDS",
+        help="Time to end by itself. [default: what the pod says, 30 if it says nothing]",
+    )(command)
+
+
+_all_option = click.option("--all", "everything", is_flag=True, help="All pods that `interpose pod` started.")
+_files_option = files_option("The pods of these manifests, as far as they are there")
+
+
+@click.command("stop")
+@click.argument("names", nargs=-1, metavar="[POD...]")
+@_files_option
+@_all_option
+@_grace
+@namespace_option
+@reach_options
+def stop(**parameters: Any) -> int:
+    """End pods; their containers, logs and volumes stay.
+
+    A manager that watches manifests (`interpose pod run --watch`) leaves a stopped pod alone until its manifest is
+    edited or `interpose pod run` is said again.
+
+    \b
+      interpose pod stop web
+      interpose pod stop --grace 5 default/web default/db
+    """
+    return _end(parameters, remove=False)
+
+
+@click.command("rm")
+@click.argument("names", nargs=-1, metavar="[POD...]")
+@_files_option
+@_all_option
+@click.option("--keep-logs", is_flag=True, help="Leave the logs of containers where they are.")
+@_grace
+@namespace_option
+@reach_options
+def rm(**parameters: Any) -> int:
+    """End pods and remove all that is left of them: containers, sandboxes, volumes, logs.
+
+    Folders of the node that a pod uses (hostPath) stay as they are. A pod whose manifest is watched is started again
+    when all of it is gone: remove the manifest instead. One that could not be removed stays stopped.
+
+    \b
+      interpose pod rm web
+      interpose pod rm -f web.yaml
+      interpose pod rm --all
+    """
+    return _end(parameters, remove=True)
+
+
+def _titles(files: tuple[str, ...]) -> frozenset[str]:
+    from interpose.cli.pod_running import checked
+
+    return frozenset(pod.title for pod in checked(files))
+
+
+def _end(parameters: dict[str, Any], *, remove: bool) -> int:
+    reach = reach_of(parameters)
+    names = tuple(parameters["names"])
+    files = parameters["files"]
+    said = [bool(names), bool(files), parameters["everything"]].count(True)
+    if said != 1:
+        raise click.UsageError(
+            "names, -f and --all exclude each other"
+            if said
+            else "name pods, give their manifests with -f, or say --all"
+        )
+    titles = _titles(files) if files else frozenset()
+    from interpose.cli.pod_choice import chosen
+    from interpose.cli.pod_runtime import Opened, run_with, words_of
+    from interpose.kuberuntime.manager import RuntimeManager
+    from interpose.kuberuntime.podlocks import BusyPodError
+    from interpose.kuberuntime.running import RunningPod
+    from interpose.kuberuntime.steps import SyncResult
+    from interpose.rpc.status import RpcError
+    from interpose.views.text import plain
+
+    async def end(manager: RuntimeManager, pod: RunningPod) -> SyncResult:
+        ips: tuple[str, ...] = ()
+        with suppress(RpcError):  # only hooks need it, and not all of them
+            ips = (await manager.get_pod_status(pod)).ips
+        grace = parameters["grace"]
+        # What is there now: somebody may have started more of it since the list.
+        # All are listed, for those that have no labels to be found by: somebody may have made them with crictl.
+        everything = {one.uid: one for one in await manager.get_pods(all=True)}
+        there = everything.get(pod.uid, RunningPod(uid=pod.uid, complete=True))
+        if remove:
+            return await manager.remove_pod(there, grace=grace, ips=ips, keep_logs=parameters["keep_logs"])
+        return await manager.kill_pod(there, grace=grace, ips=ips)
+
+    async def one(manager: RuntimeManager, pod: RunningPod, ours: bool) -> list[str]:
+        """What went wrong."""
+        try:
+            if not ours:
+                result = await end(manager, pod)
+            else:
+                # Before anything ends: a manager that watches would start it again. One that is just doing so sees the
+                # mark and lets go of the pod.
+                await asyncio.to_thread(manager.dirs.mark_stopped, pod.uid)
+                async with manager.locks.held(pod.uid, patience=_PATIENCE):
+                    result = await end(manager, pod)
+        except RpcError as error:
+            return [words_of(error)]
+        except (BusyPodError, OSError) as error:
+            return [str(error)]
+        return [f"{step.act}: {step.error}" for step in result.errors]
+
+    async def work(runtime: Opened) -> int:
+        manager = runtime.manager
+        pods = await manager.get_pods(all=True)
+        ours = set(await asyncio.to_thread(manager.dirs.uids))
+        if parameters["everything"]:
+            found = [pod for pod in pods if pod.uid in ours and parameters["namespace"] in (None, pod.namespace)]
+            left = sorted(ours - {pod.uid for pod in pods}) if remove and parameters["namespace"] is None else []
+            found += [RunningPod(uid=uid, name=uid, complete=True) for uid in left]
+        elif titles:
+            # By name: a manifest that was edited since wants another pod than the one that is there.
+            found = [pod for pod in pods if pod.uid in ours and pod.title in titles]
+            found = [pod for pod in found if parameters["namespace"] in (None, pod.namespace)]
+        else:
+            found = list(
+                {pod.uid: pod for pod in (chosen(pods, name, parameters["namespace"]) for name in names)}.values()
+            )
+        results = await asyncio.gather(*(one(manager, pod, pod.uid in ours) for pod in found))
+        code = 0
+        for pod, troubles in zip(found, results, strict=True):
+            title = plain(pod.title if pod.namespace else pod.uid)
+            for trouble in troubles:
+                click.echo(f"error: pod {title}: {plain(trouble)}", err=True)
+            if not troubles:
+                click.echo(f"{'Removed' if remove else 'Stopped'} {title}")
+            else:
+                code = 1
+        if not found:
+            click.echo("No pods.")
+        return code
+
+    return run_with(reach, work)

@@ -1,0 +1,59 @@
+"""The built-in runtime in the relay's own process: `interpose relay --embedded`. Imported with that setting only.
+
+It is served on a socket in its state folder, for us alone, and the relay treats it as any backend: hooks, policies,
+store and dump see no difference. Its settings are those of `interpose runtime`, from the environment and the file that
+is named there.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from interpose.config.load import load
+from interpose.config.runtime_settings import RuntimeSettings
+from interpose.config.runtime_table import RUNTIME
+
+if TYPE_CHECKING:
+    from interpose.localruntime.runtime import LocalRuntime
+    from interpose.rpc.servedsocket import ServedSocket
+
+
+class EmbeddedRuntime:
+    """A runtime behind a socket of its own."""
+
+    def __init__(self, settings: RuntimeSettings) -> None:
+        self.path = f"{settings.state}/embedded.sock"
+        self._settings = settings
+        self._runtime: LocalRuntime | None = None
+        self._served: ServedSocket | None = None
+
+    async def start(self) -> None:
+        """Put in order what is there, then answer calls."""
+        from interpose.cli.runtime_options import runtime_options
+        from interpose.cli.runtime_serving import serve_runtime, warn_of
+        from interpose.host.sockets import bind_unix
+        from interpose.localruntime.parts import open_runtime
+
+        runtime = self._runtime = open_runtime(runtime_options(self._settings))
+        bound = bind_unix(self.path, mode=0o600)
+        self._served = serve_runtime(bound, runtime, runtime.METHODS, uids=(os.getuid(),), connections=16)
+        await runtime.start()
+        await self._served.start()
+        warn_of(runtime.not_isolated)
+
+    def tick(self) -> None:
+        """A second has passed."""
+        if self._served is not None:
+            self._served.tick()
+
+    async def close(self) -> None:
+        """Answer no more; containers go on."""
+        if self._served is not None:
+            await self._served.close()
+        if self._runtime is not None:
+            await self._runtime.close()
+
+
+def embedded_runtime(environ: Mapping[str, str]) -> EmbeddedRuntime:
+    """The runtime that the environment describes; ConfigError if it cannot be."""
+    return EmbeddedRuntime(load(RUNTIME, flags={}, env=environ, path=None).settings)

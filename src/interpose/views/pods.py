@@ -1,0 +1,220 @@
+"""Pods for people: one line each, everything about one, and how far those are that are being started. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from interpose.views.text import WIDTH, amount, cut, flat, plain, size, table
+
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+_DAY: Final = 86400
+_SHOWN_ID: Final = 13
+_LEAST_DETAIL: Final = 20
+# Groups whose keys are names that somebody gave, and keys that are abbreviations.
+_VERBATIM: Final = frozenset({"labels", "annotations"})
+_TIMES: Final = frozenset({"created", "started", "finished"})
+_AMOUNTS: Final = frozenset({"requests", "limits"})
+_TITLES: Final[Mapping[str, str]] = {"uid": "UID", "ips": "IP", "id": "ID", "imageId": "Image ID"}
+
+
+def age(seconds: float) -> str:
+    """A span of time in one or two units: 5s, 3m12s, 2h5m, 4d3h."""
+    count = max(int(seconds), 0)
+    for unit, long, below, small in (("d", _DAY, "h", _HOUR), ("h", _HOUR, "m", _MINUTE), ("m", _MINUTE, "s", 1)):
+        if count >= long:
+            rest = count % long // small
+            return f"{count // long}{unit}" + (f"{rest}{below}" if rest and count < 10 * long else "")
+    return f"{count}s"
+
+
+# -- lists
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRow:
+    """A pod in a list. Times are seconds ago."""
+
+    namespace: str
+    name: str
+    uid: str
+    status: str
+    running: int
+    containers: int
+    restarts: int = 0
+    age: float | None = None
+    ips: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
+    ours: bool = False
+
+
+def pod_table(rows: Sequence[PodRow], *, wide: bool, namespaces: bool, width: int = WIDTH) -> str:
+    """All pods, one line each."""
+    header = ["NAME", "UP", "STATUS", "RESTARTS", "AGE"]
+    if namespaces:
+        header.insert(0, "NAMESPACE")
+    if wide:
+        header += ["IP", "UID", "IMAGES"]
+    lines = [header]
+    for row in rows:
+        line = [
+            plain(row.name),
+            f"{row.running}/{row.containers}",
+            plain(row.status),
+            str(row.restarts),
+            "-" if row.age is None else age(row.age),
+        ]
+        if namespaces:
+            line.insert(0, plain(row.namespace))
+        if wide:
+            line += [plain(",".join(row.ips)), plain(row.uid[:_SHOWN_ID]), plain(",".join(row.images))]
+        lines.append(line)
+    return "\n".join(flat(table(lines, width=max(width, 1 << 12) if wide else width, name=int(namespaces))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRow:
+    """What a container uses: CPUs, and bytes. None is not known."""
+
+    namespace: str
+    pod: str
+    container: str
+    cpu: float | None = None
+    memory: int | None = None
+    written: int | None = None
+
+
+def usage_table(rows: Sequence[UsageRow], width: int = WIDTH) -> str:
+    """All containers, one line each."""
+    lines = [["NAMESPACE", "POD", "CONTAINER", "CPU", "MEMORY", "WRITTEN"]]
+    for row in rows:
+        cpu = "-" if row.cpu is None else f"{row.cpu * 1000:.0f}m"
+        amounts = ["-" if value is None else size(value) for value in (row.memory, row.written)]
+        lines.append([plain(row.namespace), plain(row.pod), plain(row.container), cpu, *amounts])
+    return "\n".join(flat(table(lines, width=width, name=1)))
+
+
+# -- one pod
+
+
+def described(document: Mapping[str, Any], *, now: float, width: int = WIDTH) -> str:
+    """Everything about a pod, from its document: plain values in columns, groups and lists indented. `now` is in
+    seconds, for how long ago something was."""
+    return "\n".join(_block(_worded(document, now), "", width))
+
+
+def _worded(values: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """The same for people: times with how long ago they were, amounts on one line."""
+    return {key: _reworded(key, value, now) for key, value in values.items()}
+
+
+def _reworded(key: str, value: Any, now: float) -> Any:
+    if key in _VERBATIM:
+        return value
+    if key in _TIMES:
+        return f"{value} ({age(now - datetime.fromisoformat(value).timestamp())} ago)"
+    if key in _AMOUNTS:
+        return ", ".join(f"{name} {much}" for name, much in value.items())
+    if isinstance(value, Mapping):
+        return _worded(value, now)
+    if isinstance(value, list):
+        return [_worded(one, now) if isinstance(one, Mapping) else one for one in value]
+    return value
+
+
+def _block(values: Mapping[str, Any], indent: str, width: int, *, verbatim: bool = False) -> list[str]:
+    titles = {key: plain(key) if verbatim else _title(key) for key in values}
+    column = max((len(titles[key]) for key, value in values.items() if not _nested(value)), default=0)
+    lines: list[str] = []
+    for key, value in values.items():
+        if isinstance(value, Mapping) and _nested(value):
+            lines.append(f"{indent}{titles[key]}")
+            lines += _block(value, indent + "  ", width, verbatim=key in _VERBATIM)
+        elif isinstance(value, list) and _nested(value):
+            lines.append(f"{indent}{titles[key]}")
+            for item in value:
+                (first, name), *others = item.items()
+                lines.append(f"{indent}  {plain(name if first == 'name' else f'{first} {name}')}")
+                lines += _block(dict(others), indent + "    ", width)
+        elif value not in (None, "", [], {}):
+            shown = ", ".join(plain(item) for item in value) if isinstance(value, list) else value
+            parts = str(shown).rstrip().split("\n") if isinstance(shown, str) else [_word(shown)]
+            lines.append(f"{indent}{titles[key]:<{column}}  {plain(parts[0])}")
+            lines += [f"{indent}{'':<{column}}  {plain(part)}" for part in parts[1:]]
+    return lines
+
+
+def _nested(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return bool(value)
+    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
+
+
+def _title(key: str) -> str:
+    """`cgroupParent` is `Cgroup parent`."""
+    if key in _TITLES:
+        return _TITLES[key]
+    words = "".join(f" {char.lower()}" if char.isupper() else char for char in key)
+    return plain(words[:1].upper() + words[1:])
+
+
+def _word(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+# -- pods on their way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """What is said of a pod, or below it of a container. `mark` is one of the keys of MARKS."""
+
+    name: str
+    words: str
+    mark: str = "busy"
+    below: tuple["Line", ...] = field(default=())
+
+
+MARKS: Final[Mapping[str, str]] = {"busy": "", "good": "✔", "bad": "✘", "wait": "!"}
+_SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_COLOURS: Final = {"good": "32", "bad": "31", "wait": "33", "busy": "36"}
+
+
+def board(pods: Sequence[Line], *, turn: int, width: int, height: int, colour: bool) -> list[str]:
+    """The picture of pods that are being started: a line each, and one for each container that has something to say.
+
+    It is never higher than `height`: pods that are well are left out first, then those at the end.
+    """
+    shown = list(pods)
+    hidden = 0
+    while len(shown) > 1 and sum(1 + len(one.below) for one in shown) + bool(hidden) > height:
+        index = next((i for i, one in enumerate(shown) if one.mark == "good"), len(shown) - 1)
+        hidden += 1
+        del shown[index]
+    column = min(
+        max((len(plain(one.name)) + 2 * depth for pod in shown for depth, one in _levels(pod)), default=0),
+        max(width // 2, 8),
+    )
+    lines = [
+        _board_line(one, depth, column, turn, width, colour=colour) for pod in shown for depth, one in _levels(pod)
+    ]
+    if hidden:
+        lines.append(cut(f"  and {amount(hidden, 'more pod')}", width))
+    return lines[: max(height, 1)]
+
+
+def _levels(pod: Line) -> list[tuple[int, Line]]:
+    return [(0, pod), *((1, one) for one in pod.below)]
+
+
+def _board_line(line: Line, depth: int, column: int, turn: int, width: int, *, colour: bool) -> str:
+    mark = MARKS[line.mark] or _SPINNER[turn % len(_SPINNER)]
+    name = cut(plain(line.name), max(column - 2 * depth, 1))
+    head = f"{'  ' * depth}{mark} {name:<{max(column - 2 * depth, 1)}}  "
+    words = plain(line.words) if line.words else ""
+    room = max(width - len(head) - 1, 0)
+    text = head + (cut(words, room) if room > _LEAST_DETAIL else words[:room])  # causes stand at the end
+    if colour:
+        text = text.replace(mark, f"\x1b[{_COLOURS[line.mark]}m{mark}\x1b[0m", 1)
+    return text.rstrip()

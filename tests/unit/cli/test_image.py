@@ -1,0 +1,173 @@
+"""`interpose image` brings, lists and removes images, with and without a daemon."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from interpose.cli.image import image
+from interpose.cli.main import cli
+from interpose.localruntime.images.store import ImageStore
+from interpose.testing.imagefiles import docker_archive, layer, make_image
+
+IMAGE = make_image([layer({"a": "1"})], user="1000", cmd=["sh"], architecture="amd64")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Where the runtime keeps what lasts."""
+    return tmp_path / "root"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's own credentials are read."""
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
+    monkeypatch.setenv("NO_PROXY", "*")
+
+
+def run(*arguments: object, text: str = "") -> Result:
+    """The command."""
+    return CliRunner().invoke(cli, ["image", *map(str, arguments)], input=text)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """An archive with an image."""
+    path = tmp_path / "x.tar"
+    path.write_bytes(docker_archive({"x:1": IMAGE}))
+    return path
+
+
+def test_an_imported_image_is_listed(root: Path, archive: Path) -> None:
+    """As a table; progress is not on standard output."""
+    result = run("import", archive, "--root", root)
+    size = len(IMAGE.config) + len(IMAGE.layers[0])
+    header = "NAME                   ID            SIZE"
+    assert result.exit_code == 0
+    assert result.stdout == f"{header}\ndocker.io/library/x:1  {IMAGE.id[7:19]}  {size} B\n"
+    assert "done" in result.stderr
+    assert run("ls", "--root", root).stdout == result.stdout
+
+
+def test_an_image_that_cannot_be_used_is_named_with_the_reason(
+    root: Path, archive: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever looks for it should not have to guess."""
+    run("import", archive, "--root", root)
+    (config,) = (root / "images/configs").iterdir()
+    config.write_text("x")
+    assert run("ls", "--root", root).stdout == "No images.\n"
+    said = capfd.readouterr().err
+    assert IMAGE.id in said
+    assert "it is no JSON" in said
+
+
+def test_programs_get_a_document(root: Path, archive: Path) -> None:
+    """With all that is known."""
+    run("import", archive, "--root", root)
+    (found,) = json.loads(run("ls", "--root", root, "-o", "json").stdout)
+    assert (found["id"], found["tags"], found["layers"]) == (IMAGE.id, ["docker.io/library/x:1"], 1)
+    assert (found["user"], found["cmd"]) == ("1000", ["sh"])
+
+
+def test_an_image_without_a_name_gets_one(root: Path, tmp_path: Path) -> None:
+    """Or has none."""
+    path = tmp_path / "y.tar"
+    path.write_bytes(docker_archive({"": IMAGE}))
+    assert "<none>" in run("import", path, "--root", root).stdout
+    assert "docker.io/library/y:2" in run("import", path, "--name", "y:2", "--root", root).stdout
+
+
+def test_images_are_removed_by_name(root: Path, archive: Path) -> None:
+    """One that is not there is an error, and the others are removed all the same."""
+    run("import", archive, "--root", root)
+    result = run("rm", "none", "x:1", "--root", root)
+    assert (result.exit_code, result.stdout) == (1, "Removed x:1\n")
+    assert "image none: there is none" in result.stderr
+    assert run("ls", "--root", root).stdout == "No images.\n"
+    assert run("rm", "A b", "--root", root).exit_code == 1
+
+
+def test_images_that_nobody_needs_are_removed(root: Path, archive: Path, tmp_path: Path) -> None:
+    """Those that lost their name; with --all those that no container was made of."""
+    run("import", archive, "--root", root)
+    other = make_image([layer({"b": "2"})], architecture="amd64")
+    archive.write_bytes(docker_archive({"x:1": other, "y:1": make_image([layer({"c": "3"})], architecture="amd64")}))
+    run("import", archive, "--root", root)
+    assert run("prune", "--root", root).stdout.splitlines()[0] == f"Removed {IMAGE.id}"
+    assert run("prune", "--root", root).stdout == "0 images removed, up to 0 B\n"
+    asyncio.run(_hold(root, "x:1"))
+    assert run("prune", "--all", "--root", root).stdout.splitlines()[0] == "Removed docker.io/library/y:1"
+    assert [one["id"] for one in json.loads(run("ls", "--root", root, "-o", "json").stdout)] == [other.id]
+    assert run("prune", "--root", tmp_path / "none").exit_code == 1
+
+
+async def _hold(root: Path, name: str) -> None:
+    store = ImageStore(root / "images")
+    store.load()
+    image = await store.get(name)
+    assert image is not None
+    await store.hold("container", image)
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"), [(b"no archive", "it is no whole tar file"), (docker_archive({}), "it has no image in it")]
+)
+def test_what_cannot_be_imported_is_an_error(content: bytes, problem: str, root: Path, tmp_path: Path) -> None:
+    """Which names the file."""
+    (tmp_path / "bad").write_bytes(content)
+    result = run("import", tmp_path / "bad", "--root", root)
+    assert result.exit_code == 1
+    assert f"{tmp_path}/bad: {problem}" in result.stderr
+
+
+def test_a_file_that_is_not_there_is_an_error(root: Path, tmp_path: Path) -> None:
+    """And so is a store that is not."""
+    assert run("import", tmp_path / "none", "--root", root).exit_code == 1
+    result = run("ls", "--root", tmp_path / "nowhere")
+    assert result.exit_code == 1
+    assert "there are no images" in result.stderr
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_wrong_settings_of_registries_are_refused(root: Path, tmp_path: Path) -> None:
+    """With file, line and key."""
+    settings = tmp_path / "registries.yaml"
+    settings.write_text("registries:\n  x.io: {endpoints: ['ftp://x']}\n")
+    result = run("pull", "x.io/app", "--root", root, "--registries", settings)
+    assert result.exit_code == 78
+    assert f"file {settings} line 2: registries.x.io.endpoints[0]" in result.stderr
+
+
+def test_names_and_flags_are_checked_first(root: Path) -> None:
+    """Wrong usage is not a failure."""
+    assert run("pull", "x", "--username", "me", "--root", root).exit_code == 2
+    assert run("pull", "x", "--password-stdin", "--root", root).exit_code == 2
+    assert run("import", "--root", root).exit_code == 2
+    result = run("pull", "A b", "--root", root)
+    assert result.exit_code == 1
+    assert "image reference 'A b'" in result.stderr
+
+
+def test_credentials_of_docker_are_checked(root: Path, tmp_path: Path) -> None:
+    """The usual file, or the one that is named; errors name it."""
+    (tmp_path / "docker").mkdir()
+    (tmp_path / "docker/config.json").write_text("{")
+    result = run("pull", "x.io/app", "--root", root)
+    assert (result.exit_code, "docker/config.json: it is no JSON" in result.stderr) == (78, True)
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"auths": {"x.io": {"auth": 5}}}))
+    result = run("pull", "x.io/app", "--root", root, "--docker-config", other)
+    assert (result.exit_code, "other.json: key auths.x.io.auth" in result.stderr) == (78, True)
+    assert run("pull", "A b", "--root", root, "--docker-config", other).exit_code == 2
+
+
+def test_help_says_how_to_begin() -> None:
+    """Without loading a store."""
+    text = run("--help").output
+    assert "docker save" in text
+    assert list(image.commands) == ["import", "pull", "ls", "rm", "prune"]

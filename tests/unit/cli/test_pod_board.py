@@ -1,0 +1,162 @@
+"""What is seen while pods are brought up."""
+
+import io
+from typing import Any
+
+import pytest
+
+from interpose.cli.pod_board import Board, container_words, pod_words
+from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role
+from interpose.kuberuntime.podstate import REPLACING, STOPPED, Outcome, PodState, Verdict
+from interpose.kuberuntime.podstatus import PodStatus
+from interpose.kuberuntime.steps import Moment, News
+from interpose.testing.managednode import pod
+
+WAITING = Verdict(outcome=Outcome.WAITING)
+READY = Verdict(outcome=Outcome.READY)
+
+
+def view(**fields: Any) -> ContainerView:
+    """A container."""
+    return ContainerView(**{"name": "main", "role": Role.MAIN, "image": "x", "lot": Lot.RUNNING, **fields})
+
+
+def state(*views: ContainerView, **fields: Any) -> PodState:
+    """A pod."""
+    return PodState(**{"pod": pod(), "status": PodStatus(uid="1", ips=("10.0.0.1",)), "containers": views, **fields})
+
+
+def made(**options: bool) -> tuple[Board, io.StringIO]:
+    """A board and what it writes."""
+    stream = io.StringIO()
+    board = Board(stream, **{"in_place": False, **options})
+    board.expect(["default/web"])
+    return board, stream
+
+
+def test_without_a_terminal_there_are_lines() -> None:
+    """What passes quickly is left out, and so is what was said before."""
+    board, stream = made()
+    for moment, detail in [
+        (Moment.PULLING, "busybox"),
+        (Moment.CREATING, ""),
+        (Moment.STARTED, "id"),
+        (Moment.STARTED, "id"),
+        (Moment.WAITING, "BackOff: next start in 10 s"),
+        (Moment.WAITING, "BackOff: next start in 9 s"),
+        (Moment.STARTED, "other id"),
+        (Moment.STARTED, "third id"),
+    ]:
+        board.tell(News(pod="default/web", moment=moment, container="main", detail=detail))
+    board.observe(state(view(ready=True)), READY)
+    board.draw()
+    assert stream.getvalue().splitlines() == [
+        "default/web/main: pulling busybox",
+        "default/web/main: started",
+        "default/web/main: BackOff: next start in 10 s",
+        "default/web/main: started",
+        "default/web/main: started",
+        "default/web: ready 10.0.0.1",
+    ]
+
+
+def test_ends_are_told_when_they_are_seen() -> None:
+    """A failure of the pod as a whole is told by the report at first, later by the board."""
+    board, stream = made()
+    failed = Verdict(outcome=Outcome.FAILED, why="so")
+    board.observe(state(view(lot=Lot.TERMINATED, exit_code=3, reason="Error")), failed)
+    board.finish(alone=True)
+    board.observe(state(), failed)
+    assert stream.getvalue().splitlines() == ["default/web/main: Error, exit code 3", "default/web: failed: so"]
+
+
+def test_on_a_terminal_a_picture_changes_in_place() -> None:
+    """The cursor goes up by as many lines as there were."""
+    board, stream = made(in_place=True)
+    board.tell(News(pod="default/web", moment=Moment.CREATING, container="main"))
+    board.draw()
+    first = stream.getvalue()
+    assert first.count("\n") == 2
+    board.draw()
+    assert stream.getvalue()[len(first) :].startswith("\r\x1b[2A")
+    board.clear()
+    board.say("words\x1b[2J")
+    assert stream.getvalue().endswith("\r\x1b[2A\x1b[0Jwords?[2J\n")
+
+
+def test_quiet_is_quiet() -> None:
+    """Errors are told by others."""
+    board, stream = made(quiet=True, in_place=True)
+    board.tell(News(pod="default/web", moment=Moment.STARTED, container="main"))
+    board.observe(state(view()), READY)
+    board.draw()
+    board.say("x")
+    board.finish()
+    assert stream.getvalue() == ""
+
+
+def test_why_a_container_is_stopped_is_said() -> None:
+    """Where there is a reason but that the pod ends."""
+    board, stream = made()
+    board.expect(["default/web"])
+    why = "because it failed its liveness probe"
+    board.tell(News(pod="default/web", moment=Moment.STOPPING, container="main", detail=why))
+    assert stream.getvalue() == "default/web/main: stopping because it failed its liveness probe\n"
+
+
+def test_of_pods_that_left_nothing_is_shown() -> None:
+    """Whoever still talks of them."""
+    board, stream = made(in_place=True)
+    board.expect([])
+    board.tell(News(pod="default/web", moment=Moment.STOPPING, container="main"))
+    board.observe(state(view()), WAITING)
+    board.draw()
+    assert "web" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"ready": True}, ("running", "good")),
+        ({"restart_count": 1}, ("running, not ready yet, restarted once", "busy")),
+        ({"ready": True, "restart_count": 2}, ("running, restarted 2 times", "good")),
+        ({"lot": Lot.TERMINATED, "exit_code": 0}, ("completed", "good")),
+        ({"lot": Lot.TERMINATED, "exit_code": 1, "message": "a\nb"}, ("ended, exit code 1: a b", "bad")),
+        ({"lot": Lot.WAITING, "reason": "PodInitializing"}, ("waiting for its turn", "busy")),
+        ({"lot": Lot.WAITING, "reason": "ErrImagePull", "message": "m"}, ("ErrImagePull: m", "bad")),
+        (
+            {"lot": Lot.WAITING, "reason": "CrashLoopBackOff", "exit_code": 2},
+            ("CrashLoopBackOff (exit code 2)", "wait"),
+        ),
+        (
+            {
+                "lot": Lot.WAITING,
+                "reason": "CrashLoopBackOff",
+                "exit_code": 2,
+                "message": "back-off 10 s: next start in 9 s",
+            },
+            ("CrashLoopBackOff (exit code 2): next start in 9 s", "wait"),
+        ),
+    ],
+)
+def test_what_is_said_of_a_container(fields: dict[str, Any], expected: tuple[str, str]) -> None:
+    """In words and by a mark."""
+    assert container_words(view(**fields)) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "verdict", "expected"),
+    [
+        ({}, READY, ("ready 10.0.0.1", "good")),
+        ({}, Verdict(outcome=Outcome.SUCCEEDED), ("succeeded", "good")),
+        ({}, Verdict(outcome=Outcome.FAILED, why="w"), ("failed: w", "bad")),
+        ({"reason": STOPPED}, Verdict(outcome=Outcome.FAILED), ("stopped by hand", "wait")),
+        ({"reason": REPLACING}, WAITING, ("waiting for the pod of this name to end", "busy")),
+        ({"reason": "R", "message": "m"}, WAITING, ("R: m", "wait")),
+        ({}, WAITING, ("starting", "busy")),
+        ({"phase": Phase.RUNNING}, WAITING, ("running", "busy")),
+    ],
+)
+def test_what_is_said_of_a_pod(fields: dict[str, Any], verdict: Verdict, expected: tuple[str, str]) -> None:
+    """In words and by a mark."""
+    assert pod_words(state(**fields), verdict) == expected

@@ -1,0 +1,84 @@
+"""Which pod is meant."""
+
+import click
+import pytest
+
+from interpose.cli.pod_choice import chosen, chosen_container
+from interpose.kuberuntime.running import ListedSandbox, RunningPod
+
+PODS = [
+    RunningPod(uid="aaaa1111", name="web", namespace="default"),
+    RunningPod(uid="aaaa2222", name="web", namespace="shop"),
+    RunningPod(uid="bbbb3333", name="db", namespace="shop"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "uid"),
+    [("db", None, "bbbb3333"), ("shop/web", None, "aaaa2222"), ("web", "shop", "aaaa2222"), ("bbbb", None, "bbbb3333")],
+)
+def test_a_pod_is_found_by_name_namespace_and_uid(name: str, namespace: str | None, uid: str) -> None:
+    """Whatever is unique."""
+    assert chosen(PODS, name, namespace).uid == uid
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("web", "default/web  uid aaaa1111"),
+        ("aaaa", "shop/web  uid aaaa2222"),
+        ("nosuch", "there are default/web, shop/db, shop/web"),
+        ("default/db", "there is no pod"),
+    ],
+)
+def test_what_is_not_one_pod_is_an_error_with_candidates(name: str, words: str) -> None:
+    """So that the next try is right."""
+    with pytest.raises(click.ClickException) as caught:
+        chosen(PODS, name)
+    assert words in caught.value.message
+
+
+def test_of_several_of_one_name_the_running_one_counts() -> None:
+    """The others are leftovers of edited manifests."""
+    old = RunningPod(uid="old1", name="a", namespace="n", sandboxes=(ListedSandbox(id="x", ready=False),))
+    new = RunningPod(uid="new1", name="a", namespace="n", sandboxes=(ListedSandbox(id="y"),))
+    assert chosen([old, new], "a").uid == "new1"
+    with pytest.raises(click.ClickException):
+        chosen([old, old], "a")
+
+
+def test_an_empty_runtime_says_so() -> None:
+    """There is nothing to list."""
+    with pytest.raises(click.ClickException, match="none at all"):
+        chosen([], "web")
+
+
+def test_a_name_in_another_namespace_than_asked_for_is_a_mistake() -> None:
+    """Of two places only one can be meant."""
+    with pytest.raises(click.UsageError):
+        chosen(PODS, "default/web", "shop")
+
+
+def test_long_lists_are_cut() -> None:
+    """Nobody reads a hundred names."""
+    pods = [RunningPod(uid=f"u{n}", name=f"p{n}", namespace="a") for n in range(20)]
+    with pytest.raises(click.ClickException, match="and 12 more"):
+        chosen(pods, "nosuch")
+
+
+def test_the_container_is_named_default_main_or_first() -> None:
+    """In this order."""
+    notes = {"kubectl.kubernetes.io/default-container": "b"}
+    plain, named = PODS[0], RunningPod(uid="u", sandboxes=(ListedSandbox(id="x", annotations=notes),))
+    known = ["init", "a", "b"]
+    assert chosen_container(known, "a", named) == "a"
+    assert chosen_container(known, "", named, ("a",)) == "b"
+    assert chosen_container(known, "", plain, ("a",)) == "a"
+    assert chosen_container(known, "", plain) == "init"
+
+
+@pytest.mark.parametrize(("known", "wanted"), [([], ""), (["a"], "b"), ([], "b")])
+def test_a_container_that_is_not_there_is_an_error(known: list[str], wanted: str) -> None:
+    """With those that are."""
+    with pytest.raises(click.ClickException):
+        chosen_container(known, wanted, PODS[0])

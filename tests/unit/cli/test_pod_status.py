@@ -1,0 +1,61 @@
+"""`interpose pod status` shows everything about a pod."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from interpose.testing.podcommands import pod_commands
+from interpose.testing.pods import BUSYBOX
+
+
+def test_a_pod_is_described(tmp_path: Path) -> None:
+    """For people and for programs."""
+    with pod_commands(tmp_path) as commands:
+        commands.up()
+        text = commands("status", "web").stdout
+        assert str(tmp_path / "web.json") in text
+        document = json.loads(commands("status", "default/web", "-o", "json").stdout)
+    (main,) = document["containers"]
+    assert (document["name"], document["status"], main["name"], main["state"]) == ("web", "Running", "main", "Running")
+    assert main["log"].endswith("/main/0.log")
+    assert (document["sandboxes"][0]["attempt"], document["sandboxes"][0]["state"]) == (0, "Ready")
+
+
+def test_values_for_programs_need_no_parsing(tmp_path: Path) -> None:
+    """Times are times, amounts are by name, and lists are there also when they are empty."""
+    with pod_commands(tmp_path) as commands:
+        resources = {"limits": {"cpu": "500m", "memory": "64Mi"}}
+        commands.up(containers=[{"name": "main", "image": BUSYBOX, "resources": resources}], hostNetwork=True)
+        document = json.loads(commands("status", "web", "-o", "json").stdout)
+        text = commands("status", "web").stdout
+    (main,) = document["containers"]
+    assert datetime.fromisoformat(document["created"]).tzinfo is UTC
+    assert datetime.fromisoformat(main["started"]).tzinfo is UTC
+    assert main["limits"] == {"cpu": "500m", "memory": "64Mi"}
+    assert document["ips"] == []
+    assert "Limits    cpu 500m, memory 64Mi" in text
+    assert "s ago)" in text
+
+
+def test_an_end_and_the_one_before_it_are_told(tmp_path: Path) -> None:
+    """With code, reason and last words."""
+    with pod_commands(tmp_path) as commands:
+        commands.up()
+        commands.do(lambda runtime: runtime.exit_container(next(iter(runtime.containers)), 3, "Error", "words"))
+        commands.up()
+        document = json.loads(commands("status", "web", "-o", "json").stdout)
+        commands("stop", "web")
+        stopped = json.loads(commands("status", "web", "-o", "json").stdout)
+    before = document["containers"][0]["before"]
+    assert (before["exitCode"], before["reason"], before["message"]) == (3, "Error", "words")
+    assert document["containers"][0]["restarts"] == 1
+    assert (stopped["status"], stopped["stoppedByHand"]) == ("Stopped", True)
+
+
+def test_a_pod_of_others_is_described_too(tmp_path: Path) -> None:
+    """It has no folder of ours."""
+    with pod_commands(tmp_path) as commands:
+        commands.do(lambda runtime: runtime.populate(1))
+        document = json.loads(commands("status", "load-0000-6d4cf56db6-x000", "-o", "json").stdout)
+    assert "folder" not in document
+    assert document["labels"]["app.kubernetes.io/name"] == "load-0000"
