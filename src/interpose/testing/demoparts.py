@@ -1,22 +1,18 @@
-"""The demo's node: a machine, three pods and what must become of them, two versions of a NodeSLO, and where it all is.
+"""The demo's node: a machine, its pods and what must become of them, and two versions of a NodeSLO.
 
-Tables and files only; nothing here prints or decides. Every value that the demo shows has its line in `POD_VALUES`.
+Tables only; nothing here prints or decides. Every value that the demo shows has its line in `POD_VALUES`.
 """
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parameter, Value
 from interpose.model.qos import QOS_LABEL, QosClass
-from interpose.runtimehooks.podspec import EXTENDED_RESOURCES
-from interpose.testing import pods
-from interpose.testing.sysfstree import write_sysfs
-from interpose.topology.text import parse_text
+from interpose.runtimehooks.podspec import DEVICE_ALLOCATED, EXTENDED_RESOURCES
+from interpose.testing.demoimage import IMAGE
 
 NAMESPACE: Final = "shop"
 CONTAINER: Final = "main"
@@ -26,6 +22,31 @@ _GIB: Final = 1 << 30
 _BOTH: Final = (Level.POD, Level.CONTAINER)
 _POD: Final = (Level.POD,)
 _CONTAINER: Final = (Level.CONTAINER,)
+_MANIFEST: Final = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+  namespace: {namespace}
+  labels: {labels}
+  annotations: {annotations}
+spec:
+  containers:
+    - name: {container}
+      image: {image}
+      command: [sh, -c, {script}]
+      resources: {resources}
+"""
+# Ends when it is told to, also as the first process of a container.
+_SERVE: Final = "trap exit TERM; echo serving; sleep 600 & wait"
+
+
+class Asked(NamedTuple):
+    """Resources as CRI has them; 0 is none."""
+
+    cpu_shares: int
+    cpu_quota: int = 0
+    memory_limit_in_bytes: int = 0
 
 
 class DemoPod(NamedTuple):
@@ -33,17 +54,39 @@ class DemoPod(NamedTuple):
 
     name: str
     qos: QosClass
-    kube_qos: pods.QosClass
+    kube_qos: KubeQos
     asks: str  # for people
-    resources: cri.LinuxContainerResources
-    annotations: Mapping[str, str]
+    resources: Mapping[str, Mapping[str, str]]  # as a manifest has them
+    asked: Asked
+    annotations: Mapping[str, str] = MappingProxyType({})
 
-    def configs(self) -> tuple[cri.PodSandboxConfig, cri.ContainerConfig]:
-        """As a kubelet sends them."""
-        labels = {QOS_LABEL: str(self.qos)}
-        pod = pods.pod_config(self.name, NAMESPACE, labels=labels, annotations=self.annotations, qos=self.kube_qos)
-        pod.linux.resources.CopyFrom(self.resources)
-        return pod, pods.container_config(pod, CONTAINER, resources=self.resources)
+    @property
+    def manifest(self) -> str:
+        """The file from which it is started."""
+        return _manifest(self.name, {QOS_LABEL: str(self.qos)}, self.annotations, _SERVE, self.resources)
+
+
+def _manifest(
+    name: str,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    script: str,
+    resources: Mapping[str, Mapping[str, str]],
+) -> str:
+    return _MANIFEST.format(
+        name=name,
+        namespace=NAMESPACE,
+        labels=json.dumps(dict(labels)),
+        annotations=json.dumps(dict(annotations)),
+        container=CONTAINER,
+        image=IMAGE,
+        script=json.dumps(script),
+        resources=json.dumps(dict(resources)),
+    )
+
+
+def _limited(request: str, limit: str, memory: str) -> dict[str, dict[str, str]]:
+    return {"requests": {"cpu": request, "memory": memory}, "limits": {"cpu": limit, "memory": memory}}
 
 
 _BATCH: Final = {"kubernetes.io/batch-cpu": "1500", "kubernetes.io/batch-memory": "2Gi"}
@@ -51,31 +94,42 @@ RESIDENTS: Final = (
     DemoPod(
         name="web",
         qos=QosClass.LS,
-        kube_qos="burstable",
+        kube_qos=KubeQos.BURSTABLE,
         asks="half a CPU, up to 2",
-        resources=pods.linux_resources(cpu_request=500, cpu_limit=2000, memory_limit=_GIB),
-        annotations={},
+        resources=_limited("500m", "2", "1Gi"),
+        asked=Asked(512, 200_000, _GIB),
     ),
     DemoPod(
         name="reports",
         qos=QosClass.BE,
-        kube_qos="besteffort",
+        kube_qos=KubeQos.BEST_EFFORT,
         asks="1500m batch CPU and 2Gi batch memory, unknown to CRI",
-        resources=cri.LinuxContainerResources(cpu_period=100_000, cpu_shares=2, oom_score_adj=1000),
+        resources={},
+        asked=Asked(2),
         annotations={
             EXTENDED_RESOURCES: json.dumps({"containers": {CONTAINER: {"requests": _BATCH, "limits": _BATCH}}})
         },
     ),
 )
+GPU: Final = "2"
 GUEST: Final = DemoPod(
     name="orders",
     qos=QosClass.LSR,
-    kube_qos="guaranteed",
+    kube_qos=KubeQos.GUARANTEED,
     asks="4 CPUs, Guaranteed",
-    resources=pods.linux_resources(cpu_request=4000, cpu_limit=4000, memory_limit=4 * _GIB, oom_score_adj=-997),
-    annotations={},
+    resources=_limited("4", "4", "4Gi"),
+    asked=Asked(4096, 400_000, 4 * _GIB),
+    annotations={DEVICE_ALLOCATED: json.dumps({"gpu": [{"minor": int(GPU)}]})},
 )
 PODS: Final = (*RESIDENTS, GUEST)
+
+# One that fails whenever it starts, and what it says.
+FAILING: Final = "mailer"
+LAST_WORDS: Final = "cannot reach the mail server"
+EXIT_CODE: Final = 3
+LATER: Final[Mapping[str, str]] = MappingProxyType(
+    {GUEST.name: GUEST.manifest, FAILING: _manifest(FAILING, {}, {}, f"echo {LAST_WORDS}; exit {EXIT_CODE}", {})}
+)
 
 
 class Due(NamedTuple):
@@ -119,7 +173,8 @@ POD_VALUES: Final[Mapping[str, tuple[Due, ...]]] = MappingProxyType(
         ),
         "reports": (
             _SHARES,
-            _due(Parameter.CPU_SHARES, _BOTH, 2, 1536),
+            _due(Parameter.CPU_SHARES, _POD, 1024, 1536),
+            _due(Parameter.CPU_SHARES, _CONTAINER, 2, 1536),
             _due(Parameter.CPU_QUOTA, _BOTH, UNLIMITED, 150_000, edited=UNLIMITED),
             _due(Parameter.MEMORY_LIMIT, _BOTH, UNLIMITED, 2 * _GIB),
             _due(Parameter.CPU_BVT, _POD, 0, -1),
@@ -153,103 +208,3 @@ def edit(path: Path, text: str) -> None:
     fresh = path.with_suffix(".new")
     fresh.write_text(text)
     fresh.rename(path)
-
-
-# -- where everything is
-
-
-class Places(NamedTuple):
-    """The demo's folder."""
-
-    folder: Path
-
-    @property
-    def cri(self) -> Path:
-        """The socket of the relay."""
-        return self.folder / "cri.sock"
-
-    @property
-    def runtime(self) -> Path:
-        """The socket of the runtime."""
-        return self.folder / "runtime.sock"
-
-    @property
-    def relay_admin(self) -> Path:
-        """The admin socket of the relay."""
-        return self.folder / "relay-admin.sock"
-
-    @property
-    def admin(self) -> Path:
-        """The admin socket of the hook server."""
-        return self.folder / "hookserver-admin.sock"
-
-    @property
-    def agent_admin(self) -> Path:
-        """The admin socket of the agent."""
-        return self.folder / "agent-admin.sock"
-
-    @property
-    def kubeconfig(self) -> Path:
-        """How the agent finds the API server."""
-        return self.folder / "kubeconfig"
-
-    @property
-    def nodeslo(self) -> Path:
-        """The node's policy."""
-        return self.folder / "nodeslo.yaml"
-
-    @property
-    def host(self) -> Path:
-        """What stands for the root of the host."""
-        return self.folder / "host"
-
-    @property
-    def cgroups(self) -> Path:
-        """What stands for /sys/fs/cgroup."""
-        return self.host / "sys/fs/cgroup"
-
-    def prepare(self) -> None:
-        """Directories and files that a node has."""
-        (self.folder / "hookserver.d").mkdir(mode=0o755)
-        boot = self.host / "proc/sys/kernel/random/boot_id"
-        boot.parent.mkdir(parents=True)
-        boot.write_text("0d3a8ae1-6f3c-4e5c-9d2b-3a7c1d9f0b42\n")
-        write_sysfs(parse_text(MACHINE), self.host)
-        edit(self.nodeslo, BEFORE)
-
-    def environment(self) -> dict[str, str]:
-        """All paths of the programs, so that their command lines are as short as on a node."""
-        folder = self.folder
-        return {
-            "INTERPOSE_LISTEN": str(self.cri),
-            "INTERPOSE_RUNTIME_ENDPOINT": str(self.runtime),
-            "INTERPOSE_ADMIN_LISTEN": str(self.relay_admin),
-            "INTERPOSE_HOOKS_DIR": str(folder / "hookserver.d"),
-            "INTERPOSE_HOST_ROOT": str(self.host),
-            "INTERPOSE_STATE_DIR": str(folder / "state"),
-            "INTERPOSE_CONFIG_SOCKET": str(folder / "config.sock"),
-            "INTERPOSE_AGENT_KUBECONFIG": str(self.kubeconfig),
-            "INTERPOSE_AGENT_CONFIG_SOCKET": str(folder / "config.sock"),
-            "INTERPOSE_AGENT_AGENT_SOCKET": str(folder / "agent.sock"),
-            "INTERPOSE_AGENT_ADMIN_LISTEN": str(self.agent_admin),
-            "INTERPOSE_AGENT_NODE_STATE_FILE": str(folder / "node/state.json"),
-            "INTERPOSE_HOOKSERVER_LISTEN": str(folder / "hooks.sock"),
-            "INTERPOSE_HOOKSERVER_NODESLO": str(self.nodeslo),
-            "INTERPOSE_HOOKSERVER_RUNTIME_ENDPOINT": str(self.cri),
-            "INTERPOSE_HOOKSERVER_ADMIN_LISTEN": str(self.admin),
-            "INTERPOSE_HOOKSERVER_HOOKS_DIR": str(folder / "hookserver.d"),
-            "INTERPOSE_HOOKSERVER_STATE_DIR": str(folder / "state"),
-            "INTERPOSE_HOOKSERVER_KUBELET_STATE_DIR": str(folder / "kubelet"),
-            "INTERPOSE_HOOKSERVER_CGROUP_ROOT": str(self.cgroups),
-            "INTERPOSE_HOOKSERVER_PROC_ROOT": str(self.host / "proc"),
-            "INTERPOSE_HOOKSERVER_SYS_ROOT": str(self.host / "sys"),
-        }
-
-
-_OTHERS: Final = ("INTERPOSE_", "LISTEN_", "NOTIFY_", "WATCHDOG_")
-
-
-def forget_settings() -> None:
-    """Settings of the shell are for other relays."""
-    for name in [name for name in os.environ if name.startswith(_OTHERS)]:
-        del os.environ[name]

@@ -1,25 +1,24 @@
-"""What the demo found out: values measured in cgroup files, whether they are as promised, and how they are shown.
+"""What the demo found out about values in cgroup files: whether they are as promised, and how they are shown.
 
-Nothing here is printed, and nothing is taken on trust: what is shown was read from files, and each value of the demo's
-table is held against it.
+Nothing here is printed or read: each value of the demo's table is held against what others found.
 """
 
 import difflib
-import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cgroup import CLEAR, CRI_FIELDS, UNLIMITED, Level, Parameter, Value, cri_value
+from interpose.cri.messages import cri
+from interpose.model.cgroup import CLEAR, CRI_FIELDS, UNLIMITED, Level, Parameter, Value
 from interpose.runtimehooks.report import value_text
-from interpose.store.convert import to_resources
-from interpose.testing.demoparts import CPUS, GUEST, NAMESPACE, POD_VALUES, PODS, DemoPod, Due
-from interpose.testing.fakenode import FakeNode
+from interpose.testing.demoparts import CPUS, GUEST, NAMESPACE, POD_VALUES, PODS, Asked, DemoPod, Due
 
 _WORDS: Final[Mapping[Level, str]] = {Level.POD: "pod", Level.CONTAINER: "container"}
 _WHO, _WHAT, _WHERE = 9, 23, 16  # widths of columns
 _INDENT: Final = " " * 8
+_MORE: Final = "..."
+_ENDLESS: Final = ("GetContainerEvents",)  # ends with whoever listens, which is no failure
 
 
 class Spot(NamedTuple):
@@ -30,16 +29,10 @@ class Spot(NamedTuple):
     parameter: Parameter
 
 
-class Running(NamedTuple):
-    """A pod that runs."""
-
-    pod: DemoPod
-    sandbox: str
-    container: str
-
-
 Values = Mapping[Spot, Value]
 Reasons = Mapping[Spot, str]
+_NO_REASONS: Final[Reasons] = MappingProxyType({})
+Everywhere = Mapping[tuple[str, Parameter], Value]
 
 
 def dues() -> Iterator[tuple[Spot, Due]]:
@@ -62,34 +55,7 @@ EDITED: Final[Values] = {spot: due.edited for spot, due in dues()}
 LEFT: Final[Values] = without_guest({spot: due.left for spot, due in dues()})
 RESTORED: Final[Values] = without_guest(ASKED)
 
-_PARAMETERS: Final = tuple(dict.fromkeys(spot.parameter for spot in ASKED))
-
-
-def measured(node: FakeNode, running: Iterable[Running]) -> dict[Spot, Value]:
-    """What the files say. A set of all CPUs is no restriction."""
-    found: dict[Spot, Value] = {}
-    for pod, sandbox, container in running:
-        directories = {
-            Level.POD: node.pod_directory(node.runtime.sandboxes[sandbox]),
-            Level.CONTAINER: node.directory(container),
-        }
-        for spot in (spot for spot in ASKED if spot.pod == pod.name):
-            # A kernel's file never is, but ours is empty for a moment while the hook server writes it.
-            with suppress(ValueError):
-                found[spot] = _in_one_form(node.tree.read(directories[spot.level], spot.parameter))
-    return found
-
-
-def _in_one_form(value: Value) -> Value:
-    return CLEAR if value == CPUS else value
-
-
-def everything(node: FakeNode, directory: str = "kubepods") -> dict[tuple[str, Parameter], Value]:
-    """The values of the demo's kind in all cgroups of pods, also those nobody speaks of."""
-    found = {(directory, parameter): node.tree.read(directory, parameter) for parameter in _PARAMETERS}
-    for name in node.tree.children(directory):
-        found |= everything(node, f"{directory}/{name}")
-    return found
+PARAMETERS: Final = tuple(dict.fromkeys(spot.parameter for spot in ASKED))
 
 
 def reasons(records: Sequence[Mapping[str, Any]]) -> dict[Spot, str]:
@@ -122,68 +88,56 @@ def wrong_values(when: str, found: Values, promised: Values) -> list[str]:
     ]
 
 
-def wrong_leftovers(node: FakeNode, untouched: FakeNode) -> list[str]:
+def wrong_leftovers(found: Everywhere, untouched: Everywhere) -> list[str]:
     """Where a node differs from one that has the same pods and never had relay or hook server."""
-    found, promised = everything(node), everything(untouched)
     return [
         f"restored: {parameter} of {directory} is {found.get((directory, parameter))}, not {value}"
-        for (directory, parameter), value in promised.items()
+        for (directory, parameter), value in untouched.items()
         if found.get((directory, parameter)) != value
     ]
 
 
-def wrong_request(pod: DemoPod, request: cri.CreateContainerRequest) -> list[str]:
+def wrong_request(pod: DemoPod, told: Values) -> list[str]:
     """Where the runtime was told something else than promised: what CRI carries must be there from the start."""
-    told = to_resources(request.config.linux.resources)
     promised = {
         spot: value
         for spot, value in FROM_THE_START.items()
         if spot.pod == pod.name and spot.level is Level.CONTAINER and spot.parameter in CRI_FIELDS
     }
-    values = {spot: cri_value(told, spot.parameter) for spot in promised}
-    found = {spot: _in_one_form(value) for spot, value in values.items() if value is not None}
-    return wrong_values("CreateContainer", found, promised)
+    return wrong_values("CreateContainer", told, promised)
 
 
-def wrong_order(requests: Iterable[tuple[str, Any]], others: Iterable[Running]) -> list[str]:
-    """Who had not made room yet when the runtime was asked for the last container."""
-    calls = list(requests)
-    last = max(place for place, (method, _) in enumerate(calls) if method == "CreateContainer")
-    updated = {message.container_id for method, message in calls[:last] if method == "UpdateContainerResources"}
-    return [f"CreateContainer: {one.pod.name} was not updated before" for one in others if one.container not in updated]
+def wrong_order(created: int, changed: Mapping[str, int]) -> list[str]:
+    """Who had not made room yet when the runtime made the guest's container; moments in nanoseconds."""
+    late = [name for name, moment in changed.items() if moment > created]
+    return [f"CreateContainer: {name} was not updated before" for name in late]
 
 
 def wrong_status(when: str, pod: DemoPod, status: cri.ContainerStatus) -> list[str]:
-    """Where the kubelet sees something else than it asked for."""
-    shown, asked = _seen(status.resources.linux), _seen(pod.resources)
+    """Where the manager sees something else than it asked for."""
+    resources = status.resources.linux
+    # In one form: no limit is 0, and all CPUs, the only way for an update to clear a set, are no restriction.
+    cpus = resources.cpuset_cpus
+    shown = {name: max(getattr(resources, name), 0) for name in Asked._fields}
+    shown |= {"cpuset_cpus": "" if cpus == CPUS else cpus}
+    asked = {**pod.asked._asdict(), "cpuset_cpus": ""}
     return [
-        f"{when}: the kubelet sees {name} of {pod.name} as {found!r}, not {asked[name]!r}"
+        f"{when}: the manager sees {name} of {pod.name} as {found!r}, not {asked[name]!r}"
         for name, found in shown.items()
         if found != asked[name]
     ]
 
 
-def _seen(resources: cri.LinuxContainerResources) -> dict[str, int | str]:
-    """In one form: no limit is 0, and all CPUs, the only way for an update to clear a set, are no restriction."""
-    cpus = resources.cpuset_cpus
-    return {
-        "cpu_shares": resources.cpu_shares,
-        "cpu_quota": max(resources.cpu_quota, 0),
-        "memory_limit_in_bytes": max(resources.memory_limit_in_bytes, 0),
-        "cpuset_cpus": "" if cpus == CPUS else cpus,
-    }
-
-
-def wrong_calls(counted: Sequence[Mapping[str, Any]], sent: Mapping[str, int]) -> list[str]:
-    """Where the relay did not count what the kubelet sent, or counted a failure. Others may have called as well."""
+def wrong_calls(counted: Sequence[Mapping[str, Any]], least: Mapping[str, int]) -> list[str]:
+    """Where the relay counted fewer calls than there must have been, or one that failed."""
     calls = {str(one["method"]): one["calls"] for one in counted}
-    failed = [f"{one['failed']} calls of {one['method']} failed" for one in counted if one["failed"]]
-    lost = [
-        f"{name}: the relay counted {calls.get(name, 0)} calls of {n}"
-        for name, n in sent.items()
-        if calls.get(name, 0) < n
+    failed = [
+        f"{one['failed']} calls of {one['method']} failed"
+        for one in counted
+        if one["failed"] and one["method"] not in _ENDLESS
     ]
-    return failed + lost
+    few = {name: n for name, n in least.items() if calls.get(name, 0) < n}
+    return failed + [f"{name}: the relay counted {calls.get(name, 0)} calls, not {n}" for name, n in few.items()]
 
 
 # -- showing
@@ -196,17 +150,23 @@ def explained(before: Values, after: Values, why: Reasons, width: int) -> Iterat
         own = [change for change in found if change.pod == pod.name]
         if own:
             yield f"  {NAMESPACE}/{pod.name}, {pod.qos}: {pod.asks}"
-        for change in own:
+        for change, later in zip_longest(own, own[1:]):
             yield f"    {change.parameter:<{_WHAT}}{change.where:<{_WHERE}}{change.text}"
-            yield from textwrap.wrap(
-                change.why, width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
-            )
+            if later is None or later.why != change.why:
+                yield cut(f"{_INDENT}{change.why}", width)
 
 
-def listed(before: Values, after: Values) -> Iterator[str]:
-    """Values that differ, one in a line."""
-    for change in changes(before, after, {}):
+def listed(before: Values, after: Values, why: Reasons = _NO_REASONS, width: int = 0) -> Iterator[str]:
+    """Values that differ, one in a line, with the reason below where one is given."""
+    for change in changes(before, after, why):
         yield f"    {change.pod:<{_WHO}}{change.parameter:<{_WHAT}}{change.where:<{_WHERE}}{change.text}"
+        if change.why:
+            yield cut(f"{_INDENT}{change.why}", width)
+
+
+def cut(text: str, width: int) -> str:
+    """As many words of a line as there is place for."""
+    return text if len(text) <= width else f"{text[: width - len(_MORE) - 1].rpartition(' ')[0]} {_MORE}"
 
 
 class Change(NamedTuple):

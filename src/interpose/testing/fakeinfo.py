@@ -7,16 +7,9 @@ force now. Environment values are shown as text, which is what runtimes in the f
 import json
 from typing import Any
 
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
-
 from interpose.api import cri_pb2 as cri
+from interpose.localruntime.plaindocs import as_plain
 from interpose.testing.fakestate import Container, Sandbox
-
-
-def as_plain(message: Message) -> dict[str, Any]:
-    """A message as JSON values: protocol field names, numbers as numbers, enums as numbers, unset fields left out."""
-    return {descriptor.name: _plain_field(descriptor, value) for descriptor, value in message.ListFields()}
 
 
 def container_info(container: Container, sandbox: Sandbox, systemd: bool) -> dict[str, str]:
@@ -106,21 +99,6 @@ def _cgroups_path(sandbox: Sandbox, object_id: str, systemd: bool) -> str:
     if systemd:
         return f"{parent.rsplit('/', 1)[-1]}:cri-containerd:{object_id}"
     return f"{parent}/{object_id}"
-
-
-def _plain_field(descriptor: FieldDescriptor, value: Any) -> Any:
-    entry = descriptor.message_type
-    if entry is not None and entry.GetOptions().map_entry:
-        return dict(value)
-    if descriptor.is_repeated:
-        return [_plain_value(one) for one in value]
-    return _plain_value(value)
-
-
-def _plain_value(value: Any) -> Any:
-    if isinstance(value, Message):
-        return as_plain(value)
-    return _text(value) if isinstance(value, bytes) else value
 
 
 def _text(value: bytes) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from interpose.api import cri_pb2 as cri
+from interpose.localruntime.patching import patch_resources
 from interpose.rpc.status import Code, RpcError
 from interpose.testing.fakeimages import ImageStore
 from interpose.testing.fakemethods import Methods, UnaryMethod
@@ -17,7 +18,6 @@ from interpose.testing.fakestate import (
     NodeState,
     Observer,
     Sandbox,
-    patch_resources,
     state_name,
 )
 

@@ -2,7 +2,7 @@
 
 It behaves as a mature runtime (current containerd where runtimes differ), records what it was asked, and fails, waits
 or stands still on demand. Ids come from a seeded generator and time from a given clock, so a run can be repeated
-exactly. Belongs to one event loop. It can be called in the same process (`call`, `stream`) or served (`handlers`).
+exactly. Belongs to one event loop. It is a `cri.calls.Caller`, and can be served (`handlers`).
 """
 
 import random
@@ -10,13 +10,13 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
-from functools import partial
 from typing import Any
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from interpose.api import cri_pb2 as cri
-from interpose.rpc.handlers import Handlers, ServerContext, ServerStream, Unary
+from interpose.cri import serving
+from interpose.rpc.handlers import Handlers
 from interpose.rpc.status import Code, RpcError
 from interpose.testing import fakeviews
 from interpose.testing.changes import Changes
@@ -63,11 +63,12 @@ class FakeRuntime:
         lifecycle = Lifecycle(self.state, self.images, self.health, identity.runtime_handlers, observer)
         queries = Queries(self.state, self.health, identity, self.events, clock, stream_batch)
         execution = Execution(self.state, rng, shell)
-        self._services: Mapping[str, Methods] = {
-            "RuntimeService": {**lifecycle.methods(), **queries.methods(), **execution.methods()},
-            "ImageService": ImageService(self.images, clock, stream_batch).methods(),
+        self._methods: Methods = {
+            **lifecycle.methods(),
+            **queries.methods(),
+            **execution.methods(),
+            **ImageService(self.images, clock, stream_batch).methods(),
         }
-        self._methods: Methods = {name: one for methods in self._services.values() for name, one in methods.items()}
         self._failpoints = Failpoints(self._methods)
         # Counted and recorded as they arrive, before any failpoint.
         self.calls: Counter[str] = Counter()
@@ -141,8 +142,9 @@ class FakeRuntime:
         """The sandboxes by id."""
         return self.state.sandboxes
 
-    async def call(self, method: str, request: Message) -> Any:
-        """A unary call in the same process; raises RpcError as a client would."""
+    async def call(self, method: str, request: Message, *, timeout: float | None = None) -> Any:
+        """A unary call in the same process; raises RpcError as a client would. Deadlines are the caller's business:
+        a runtime does not look at them."""
         definition = self._methods.get(method)
         if not isinstance(definition, UnaryMethod):
             raise RpcError(Code.UNIMPLEMENTED, f"unknown method {method}")
@@ -152,7 +154,13 @@ class FakeRuntime:
         await self._failpoints.enter(method, When.AFTER)
         return answer
 
-    async def stream(self, method: str, request: Message) -> AsyncGenerator[Any, None]:
+    async def stream(
+        self,
+        method: str,
+        request: Message,
+        *,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[Any, None]:
         """A server-streaming call in the same process."""
         definition = self._methods.get(method)
         if not isinstance(definition, StreamMethod):
@@ -170,29 +178,7 @@ class FakeRuntime:
         unknown = sorted(set(without) - set(self._methods))
         if unknown:
             raise ValueError(f"handlers: without names unknown methods: {', '.join(unknown)}")
-        table: dict[bytes, Unary | ServerStream] = {}
-        for version in versions:
-            for service, methods in self._services.items():
-                for name, definition in methods.items():
-                    if name in without:
-                        continue
-                    path = f"/runtime.{version}.{service}/{name}".encode()
-                    if isinstance(definition, UnaryMethod):
-                        table[path] = Unary(partial(self._serve_unary, name, definition.request))
-                    else:
-                        table[path] = ServerStream(partial(self._serve_stream, name, definition.request))
-        return table
-
-    async def _serve_unary(self, method: str, kind: type[Message], body: bytes, _context: ServerContext) -> bytes:
-        answer: Message = await self.call(method, _parse(kind, body))
-        return answer.SerializeToString()
-
-    async def _serve_stream(
-        self, method: str, kind: type[Message], body: bytes, _context: ServerContext
-    ) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self.stream(method, _parse(kind, body))) as answers:
-            async for answer in answers:
-                yield answer.SerializeToString()
+        return serving.handlers(self, methods=sorted(set(self._methods) - set(without)), versions=versions)
 
     def _record(self, method: str, request: Message) -> None:
         copy = type(request)()
@@ -207,12 +193,3 @@ class FakeRuntime:
         # An event shows the whole pod: not worth building for nobody.
         if self.events.subscribers:
             self.events.publish(fakeviews.event(self.state, kind, object_id, sandbox, self._clock()))
-
-
-def _parse(kind: type[Message], body: bytes) -> Message:
-    message = kind()
-    try:
-        message.ParseFromString(body)
-    except DecodeError as error:
-        raise RpcError(Code.INTERNAL, f"error unmarshalling request: {error}") from None
-    return message

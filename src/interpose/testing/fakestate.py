@@ -85,22 +85,6 @@ class Observer(Protocol):
         """Resources of a container are about to change."""
 
 
-def patch_resources(target: cri.LinuxContainerResources, patch: cri.LinuxContainerResources) -> None:
-    """Apply an update as runtimes do: zero or empty is "not specified"; unified and hugepages merge by key."""
-    hugepages = {limit.page_size: limit for limit in patch.hugepage_limits}
-    known = {limit.page_size: limit for limit in target.hugepage_limits}
-    for descriptor, value in patch.ListFields():
-        if descriptor.name == "unified":
-            target.unified.update(patch.unified)
-        elif descriptor.name != "hugepage_limits":
-            setattr(target, descriptor.name, value)
-    for page_size, limit in hugepages.items():
-        if page_size in known:
-            known[page_size].limit = limit.limit
-        else:
-            target.hugepage_limits.add().CopyFrom(limit)
-
-
 class NodeState:
     """The objects of one fake node."""
 

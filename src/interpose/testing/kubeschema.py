@@ -59,6 +59,11 @@ def problems(document: Document) -> list[str]:
     raise UnknownKindError(" ".join(identity))
 
 
+def field_names(module: str, name: str) -> frozenset[str]:
+    """The fields of a class, such as `PodSpec` of `core_v1`."""
+    return frozenset(_module(module).classes[name])
+
+
 @cache
 def _all_modules() -> tuple[_Module, ...]:
     return tuple(_module(path.stem) for path in sorted(_folder().glob("*_v1*.py")))

@@ -1,37 +1,17 @@
-"""The demo's node is one that all programs take."""
+"""The demo's pods and policies are such that all programs take them."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from interpose.config.agent_table import AGENT_SETTINGS
 from interpose.config.document import read_document
-from interpose.config.hookserver import HOOKSERVER_SETTINGS
-from interpose.config.table import RELAY_SETTINGS
+from interpose.kuberuntime.containerconfig import container_resources
+from interpose.kuberuntime.manifest import read_pods
+from interpose.kuberuntime.node import NodeFacts
+from interpose.kuberuntime.qos import pod_qos
 from interpose.model.cgroup import CRI_FIELDS, Level
 from interpose.runtimehooks.nodedocument import parse_node_document
-from interpose.testing.demoparts import AFTER, BEFORE, POD_VALUES, PODS, Places, edit, forget_settings
-
-
-def test_every_setting_exists() -> None:
-    """A name that nobody reads would send a program to the places of a real node."""
-    known = {setting.env for setting in (*RELAY_SETTINGS, *HOOKSERVER_SETTINGS, *AGENT_SETTINGS)}
-
-    assert Places(Path("/demo")).environment().keys() <= known
-
-
-def test_every_path_is_in_the_folder() -> None:
-    """Nothing of the machine is touched."""
-    assert all(path.startswith("/demo/") for path in Places(Path("/demo")).environment().values())
-
-
-def test_the_policy_is_there_at_once(tmp_path: Path) -> None:
-    """A hook server finds it when it starts."""
-    places = Places(tmp_path)
-    places.prepare()
-
-    assert places.nodeslo.read_text() == BEFORE
+from interpose.testing.demoparts import AFTER, BEFORE, FAILING, LATER, POD_VALUES, PODS, Asked, DemoPod, edit
 
 
 def test_an_edit_leaves_one_file(tmp_path: Path) -> None:
@@ -53,13 +33,23 @@ def test_policies_can_be_read(text: str, tmp_path: Path) -> None:
     assert parse_node_document(read_document(str(path)), str(path)).slo is not None
 
 
-def test_pods_have_the_annotations_of_their_class() -> None:
-    """The sandbox has labels and annotations, the container what Kubernetes knows of its resources."""
-    for pod in PODS:
-        sandbox, container = pod.configs()
-        assert sandbox.labels["koordinator.sh/qosClass"] == pod.qos
-        assert dict(sandbox.annotations) == pod.annotations
-        assert container.linux.resources == sandbox.linux.resources == pod.resources
+@pytest.mark.parametrize("pod", PODS)
+def test_manifests_say_what_the_table_says(pod: DemoPod) -> None:
+    """Class, labels, annotations, and what becomes of resources in CRI."""
+    (read,) = read_pods(pod.manifest, "x.yaml")
+    resources = container_resources(read, read.containers[0], NodeFacts(name="n", memory=1 << 40))
+
+    assert (read.namespace, read.name, pod_qos(read)) == ("shop", pod.name, pod.kube_qos)
+    assert read.labels["koordinator.sh/qosClass"] == pod.qos
+    assert dict(read.annotations) == pod.annotations
+    assert Asked(*(getattr(resources, name) for name in Asked._fields)) == pod.asked
+
+
+def test_the_pod_that_fails_is_one() -> None:
+    """Its manifest is as good as others."""
+    (read,) = read_pods(LATER[FAILING], "x.yaml")
+
+    assert read.name == FAILING
 
 
 def test_values_that_cri_does_not_carry_are_of_pods() -> None:
@@ -67,13 +57,3 @@ def test_values_that_cri_does_not_carry_are_of_pods() -> None:
     assert all(
         due.parameter in CRI_FIELDS for dues in POD_VALUES.values() for due in dues if Level.CONTAINER in due.levels
     )
-
-
-def test_settings_of_the_shell_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are for other relays."""
-    monkeypatch.setenv("INTERPOSE_HOOKSERVER_CPUSET", "false")
-    monkeypatch.setenv("OTHER", "1")
-    forget_settings()
-
-    assert "INTERPOSE_HOOKSERVER_CPUSET" not in os.environ
-    assert os.environ["OTHER"] == "1"

@@ -2,21 +2,8 @@
 
 from pathlib import Path
 
-from interpose.testing.demorecording import listed_calls, write_page
+from interpose.testing.demorecording import write_page
 from interpose.testing.recordings import sample_recording
-
-
-def test_a_list_has_the_calls_that_were_wanted(tmp_path: Path) -> None:
-    """Below its head there is a line for each, no wider than the terminal."""
-    path = tmp_path / "calls.crirec"
-    sample_recording(path)
-
-    head, *lines = listed_calls(path, "~m CreateContainer", 80)
-
-    assert "METHOD" in head
-    assert any("CreateContainer" in line for line in lines)
-    assert not any("Version" in line for line in lines)
-    assert max(map(len, [head, *lines])) <= 80
 
 
 def test_a_page_has_all_calls(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from interpose.api import cri_pb2 as cri
-from interpose.testing.fakeinfo import as_plain, container_info, oci_resources, sandbox_info
+from interpose.localruntime.patching import patch_resources
+from interpose.localruntime.plaindocs import as_plain
+from interpose.testing.fakeinfo import container_info, oci_resources, sandbox_info
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.fakestate import patch_resources
 
 
 def test_a_message_becomes_plain_values() -> None:

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from interpose.api import cri_pb2 as cri
+from interpose.localruntime.patching import patch_resources
 from interpose.rpc.status import Code, RpcError
 from interpose.testing.clock import ManualClock
-from interpose.testing.fakestate import EXIT_KILLED, EXIT_NOT_STARTED, Container, NodeState, Sandbox, patch_resources
+from interpose.testing.fakestate import EXIT_KILLED, EXIT_NOT_STARTED, Container, NodeState, Sandbox
 from interpose.testing.fakeviews import container_status, list_containers, list_sandboxes, sandbox_status
 from interpose.testing.pods import container_config, pod_config
 

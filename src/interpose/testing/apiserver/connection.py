@@ -34,6 +34,7 @@ class HttpConnection:
         self._reader = reader
         self._writer = writer
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20)
+        self._head_only = False
 
     @property
     def certificate(self) -> str:
@@ -53,6 +54,7 @@ class HttpConnection:
             body += event.data
             if len(body) > _MOST_BODY:
                 raise BrokenError("the body is too large")
+        self._head_only = head.method == b"HEAD"
         path, query = split_target(head.target.decode("latin-1"))
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in head.headers}
         return Request(head.method.decode("latin-1"), path, query, headers, bytes(body))
@@ -63,9 +65,18 @@ class HttpConnection:
                 if self._http.they_are_waiting_for_100_continue:
                     await self._write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])))
                 self._http.receive_data(await self._reader.read(_CHUNK))
+        except h11.RemoteProtocolError as error:
+            await self._refuse()
+            raise BrokenError(str(error)) from None
         except (OSError, h11.ProtocolError) as error:
             raise BrokenError(str(error)) from None
         return event
+
+    async def _refuse(self) -> None:
+        """Say that it was no HTTP. Clients that began with TLS take that for a sign to go on without."""
+        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            refusal = h11.Response(status_code=400, headers=[("content-length", "0"), ("connection", "close")])
+            await self._write(self._http.send(refusal))
 
     async def answer(
         self, code: int, body: Any, headers: Mapping[str, str] | None = None, *, truncated: bool = False
@@ -77,7 +88,7 @@ class HttpConnection:
         if truncated:
             await self._write(data + raw[: len(raw) // 2])
             raise BrokenError("half an answer was wanted")
-        if raw:
+        if raw and not self._head_only:
             data += self._http.send(h11.Data(data=raw)) or b""
         data += self._http.send(h11.EndOfMessage()) or b""
         await self._write(data)

@@ -46,7 +46,7 @@ def default_images() -> tuple[ImageSpec, ImageSpec]:
     )
 
 
-def layer(busybox: bytes, applets: Sequence[str] = APPLETS) -> bytes:
+def layer(busybox: bytes, applets: Sequence[str] = APPLETS, files: Mapping[str, bytes] = FILES) -> bytes:
     """The one layer of every image, as an uncompressed tar."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
@@ -61,7 +61,7 @@ def layer(busybox: bytes, applets: Sequence[str] = APPLETS) -> bytes:
             link.type = tarfile.SYMTYPE
             link.linkname = "busybox"
             tar.addfile(link)
-        for name, content in FILES.items():
+        for name, content in files.items():
             _add(tar, name, content)
     return out.getvalue()
 

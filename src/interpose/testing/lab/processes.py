@@ -58,7 +58,9 @@ def missing_programs(*names: str, root: bool = False) -> str | None:
 class Child:
     """One program started by the lab, with its output in a log file."""
 
-    def __init__(self, argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> None:
         self.argv = list(argv)
         self.log = log
         with log.open("ab") as out:
@@ -68,6 +70,7 @@ class Child:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env=None if env is None else {**os.environ, **env},
+                cwd=cwd,
                 # Own session: Ctrl-C in the terminal reaches the lab, which then stops its children in order.
                 start_new_session=True,
             )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DOCKER: Final = ("--backend", "docker")
 """Options of a relay in front of dockerd."""
+_HOOKS_DIR: Final = "hookserver.d"
 
 
 def program(name: str = "interpose") -> Path:
@@ -24,14 +25,16 @@ def program(name: str = "interpose") -> Path:
 
 
 def relay_argv(listen: Path, runtime: Path, admin: Path, *options: str) -> list[str]:
-    """The command line of a relay."""
+    """The command line of a relay. Unless options say otherwise, hook servers and state are looked for beside its
+    socket: the machine may be somebody's node."""
     sockets = ["--listen", str(listen), "--runtime-endpoint", str(runtime), "--admin-listen", str(admin)]
-    return [str(program()), "relay", *sockets, *options]
+    places = ["--hooks-dir", str(listen.parent / _HOOKS_DIR), "--state-dir", str(listen.parent / "state")]
+    return [str(program()), "relay", *sockets, *places, *options]
 
 
 def hooks_dir(folder: Path) -> Path:
     """Where hook servers register with a relay in this folder; it is made if need be."""
-    directory = folder / "hookserver.d"
+    directory = folder / _HOOKS_DIR
     directory.mkdir(mode=0o755, exist_ok=True)
     return directory
 

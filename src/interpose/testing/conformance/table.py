@@ -1,0 +1,48 @@
+"""All points, in the order of the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interpose.testing.conformance import (
+    containers,
+    errors,
+    events,
+    filters,
+    idempotence,
+    info,
+    listing,
+    mounts,
+    networking,
+    pulling,
+    sandboxes,
+    streams,
+    usage,
+)
+from interpose.testing.conformance.points import Point, point_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GROUPS = (
+    *info.GROUPS,
+    *containers.GROUPS,
+    *mounts.GROUPS,
+    *idempotence.GROUPS,
+    *sandboxes.GROUPS,
+    *filters.GROUPS,
+    *networking.GROUPS,
+    *streams.GROUPS,
+    *pulling.GROUPS,
+    *errors.GROUPS,
+    *listing.GROUPS,
+    *usage.GROUPS,
+    *events.GROUPS,
+)
+
+
+def named_points() -> Iterator[tuple[str, Point]]:
+    """Every point with its id."""
+    for group in GROUPS:
+        for point in group.points:
+            yield point_id(group, point), point
