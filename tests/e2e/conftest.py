@@ -27,6 +27,9 @@ from interpose.testing.lab.relay import DOCKER, Relay, hook_options
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Points are tried outside of tests, and their assertions are to say what they saw.
+pytest.register_assert_rewrite("interpose.testing.conformance")
+
 
 @pytest.fixture
 def scratch() -> Iterator[Path]:
@@ -111,9 +114,19 @@ def own_relay(scratch: Path, own_containerd: Containerd) -> Iterator[Relay]:
 
 
 @pytest.fixture(params=["v1", "v1alpha2"])
-def client(request: pytest.FixtureRequest, relay: Relay) -> Iterator[CriClient]:
+def version(request: pytest.FixtureRequest, containerd: Containerd) -> str:
+    """Each version of the API that this containerd speaks: from 2.0 on that is v1 alone."""
+    version: str = request.param
+    with CriClient(containerd.socket, version) as connected:
+        if connected.outcome("Version").code == "UNIMPLEMENTED":
+            pytest.skip(f"this containerd does not speak {version}")
+    return version
+
+
+@pytest.fixture
+def client(version: str, relay: Relay) -> Iterator[CriClient]:
     """A client of each API version, through the relay."""
-    with CriClient(relay.socket, request.param) as connected:
+    with CriClient(relay.socket, version) as connected:
         yield connected
 
 

@@ -146,7 +146,6 @@ def secretive(client: CriClient, name: str) -> LabPod:
     return pod
 
 
-@pytest.mark.parametrize("version", ["v1", "v1alpha2"])
 def test_every_call_of_a_pods_life(containerd: Containerd, scratch: Path, version: str) -> None:
     """Request, reply and latency of each, in the form of the old program; what failed says why; no secret is there."""
     file = scratch / "cri.dump"

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 
-@pytest.fixture(params=["v1", "v1alpha2"])
-def both_versions(request: pytest.FixtureRequest, hooked_relay: Relay) -> Iterator[CriClient]:
+@pytest.fixture
+def both_versions(version: str, hooked_relay: Relay) -> Iterator[CriClient]:
     """A client of each API version, through the relay that asks hook servers."""
-    with CriClient(hooked_relay.socket, request.param) as connected:
+    with CriClient(hooked_relay.socket, version) as connected:
         yield connected
 
 
@@ -280,7 +280,6 @@ def test_upgraded_relay_asks_about_every_call(containerd: Containerd, scratch: P
         assert pod.cgroup_file("cpu", "cpu.shares").read_text() == "300\n"
 
 
-@pytest.mark.parametrize("version", ["v1", "v1alpha2"])
 def test_containers_made_behind_the_relay(
     containerd: Containerd, scratch: Path, plugin: HookPlugin, version: str
 ) -> None:

@@ -21,6 +21,7 @@ from interpose.testing.hookstack import HookStack, hook_stack
 from interpose.testing.lab.hookserver import HookServer
 from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import Relay
+from interpose.testing.shimnode import ShimNode, shim_node, why_not
 from interpose.testing.stack import Stack
 
 
@@ -192,3 +193,19 @@ async def node(scratch: Path) -> AsyncIterator[HookStack]:
     """A relay with hooks in this process and nothing registered."""
     async with hook_stack(scratch) as running:
         yield running
+
+
+@pytest.fixture(params=["runc", "plain"])
+async def bare_sandbox(request: pytest.FixtureRequest, scratch: Path) -> AsyncIterator[ShimNode]:
+    """A sandbox by each executor, whose shim is not launched yet."""
+    if why := why_not(request.param):
+        pytest.skip(f"{request.param}: {why}")
+    async with shim_node(scratch, request.param) as made:
+        yield made
+
+
+@pytest.fixture
+async def sandbox(bare_sandbox: ShimNode) -> ShimNode:
+    """One with a shim, without namespaces of its own."""
+    await bare_sandbox.launch()
+    return bare_sandbox

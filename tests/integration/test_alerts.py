@@ -4,8 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from interpose.instrumentation.metrics import gather
+from interpose.kuberuntime.instrumented import InstrumentedCaller
 from interpose.relay.docker.endpointstats import EndpointStats
 from interpose.relay.docker.metrics import Link, endpoint_collector
+from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.hookserver import register
 from interpose.testing.lab.relay import Relay, hook_options, hooks_dir
 from interpose.testing.plaindocs import read_documents
@@ -31,14 +33,15 @@ def test_what_alerts_count_is_exported_by_a_process_that_did_nothing_yet(
     start_relay: Callable[..., Relay],
     admin: Callable[..., tuple[int, str]],
 ) -> None:
-    """A relay with a hook server, a policy and a recording, before its first call; the webhook, and Docker mode."""
+    """A relay with hook server, policy and recording, before its first call; webhook, Docker mode, our runtime."""
     start_runtime()
     register(hooks_dir(scratch), "plugin", scratch / "plugin.sock")
     recording = ("--state-dir", str(scratch / "state"), "--record", str(scratch / "calls.crirec"))
     start_relay(*hook_options(scratch), *EVERYTHING, *recording)
     _, text = admin("/metrics")
     exported = {line.partition("{")[0].partition(" ")[0] for line in text.splitlines() if not line.startswith("#")}
-    others = [request_collector(Stats()), endpoint_collector(Idle(), Idle())]
+    calls = InstrumentedCaller(FakeRuntime()).collect
+    others = [request_collector(Stats()), endpoint_collector(Idle(), Idle()), calls]
     exported |= {family.name for family in gather(others) if family.samples}
     [rules] = read_documents(RULES)
     alerts = [rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from interpose.testing.lab.hookserver import HookServer
-from interpose.testing.lab.relay import Relay, program
+from interpose.testing.lab.relay import Relay, program, relay_argv
 
 
 def config(*words: object) -> "subprocess.CompletedProcess[str]":
@@ -38,8 +38,8 @@ def test_a_relay_tells_its_settings_with_their_origins(
     assert running["process.grace"] == {"value": "5s", "origin": f"file {path}:3"}
     assert running["limits.max_streams"] == {"value": "500", "origin": "flag --max-streams"}
     assert running["limits.resets"]["origin"] == "default"
-    sockets = ("--listen", relay.socket, "--runtime-endpoint", scratch / "runtime.sock", "--admin-listen", relay.admin)
-    planned = settings("relay", "--", "--config", path, "--max-streams", "500", *sockets)
+    places = relay_argv(relay.socket, scratch / "runtime.sock", relay.admin)[2:]
+    planned = settings("relay", "--", "--config", path, "--max-streams", "500", *places)
     assert {key: one for key, one in running.items() if one != planned[key]} == {}
 
 
@@ -50,8 +50,9 @@ def test_a_change_of_the_file_is_seen_before_a_restart(
     start_runtime()
     relay = start_relay("--no-hooks", "--grace", "5s")
     path = scratch / "relay.yaml"
-    places = f"listen: {relay.socket}\nruntime_endpoint: {scratch}/runtime.sock\nadmin: {{listen: {relay.admin}}}\n"
-    path.write_text(f"apiVersion: interpose/v1\nkind: RelayConfig\n{places}hooks: {{enabled: false}}\n")
+    sockets = f"listen: {relay.socket}\nruntime_endpoint: {scratch}/runtime.sock\nadmin: {{listen: {relay.admin}}}\n"
+    folders = f"hooks: {{enabled: false, dir: {scratch}/hookserver.d}}\npolicy: {{state_dir: {scratch}/state}}\n"
+    path.write_text(f"apiVersion: interpose/v1\nkind: RelayConfig\n{sockets}{folders}")
 
     done = config("diff", f"running:{relay.admin}", path)
 

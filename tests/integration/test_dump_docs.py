@@ -11,11 +11,13 @@ import pytest
 
 from interpose.config.dump_redaction import parse_redaction
 from interpose.config.dump_rules import DEFAULTS, parse_rules
+from interpose.dump.decode import Decoder
 from interpose.dump.filters import parse_filter
 from interpose.dump.filterterms import QUESTIONS
 from interpose.dump.live.keys import GROUPS
-from interpose.dump.reading import Recording
-from interpose.testing.demorecording import listed_calls
+from interpose.dump.outputs import OUTPUTS, FlowTexts, View
+from interpose.dump.reading import Recording, open_recording
+from interpose.dump.viewing import Viewing
 from interpose.testing.lab.relay import program
 from interpose.testing.recordings import sample_recording
 
@@ -38,10 +40,19 @@ def codes(text: str, column: int = 0) -> list[str]:
     return [code for row in rows for code in re.findall(r"`([^`]+)`", row[column])]
 
 
+def listed_calls(recording: Path, wanted: str) -> list[str]:
+    """A line for each of the calls that a filter chooses, below the names of the columns."""
+    decoder = Decoder()
+    viewing = Viewing(parse_filter(wanted), FlowTexts(decoder))
+    with open_recording([recording]) as source:
+        view = View(decoder=decoder, width=WIDTH, title=recording.name, facts=source.header.facts, filter_text=wanted)
+        return "".join(OUTPUTS["list"](viewing.flows(source.frames()), view)).splitlines()
+
+
 def shown(words: list[str], recording: Path) -> list[str]:
     """What a command prints. A list as on a terminal, which a test has not."""
     if words[1] == "show" and not set(words) & {"-o", "--number"}:
-        return listed_calls(recording, " ".join(words[3:]), WIDTH)
+        return listed_calls(recording, " ".join(words[3:]))
     environment = {**os.environ, "TZ": "UTC", "PYTHONIOENCODING": "utf-8", "COLUMNS": str(WIDTH)}
     command: list[str | Path] = [program(), *words]
     done = subprocess.run(

@@ -88,13 +88,13 @@ class StandingRuntime(FakeRuntime):
             with suppress(RpcError):
                 self._methods[owed[0]].run(owed[1])
 
-    async def call(self, method: str, request: Message) -> Any:
+    async def call(self, method: str, request: Message, *, timeout: float | None = None) -> Any:
         """A call in this process or from outside."""
         if method in CHANGES and self._left is not None:
             self._left -= 1
             if self._left < 0 and not self.reached.is_set():
                 await self._stand(method, request)
-        return await super().call(method, request)
+        return await super().call(method, request, timeout=timeout)
 
     async def _stand(self, method: str, request: Message) -> None:
         if self._outcome is Outcome.DONE:

@@ -50,11 +50,11 @@ class _Breakable(FakeRuntime):
         self.__dict__.update(other.__dict__)
         self.broken = broken
 
-    async def call(self, method: str, request: Message) -> Any:
+    async def call(self, method: str, request: Message, *, timeout: float | None = None) -> Any:
         """The spec of the container is damaged on the runtime's disk."""
         if method == "ContainerStatus" and getattr(request, "container_id", "") == self.broken:
             raise RpcError(Code.UNKNOWN, "failed to load the spec")
-        return await super().call(method, request)
+        return await super().call(method, request, timeout=timeout)
 
 
 async def test_one_broken_container_does_not_keep_the_policy_from_others(tmp_path: Path) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from interpose.cli.pod_run import run
 from interpose.config.agent_settings import AgentSettings
 from interpose.config.agent_table import AGENT
 from interpose.config.endpoint import parse_endpoint
 from interpose.config.hookserver import HOOKSERVER
 from interpose.config.hookserver_settings import HookServerSettings
 from interpose.config.load import load
+from interpose.config.runtime_settings import RuntimeSettings
+from interpose.config.runtime_table import RUNTIME
 from interpose.config.schema import Schema
 from interpose.config.settings import PolicySettings, ProcessSettings, RelaySettings
 from interpose.config.table import RELAY
@@ -21,8 +24,10 @@ from interpose.config.webhook_table import WEBHOOK
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PROGRAM = "/opt/interpose/bin/interpose"
-SERVICES = ("interpose-relay.service", "interpose-hookserver.service", "interpose-agent.service")
-UNITS = (*SERVICES, "interpose-relay.socket")
+RUNTIME_SERVICE = "interpose-runtime.service"
+PODS_SERVICE = "interpose-pods.service"
+SERVICES = ("interpose-relay.service", "interpose-hookserver.service", "interpose-agent.service", RUNTIME_SERVICE)
+UNITS = (*SERVICES, PODS_SERVICE, "interpose-relay.socket")
 DOCKER = ("interpose-relay.service.d/docker.conf", "interpose-relay.socket.d/docker.conf")
 # Each program with its sample, and what is asked for on the command line of one start, never in a file.
 SAMPLES = (
@@ -30,6 +35,18 @@ SAMPLES = (
     pytest.param(HOOKSERVER, "hookserver.yaml", set[str](), id="hookserver"),
     pytest.param(AGENT, "agent.yaml", set[str](), id="agent"),
     pytest.param(WEBHOOK, "webhook.yaml", set[str](), id="webhook"),
+    pytest.param(RUNTIME, "runtime.yaml", set[str](), id="runtime"),
+)
+# Settings of a unit that its children inherit, or that give it a view of the file system of its own.
+CONFINING = (
+    *("ProtectSystem", "ProtectHome", "ProtectControlGroups", "ProtectKernelTunables", "ProtectKernelModules"),
+    *("ProtectKernelLogs", "ProtectClock", "ProtectHostname", "ProtectProc", "PrivateTmp", "PrivateDevices"),
+    *("PrivateMounts", "ReadWritePaths", "ReadOnlyPaths", "InaccessiblePaths", "BindPaths", "TemporaryFileSystem"),
+)
+INHERITED = (
+    *("NoNewPrivileges", "CapabilityBoundingSet", "SystemCallFilter", "SystemCallArchitectures", "LockPersonality"),
+    *("RestrictNamespaces", "RestrictAddressFamilies", "RestrictRealtime", "RestrictSUIDSGID", "UMask"),
+    *("MemoryDenyWriteExecute", "IPAddressDeny"),
 )
 
 
@@ -115,7 +132,7 @@ def test_the_service_can_be_taken_over() -> None:
     assert service["RuntimeDirectoryPreserve"] == "yes"
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("name", [*SERVICES, PODS_SERVICE])
 def test_a_mistake_in_the_settings_is_not_retried(name: str) -> None:
     """The exit code for unusable settings ends the restarts; everything else is restarted for ever."""
     parser = unit(name)
@@ -162,9 +179,42 @@ def test_the_agent_may_write_its_own_directory_only() -> None:
     assert "IPAddressDeny" not in service  # the API server is on the network
 
 
+def test_containers_outlive_the_runtime() -> None:
+    """Only the main process is signalled, what shims need stays, and calls in flight have their time."""
+    service = unit(RUNTIME_SERVICE)["Service"]
+    settings = RuntimeSettings()
+
+    assert service["Type"] == "notify"
+    assert service["KillMode"] == "process"
+    assert service["Delegate"] == "yes"
+    assert seconds(service["TimeoutStopSec"]) > settings.grace
+    assert service["RuntimeDirectoryPreserve"] == "yes"
+    assert settings.state.startswith(f"/run/{service['RuntimeDirectory']}/")
+    assert settings.listen.startswith(f"/var/run/{service['RuntimeDirectory']}/")
+    assert settings.root.startswith(f"/var/lib/{service['StateDirectory']}/")
+
+
+def test_containers_are_not_confined_by_the_unit_of_the_runtime() -> None:
+    """They are its children; and the next process must see their mounts."""
+    assert not {*CONFINING, *INHERITED} & set(unit(RUNTIME_SERVICE)["Service"])
+
+
+def test_pods_are_kept_by_a_unit() -> None:
+    """The command is one that the program takes, and volumes that it mounts are there for the runtime."""
+    service = unit(PODS_SERVICE)["Service"]
+    words = service["ExecStart"].removeprefix(f"{PROGRAM} pod run ").split()
+
+    parsed = run.make_context("run", words)
+    assert parsed.params["watch"]
+    assert parsed.params["files"] == ("/etc/interpose/pods",)
+    assert parsed.params["root"] == f"/var/lib/{service['StateDirectory']}"
+    assert parsed.params["admin_listen"] == f"/run/{service['RuntimeDirectory']}/pods-admin.sock"
+    assert not set(CONFINING) & set(service)
+
+
 def test_the_services_can_share_their_directory() -> None:
     """Neither takes the sockets of the other away when it stops."""
-    for name in SERVICES:
+    for name in (*SERVICES, PODS_SERVICE):
         service = unit(name)["Service"]
 
         assert service["RuntimeDirectory"] == "interpose"

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from interpose.cli.dump import SUBCOMMANDS as DUMP_COMMANDS
+from interpose.cli.image import image
+from interpose.cli.pod import SUBCOMMANDS as POD_COMMANDS
 from interpose.dispatcher.fields import CONTAINER_FIELDS, POD_FIELDS
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.relay.methods import METHODS
@@ -22,10 +24,9 @@ def run(tool: Path, *flags: str) -> "subprocess.CompletedProcess[str]":
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A folder with the generator and no pages yet."""
-    for part in ("gen_reference", "cluster_pages", "docker_pages", "hookserver_pages", "policy_pages", "outputs"):
-        name = f"tools/{part}.py"
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text((ROOT / name).read_text())
+    (tmp_path / "tools").mkdir()
+    for tool in (ROOT / "tools").glob("*.py"):
+        (tmp_path / "tools" / tool.name).write_text(tool.read_text())
     return tmp_path
 
 
@@ -79,6 +80,20 @@ def test_every_command_of_a_group_has_its_help() -> None:
     """Also those that are loaded only when they are called."""
     page = (ROOT / "docs/reference/flags.md").read_text()
     assert [name for name in DUMP_COMMANDS if page.count(f"\n## `interpose dump {name}`\n") != 1] == []
+
+
+def test_every_command_about_pods_and_images_has_its_help() -> None:
+    """The flags of `pod`, `image` and `runtime` stand on no other page."""
+    page = (ROOT / "docs/reference/flags.md").read_text()
+    names = ["runtime", *(f"pod {name}" for name in POD_COMMANDS), *(f"image {name}" for name in image.commands)]
+    assert [name for name in names if page.count(f"\n## `interpose {name}`\n") != 1] == []
+
+
+def test_metrics_of_the_runtime_are_listed() -> None:
+    """Those of its own, with their labels."""
+    page = (ROOT / "docs/reference/metrics.md").read_text()
+    assert "| `interpose_runtime_operations_errors_total` | counter | `code` `method` |" in page
+    assert "| `interpose_runtime_containers` | gauge | `state` |" in page
 
 
 def test_metrics_of_dumps_are_listed() -> None:

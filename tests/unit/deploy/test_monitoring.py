@@ -236,6 +236,6 @@ def test_jobs_are_those_that_are_scraped(rules: Document, deploy: Path) -> None:
     [scrape] = read_documents(deploy / "monitoring/prometheus-scrape.yaml")
     jobs = set(re.findall(r'job="([\w-]+)"', json.dumps([expr for _, expr in expressions_of(rules)]).replace("\\", "")))
 
-    assert jobs == {f"interpose-{name}" for name in ("relay", "hookserver", "agent", "webhook")}
-    assert scrape["scrape_configs"][0]["job_name"] == "interpose-relay"
-    assert "interpose-$1" in json.dumps(scrape["scrape_configs"][1])
+    assert jobs == {f"interpose-{name}" for name in ("relay", "runtime", "hookserver", "agent", "webhook")}
+    assert [one["job_name"] for one in scrape["scrape_configs"][:2]] == ["interpose-relay", "interpose-runtime"]
+    assert "interpose-$1" in json.dumps(scrape["scrape_configs"][2])

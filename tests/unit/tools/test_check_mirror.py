@@ -45,3 +45,15 @@ def test_a_long_test_may_be_split(tool: Callable[[str], Any]) -> None:
     )
 
     assert problems == []
+
+
+def test_a_whole_folder_can_be_tested_elsewhere(tool: Callable[[str], Any]) -> None:
+    """Every module of it, and only of it; an empty folder is gone."""
+    problems = tool("check_mirror").problems(
+        {"a/b/x", "a/b/y", "a/bx"}, set(), set(), {"a/b/": "there", "a/c/": "nowhere"}, {}
+    )
+
+    assert problems == [
+        "src/interpose/a/bx.py has no tests/unit/a/test_bx.py",
+        "tools/check_mirror.py lists a/c/, which is gone",
+    ]

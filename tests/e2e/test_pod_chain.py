@@ -1,0 +1,216 @@
+"""The whole chain on one machine without Kubernetes: `interpose pod`, the relay with a hook server and a policy, our
+own runtime. In processes of their own, and with the runtime in the relay's process; values are those of the kernel.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from interpose.hookapi.hookpoint import HookPoint
+from interpose.testing.hookserver import response_to
+from interpose.testing.lab.dumps import calls, methods
+from interpose.testing.lab.embedded import AS_NOBODY, NOBODY, EmbeddedRelay, NobodysRuntime
+from interpose.testing.lab.hookplugin import HookPlugin
+from interpose.testing.lab.podrun import PodCommand, pod_image
+from interpose.testing.lab.pods import CGROUPS, remove_groups
+from interpose.testing.lab.policypods import PolicyRelay
+from interpose.testing.lab.processes import wait_for
+from interpose.testing.lab.relay import program
+from interpose.testing.lab.runtime import Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.e2e
+
+DATA: Final = Path(__file__).parents[1] / "data"
+POLICY: Final = ("--policy", "static", "--reserved-resources", "cpu=1")
+
+
+def mark(request: Any) -> Any:
+    """What the hook server wants of each container."""
+    answer = response_to(request)
+    answer.container_envs["MARK"] = "made by a hook"
+    answer.container_resources.cpu_shares = 300
+    return answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chain:
+    """All parts, with both pods up."""
+
+    pods: PodCommand
+    relay: PolicyRelay
+    plugin: HookPlugin
+    recording: Path
+    said: str
+
+    def group(self, pod: str) -> str:
+        """The cgroup of the pod's one container, below each hierarchy."""
+        (one,) = self.pods.document("status", pod)["containers"]
+        (path,) = (CGROUPS / "cpu" / self.pods.cgroup.strip("/")).rglob(one["id"])
+        return str(path.relative_to(CGROUPS / "cpu"))
+
+    def show(self, *words: str) -> str:
+        """A view for people."""
+        argv = [str(program()), *words, "--admin", str(self.relay.admin)]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def control(group: str, name: str) -> str:
+    """A control file of a container."""
+    return (CGROUPS / name.partition(".")[0] / group / name).read_text().strip()
+
+
+@pytest.fixture(scope="module", params=["processes", "embedded"])
+def chain(request: pytest.FixtureRequest, two_cpus: None) -> Iterator[Chain]:
+    """`interpose pod run` through the relay; every part is started as somebody would."""
+    if reason := Runtime.missing():
+        pytest.skip(f"no runtime: {reason}")
+    folder = Path(tempfile.mkdtemp(prefix="interpose-"))
+    recording = folder / "all.crirec"
+    runtime = Runtime(folder / "r")
+    runtime.folder.mkdir()
+    options = (*POLICY, "--record", str(recording))
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        if request.param == "processes":
+            stack.enter_context(runtime)
+            relay = PolicyRelay(folder / "relay", runtime.socket, *options)
+        else:
+            stack.callback(runtime.__exit__)
+            relay = EmbeddedRelay(folder / "relay", runtime, *options)
+        runtime.import_archives([pod_image(folder)])
+        stack.enter_context(relay)
+        plugin = stack.enter_context(HookPlugin(folder / "plugin.sock"))
+        plugin.answers[HookPoint.PRE_CREATE_CONTAINER] = mark
+        stack.enter_context(relay.registered("marker", plugin.socket))
+        pods = PodCommand(folder=folder, socket=relay.socket, cgroup=f"/{folder.name}")
+        stack.callback(remove_groups, pods.cgroup)
+        stack.callback(pods.run, "rm", "--all", "--grace", "0", code=None)
+        said = pods.run("run", "-f", DATA / "chain.yaml").stderr
+        yield Chain(pods=pods, relay=relay, plugin=plugin, recording=recording, said=said)
+
+
+@pytest.mark.timeout(300)
+def test_pods_come_up_through_the_chain(chain: Chain) -> None:
+    """And are shown as what they are."""
+    assert "2 pods up" in chain.said
+    rows = {row["name"]: (row["status"], row["running"]) for row in chain.pods.document("ls")}
+    assert rows == {"web": ("Running", 1), "db": ("Running", 1)}
+
+
+@pytest.mark.parametrize("pod", ["web", "db"])
+def test_what_the_hook_server_changed_is_in_the_container(chain: Chain, pod: str) -> None:
+    """A variable from the first line on, and CPU shares."""
+    assert chain.pods.run("logs", pod).stdout.splitlines()[0] == "mark made by a hook"
+    assert chain.pods.run("exec", pod, "--", "sh", "-c", "echo $MARK").stdout == "made by a hook\n"
+    assert control(chain.group(pod), "cpu.shares") == "300"
+    asked = [call.request for call in chain.plugin.calls if call.point is HookPoint.PRE_CREATE_CONTAINER]
+    assert pod in [one.pod_meta.name for one in asked]
+
+
+def test_the_policy_gave_each_its_cpus(chain: Chain) -> None:
+    """The Guaranteed pod has CPU 1 alone, the other has what is left."""
+    web, db = chain.group("web"), chain.group("db")
+    wait_for(lambda: control(web, "cpuset.cpus") == "0", within=20, what="web to leave CPU 1")
+    assert control(db, "cpuset.cpus") == "1"
+    assert chain.pods.run("logs", "db").stdout.splitlines()[1].split() == ["Cpus_allowed_list:", "1"]
+    assert control(db, "memory.limit_in_bytes") == str(64 << 20)
+
+
+def test_views_explain_it(chain: Chain) -> None:
+    """Who has what, why, and that all is well."""
+    why = chain.show("explain", "lab/db/main")
+    assert "Guaranteed, CPU 1 (limit 1)" in why
+    assert "CPUs 1 of its own" in why
+    assert chain.relay.exclusive() == {"db": "1"}
+    status = chain.show("status")
+    assert "policy: static" in status
+    assert "2, 1 with CPUs of their own" in status
+
+
+def test_the_recording_has_the_calls(chain: Chain) -> None:
+    """Those of `interpose pod`, and what the hook server and the policy made of them."""
+    found = calls(chain.recording)
+    assert {"RunPodSandbox", "CreateContainer", "StartContainer", "ContainerStatus"} <= set(methods(found))
+    assert methods(found).count("RunPodSandbox") == 2
+    created = {one["subject"]: one for one in found if one["method"] == "CreateContainer"}
+    assert sorted(created) == ["lab/db:main", "lab/web:main"]
+    for one in created.values():
+        assert one["status"] == "OK"
+        assert {"marker", "policy"} <= set(one["changed_by"])
+
+
+def test_a_pod_that_goes_gives_its_cpus_back(chain: Chain) -> None:
+    """The last test: the pod is removed, and comes back as it was."""
+    web = chain.group("web")
+    chain.pods.run("rm", "db")
+    wait_for(lambda: control(web, "cpuset.cpus") == "0-1", within=20, what="web to have both CPUs")
+    chain.pods.run("run", "-f", DATA / "chain.yaml")
+    assert chain.relay.exclusive() == {"db": "1"}
+    chain.pods.run("rm", "--all")
+    assert chain.pods.document("ls") == []
+
+
+# -- ordinary processes
+
+
+def ordinary(pods: PodCommand) -> None:
+    """A job and a service, from their begin to their end."""
+    try:
+        pods.run("run", "-f", DATA / "plain.yaml")
+        rows = {row["name"]: row["status"] for row in pods.document("ls")}
+        assert rows == {"job": "Completed", "service": "Running"}
+        assert pods.run("logs", "job").stdout == "hello world\n"
+        assert pods.run("exec", "service", "--", "sh", "-c", "echo here; exit 3", code=3).stdout == "here\n"
+        pods.run("stop", "service")
+        assert pods.run("logs", "service").stdout == "hello\nbye\n"
+        (one,) = pods.document("status", "service")["containers"]
+        assert (one["state"], one["exitCode"], one["reason"]) == ("Exited", 0, "Completed")
+    finally:
+        pods.run("rm", "--all", "--grace", "0", code=None)
+    assert pods.document("ls") == []
+
+
+@pytest.mark.timeout(300)
+def test_the_plain_executor_runs_pods_as_root(scratch: Path) -> None:
+    """Without runc: ordinary processes in the image's files and in a cgroup."""
+    if reason := Runtime.missing():
+        pytest.skip(f"no runtime: {reason}")
+    runtime = Runtime(scratch / "r", executor="plain")
+    runtime.folder.mkdir()
+    with runtime:
+        runtime.import_archives([pod_image(scratch)])
+        pods = PodCommand(folder=scratch, socket=runtime.socket, cgroup=f"/{scratch.name}")
+        try:
+            ordinary(pods)
+        finally:
+            remove_groups(pods.cgroup)
+        assert runtime.leftovers() == {}
+
+
+@pytest.mark.timeout(300)
+def test_anybody_can_run_pods(scratch: Path) -> None:
+    """Without root: runtime, images and pods of a user who may do nothing else."""
+    if reason := NobodysRuntime.missing():
+        pytest.skip(f"not possible: {reason}")
+    scratch.chmod(0o755)
+    runtime = NobodysRuntime(scratch / "r")
+    runtime.folder.mkdir()
+    with runtime:
+        archive = pod_image(scratch)
+        runtime.import_archives([archive])
+        pods = PodCommand(folder=scratch / "p", socket=runtime.socket, cgroup="/pods", prefix=AS_NOBODY)
+        pods.folder.mkdir()
+        shutil.chown(pods.folder, NOBODY, NOBODY)
+        ordinary(pods)
+        assert runtime.leftovers() == {}
