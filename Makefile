@@ -17,7 +17,7 @@ ARGS ?=
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-demo: $(STAMP) ## pods of three classes, relay, hook server and agent on a fake runtime: who gets what, why, and back
+demo: $(STAMP) ## pods as processes on our own runtime, with relay, policy, hook server and agent: who gets what, why, and back
 	@$(BIN)/python -m interpose.testing.demo --keep build/demo
 
 test: $(STAMP) ## all tests; as root also those with a real containerd, whose programs are installed if apt-get can
@@ -27,28 +27,33 @@ test: $(STAMP) ## all tests; as root also those with a real containerd, whose pr
 lint: $(STAMP) ## format, style, types, layers, generated files, mirror of the tests, paths and hosts
 	@tools/lint.sh $(BIN)
 
-bench: $(STAMP) ## the relay against no proxy, socat, nginx, HAProxy and grpc.aio, what hook servers and dumps add, a round over 500 pods, decisions
+bench: $(STAMP) ## the relay against no proxy, socat, nginx, HAProxy and grpc.aio, what hook servers and dumps add, pods on our runtime and on containerd, a round over 500 pods, decisions
 	@tools/e2e_programs.sh
 	@$(BIN)/python bench/run.py $(ARGS)
 	@$(BIN)/python bench/docker.py
+	@$(BIN)/python bench/pods.py
 	@$(BIN)/python bench/dump.py
 	@$(BIN)/python bench/hookserver_reconcile.py
 	@$(BIN)/python bench/policy_decisions.py
 
-fuzz: $(STAMP) ## broken bytes for the HTTP/2 and HTTP/1.1 parsers, broken registrations, node documents, machines, policies, reviews, kubeconfigs
+fuzz: $(STAMP) ## broken bytes for the HTTP/2, HTTP/1.1, SPDY and WebSocket parsers, broken registrations, node documents, machines, policies, reviews, kubeconfigs, manifests of pods
 	@$(BIN)/python tests/fuzz/fuzz_h2.py --seconds $(FUZZ_SECONDS) $(ARGS)
 	@$(BIN)/python tests/fuzz/fuzz_h1.py --seconds $(FUZZ_SECONDS)
+	@$(BIN)/python tests/fuzz/fuzz_streaming.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_registration.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_nodeslo.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_topology.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_policy_texts.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_reviews.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_kubeconfig.py --seconds $(FUZZ_SECONDS)
+	@$(BIN)/python tests/fuzz/fuzz_manifests.py --seconds $(FUZZ_SECONDS)
 
-soak: $(STAMP) ## calls, then 100 000 pods with a hook server, for SOAK_MINUTES each; our hook server killed at every moment
+soak: $(STAMP) ## calls, then 100 000 pods with a hook server, for SOAK_MINUTES each; our hook server, runtime and pod manager killed at every moment
 	@$(BIN)/python tools/soak.py --minutes $(SOAK_MINUTES) $(ARGS)
 	@INTERPOSE_THOROUGH=1 $(BIN)/pytest -q tests/integration/test_hookserver_crash.py tests/integration/test_policy_crash.py \
-		tests/integration/test_policy_races.py tests/integration/test_policy_soak.py
+		tests/integration/test_policy_races.py tests/integration/test_policy_soak.py \
+		tests/integration/test_manager_kills.py tests/e2e/test_runtime_kills.py
+	@$(BIN)/python -m interpose.testing.lab.killsoak --minutes $(SOAK_MINUTES)
 
 proto: $(STAMP) ## regenerate the message classes from proto/
 	@$(BIN)/python tools/gen_proto.py

@@ -13,10 +13,12 @@ from typing import Any
 
 import click
 from cluster_pages import AGENT_METRICS_INTRO, WEBHOOK_METRICS_INTRO, agent_families, webhook_families
+from conformance_pages import conformance_page
 from docker_pages import docker_families
 from hookserver_pages import hook_plugins, hookserver_families
 from outputs import settle, wants_check
 from policy_pages import policy_families
+from runtime_pages import POD_METRICS_INTRO, RUNTIME_METRICS_INTRO, pod_families, runtime_families
 
 from interpose.cli import cri_resmgr_agent, cri_resmgr_agent_probe, cri_resmgr_webhook
 from interpose.cli.config_schema import NAMES as SCHEMAS
@@ -30,6 +32,7 @@ from interpose.cli.relay_interceptors import Interceptors
 from interpose.config.agent_table import AGENT
 from interpose.config.hookserver import HOOKSERVER
 from interpose.config.reference import settings_page
+from interpose.config.runtime_table import RUNTIME
 from interpose.config.settings import RelaySettings
 from interpose.config.table import RELAY
 from interpose.config.webhook_table import WEBHOOK
@@ -116,8 +119,8 @@ ABSENCES = {
 
 FLAGS_INTRO = """\
 What `--help` prints. Every setting with the reason for its default is in [settings.md](settings.md), those of the other
-daemons in [hookserver-settings.md](hookserver-settings.md), [agent-settings.md](agent-settings.md) and
-[webhook-settings.md](webhook-settings.md)."""
+daemons in [hookserver-settings.md](hookserver-settings.md), [agent-settings.md](agent-settings.md),
+[webhook-settings.md](webhook-settings.md) and [runtime-settings.md](runtime-settings.md)."""
 
 # Wide enough for one line per option in most cases; a terminal's own width must not change the page.
 HELP_WIDTH = 110
@@ -258,6 +261,7 @@ def metrics() -> str:
     """The page about metrics."""
     relay, hookserver = asyncio.run(families()), asyncio.run(hookserver_families())
     agent, webhook = asyncio.run(agent_families()), webhook_families()
+    runtime = asyncio.run(runtime_families())
     outcomes = ", ".join(f"`{outcome.value}`" for outcome in Outcome)
     parts = [NOTICE, "# Metrics", METRICS_INTRO]
     parts += ["## Relay", RELAY_METRICS_INTRO, families_table(relay)]
@@ -265,6 +269,8 @@ def metrics() -> str:
         ("Hook server", HOOKSERVER_METRICS_INTRO, hookserver),
         ("Agent", AGENT_METRICS_INTRO, agent),
         ("Webhook", WEBHOOK_METRICS_INTRO, webhook),
+        ("Runtime", RUNTIME_METRICS_INTRO, runtime),
+        ("Pods", POD_METRICS_INTRO, pod_families()),
     ):
         text = introduction.format(
             common=common_to(relay, hookserver if title == "Webhook" else found), outcomes=outcomes
@@ -332,6 +338,7 @@ def flags() -> str:
 
 
 PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
+    ("docs/conformance.md", partial(conformance_page, NOTICE)),
     ("docs/reference/agent-settings.md", partial(settings_page, AGENT)),
     ("docs/reference/cri-methods.md", cri_methods),
     ("docs/reference/flags.md", flags),
@@ -339,6 +346,7 @@ PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("docs/reference/hook-plugins.md", partial(hook_plugins, NOTICE)),
     ("docs/reference/hookserver-settings.md", partial(settings_page, HOOKSERVER)),
     ("docs/reference/metrics.md", metrics),
+    ("docs/reference/runtime-settings.md", partial(settings_page, RUNTIME)),
     ("docs/reference/settings.md", partial(settings_page, RELAY)),
     ("docs/reference/webhook-settings.md", partial(settings_page, WEBHOOK)),
     *((f"docs/reference/schema/{name}.json", partial(schema_text, name)) for name in SCHEMAS),

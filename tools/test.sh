@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 bin=$1
 shift
 
-pure=(h1 h2 model topology cpuallocator policy views hookapi store resmgr dispatcher relay runtimehooks dump config kube agent webhook)
+pure=(h1 h2 model topology cpuallocator policy views hookapi store resmgr dispatcher relay runtimehooks dump config kube agent webhook kuberuntime localruntime streaming)
 # Whole rounds with files and sockets: nothing pure, and slow under coverage.
 rounds=tests/property/test_reconcile.py
 
@@ -35,6 +35,12 @@ second=(
     tests/integration/test_dump*.py tests/integration/test_recording*.py tests/integration/test_replay*.py
     tests/integration/test_agent*.py tests/integration/test_kube_*.py tests/integration/test_api*.py
     tests/integration/test_webhook*.py tests/integration/test_docker*.py tests/integration/test_fake_docker.py
+    tests/integration/test_streaming*.py tests/integration/test_shim*.py tests/integration/test_plain*.py
+    tests/integration/test_images*.py tests/integration/test_local_runtime*.py tests/integration/test_oci_spec.py
+    tests/integration/test_rootfs.py tests/integration/test_cni.py tests/integration/test_cgroup_dirs.py
+    tests/integration/test_runtime_process.py tests/integration/test_runtime_docs.py
+    tests/integration/test_runtime_manager*.py tests/integration/test_example_runtime.py
+    tests/integration/test_manager_kills.py tests/integration/test_pod_*.py
     tests/e2e/test_dump_page.py
 )
 
@@ -48,7 +54,7 @@ trap 'kill "$beside" 2>/dev/null || true; rm -f "$printed"' EXIT
     failed=0
     echo "== pure parts (pyproject.toml lists them): unit and property tests and scenarios, branch coverage 100%"
     (set -e; pure_tests "$@") || failed=1
-    echo "== policies in the way of calls, dumps, the page and the full screen, the cluster side, Docker mode"
+    echo "== policies in the way of calls, dumps, the page and the full screen, the cluster side, Docker mode, the runtime"
     second_row "$@" || failed=1
     exit "$failed"
 ) >"$printed" 2>&1 &
