@@ -177,6 +177,8 @@ class Daemon:
         grace = self._settings.process.take_over_cap if replaced else self._settings.process.grace
         kv = {"reason": why, "grace_seconds": grace, "in_flight": self._relay.in_flight}
         _log.info("Relay is draining", extra={"kv": kv})
+        # First of all: whoever connects from now on is the successor's, and need not be sent away again.
+        self._front.stop_accepting()
         if replaced:
             if self._interception is not None:
                 self._interception.retire()
@@ -189,7 +191,6 @@ class Daemon:
             self._sockets.release()
         else:
             self._notifier.stopping("draining")
-            self._front.stop_accepting()
             self._sockets.close()
         done = await self._front.drain(grace)
         _log.info("Relay ended", extra={"kv": {"complete": done}})
