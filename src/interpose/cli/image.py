@@ -222,11 +222,11 @@ def _found(docker_config: str, reference: str) -> "Auth | None":
     if not path:
         return None
     try:
-        domain = parse_reference(reference).domain
+        image = parse_reference(reference)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     try:
-        return credentials(read_text(path, _MOST_FILE), f"file {path}", domain)
+        return credentials(read_text(path, _MOST_FILE), f"file {path}", image)
     except ValueError as error:
         raise ConfigError(str(error)) from None
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from interpose.localruntime.images.references import DEFAULT_DOMAIN
+from interpose.localruntime.images.references import DEFAULT_DOMAIN, Reference
 from interpose.localruntime.images.values import Auth
 
 # What Docker calls its own registry.
@@ -13,8 +13,11 @@ _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def credentials(text: str, where: str, domain: str) -> Auth | None:
-    """What the file has for a registry, or None; ValueError names the file and the key. Programs are not asked."""
+def credentials(text: str, where: str, image: Reference) -> Auth | None:
+    """What the file has for an image, or None; ValueError names the file and the key. Programs are not asked.
+
+    A key may be a registry or a part of one (`host/team`): of several that fit, the longest path counts.
+    """
     try:
         document: Any = json.loads(text)
     except (ValueError, RecursionError):
@@ -24,23 +27,35 @@ def credentials(text: str, where: str, domain: str) -> Auth | None:
         return None
     if not isinstance(auths, dict):
         raise ValueError(f"{where}: key auths: it is no group of registries")
-    wanted = (domain, *_ALSO.get(domain, ()))
-    for key, given in auths.items():
-        if _host(key) in wanted:
-            return _auth(given, f"{where}: key auths.{key}")
-    return None
+    fitting = [key for key in auths if _fits(key, image)]
+    if not fitting:
+        return None
+    best = max(fitting, key=lambda key: len(_split(key)[1]))
+    return _auth(auths[best], f"{where}: key auths.{best}")
 
 
 def shown_to(auth: Auth | None, domain: str) -> Auth | None:
     """The credentials if they are meant for this registry; those of another one are never shown to it."""
     if auth is None or not auth.server_address:
         return auth
-    return auth if _host(auth.server_address) in (domain, *_ALSO.get(domain, ())) else None
+    return auth if _same_registry(_split(auth.server_address)[0], domain) else None
 
 
-def _host(key: str) -> str:
-    """Keys are hosts, or addresses with a scheme and a version of the protocol."""
-    return key.partition("://")[2].partition("/")[0] if "://" in key else key.partition("/")[0]
+def _fits(key: str, image: Reference) -> bool:
+    host, path = _split(key)
+    return _same_registry(host, image.domain) and f"{image.path}/".startswith(f"{path}/" if path else "")
+
+
+def _same_registry(host: str, domain: str) -> bool:
+    return host in (domain, *_ALSO.get(domain, ()))
+
+
+def _split(key: str) -> tuple[str, str]:
+    """Keys are hosts, with a path or without, or addresses with a scheme and a version of the protocol."""
+    _, scheme, rest = key.rpartition("://")
+    host, _, path = rest.partition("/")
+    path = path.rstrip("/")
+    return host, "" if scheme and path in ("v1", "v2") else path
 
 
 def _auth(given: object, what: str) -> Auth | None:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from interpose.localruntime.images.dockerconfig import credentials, shown_to
+from interpose.localruntime.images.references import parse_reference
 from interpose.localruntime.images.values import Auth
 
 TEXT = json.dumps(
@@ -13,6 +14,9 @@ TEXT = json.dumps(
             "https://index.docker.io/v1/": {"auth": "aGk6aGk="},
             "host:5000": {"username": "me", "password": "pw"},
             "token.io/path": {"identitytoken": "t"},
+            "https://mixed.io/v2/": {"auth": "whole"},
+            "mixed.io/team/": {"auth": "team"},
+            "mixed.io/team/app": {"auth": "app"},
             "program.io": {},
         },
         "credsStore": "desktop",
@@ -21,24 +25,31 @@ TEXT = json.dumps(
 
 
 @pytest.mark.parametrize(
-    ("domain", "auth"),
+    ("image", "auth"),
     [
-        ("docker.io", Auth(auth="aGk6aGk=")),
-        ("host:5000", Auth(username="me", password="pw")),
-        ("token.io", Auth(identity_token="t")),
-        ("program.io", None),
-        ("other.io", None),
+        ("busybox", Auth(auth="aGk6aGk=")),
+        ("host:5000/a", Auth(username="me", password="pw")),
+        ("token.io/path", Auth(identity_token="t")),
+        ("token.io/path/a", Auth(identity_token="t")),
+        ("token.io/pathway/a", None),
+        ("token.io/a", None),
+        ("mixed.io/other/app", Auth(auth="whole")),
+        ("mixed.io/team/other", Auth(auth="team")),
+        ("mixed.io/team/app:1", Auth(auth="app")),
+        ("mixed.io/team/apple", Auth(auth="team")),
+        ("program.io/a", None),
+        ("other.io/a", None),
     ],
 )
-def test_a_registry_is_found_by_its_host(domain: str, auth: Auth | None) -> None:
-    """Keys may be addresses. What a program keeps is not here."""
-    assert credentials(TEXT, "f", domain) == auth
+def test_an_image_is_found_by_its_registry_and_path(image: str, auth: Auth | None) -> None:
+    """Keys may be addresses, or parts of a registry, which do not count for the rest. A program's are not here."""
+    assert credentials(TEXT, "f", parse_reference(image)) == auth
 
 
 def test_a_file_without_credentials_has_none() -> None:
     """It has other settings, too."""
-    assert credentials("{}", "f", "x.io") is None
-    assert credentials("[]", "f", "x.io") is None
+    assert credentials("{}", "f", parse_reference("x.io/a")) is None
+    assert credentials("[]", "f", parse_reference("x.io/a")) is None
 
 
 @pytest.mark.parametrize(
@@ -53,7 +64,7 @@ def test_a_file_without_credentials_has_none() -> None:
 def test_what_is_wrong_is_named_with_file_and_key(text: str, problem: str) -> None:
     """Without values."""
     with pytest.raises(ValueError, match=problem):
-        credentials(text, "f", "x.io")
+        credentials(text, "f", parse_reference("x.io/a"))
 
 
 @pytest.mark.parametrize(
