@@ -14,6 +14,7 @@ import click
 
 from interpose.cli.pod_board import Board
 from interpose.cli.pod_options import Reach
+from interpose.cli.pod_others import pods_of_others, warning_of
 from interpose.cli.pod_runtime import Opened, run_with
 from interpose.cli.pod_service import Listening, PodService
 from interpose.cli.runtime_serving import warn_of
@@ -184,6 +185,9 @@ class _Run:
         if self._not_isolated:
             warn_of(self._not_isolated)
             self._board.say(_HARDLY_ISOLATED)
+        if others := await pods_of_others(self._manager):
+            _log.warning("Runtime has pods of somebody else; a kubelet would end ours", extra={"kv": {"pods": others}})
+            self._board.say(warning_of(others))
         self._board.expect(pod.title for pod in self._wanted.pods)
         for pod in self._wanted.pods:
             await asyncio.to_thread(self._manager.dirs.clear_stopped, pod.uid)
