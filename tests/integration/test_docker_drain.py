@@ -42,7 +42,7 @@ def _said_all(end: RawEnd) -> bool:
 
 
 async def test_idle_clients_are_closed_at_once(wire: DockerWire) -> None:
-    """Those who never asked and who were answered; who is in the middle of a head has a moment to finish it."""
+    """Those who were answered; who never asked, or is in the middle of a head, has a moment to say it."""
     silent = await wire.client()
     answered, backend = await wire.ask(PING)
     await backend.send(PONG)
@@ -52,8 +52,9 @@ async def test_idle_clients_are_closed_at_once(wire: DockerWire) -> None:
     await eventually(lambda: len(wire.listener.links) == 3, "all clients")
     await eventually(lambda: sum(link.bytes_read for link in wire.listener.links) == len(PING) + 7, "all bytes")
     draining = await drain(wire)
-    assert await silent.ended()
     assert await answered.ended()
+    assert len(wire.listener.links) == 2
+    assert await silent.ended()
     assert await speaking.ended()
     speaking.close()
     assert await draining
@@ -70,6 +71,20 @@ async def test_a_call_in_flight_is_answered_and_nothing_later_is_taken(wire: Doc
     assert await backend.ended()
     with pytest.raises(BrokenPipeError):
         await client.send(PING)
+    assert await draining
+
+
+@pytest.mark.parametrize("request_", [PING, START], ids=["passing", "intercepted"])
+async def test_the_first_request_of_a_new_client_is_served(wire: DockerWire, request_: bytes) -> None:
+    """It had only just connected, and no client asks again when its first word on a connection fails. One is enough."""
+    client = await wire.client()
+    await eventually(lambda: len(wire.listener.links) == 1, "the client")
+    draining = await drain(wire)
+    await client.send(request_)
+    backend = await wire.dockerd.accept()
+    await backend.expect(request_)
+    await backend.send(PONG)
+    assert await client.rest() == PONG
     assert await draining
 
 

@@ -385,8 +385,9 @@ class ClientLink(Wire):
 
     def _wind_up(self) -> None:
         """Nothing is owed at this moment. Who has begun to say something may say it to its end, but only once: who
-        never stops asking would keep us for ever. Others are listened to no more; see `stop_listening`."""
-        if not self._heard_out and (self.reader.buffered or self.unread):
+        never stops asking would keep us for ever. So may who has just come: no client asks again when its very first
+        word on a connection fails. Others are listened to no more; see `stop_listening`."""
+        if not self._heard_out and (self.reader.buffered or self.unread or not self.requests):
             self._heard_out = True
         else:
             self.stop_listening()

@@ -1,8 +1,9 @@
 """Leaving without cutting a call short.
 
-Clients with nothing in flight are closed at once, the others after their answer; a tunnel counts as a call. Answers
-that never end (events, logs that are followed) are ended a moment after the last call: what they still have to tell of
-it has time to arrive, and their clients ask again.
+Clients with nothing in flight are closed at once, the others after their answer; a tunnel counts as a call. Who has
+connected and said nothing yet has a moment for its first request. Answers that never end (events, logs that are
+followed) are ended a moment after the last call: what they still have to tell of it has time to arrive, and their
+clients ask again.
 """
 
 import asyncio
