@@ -55,6 +55,17 @@ async def test_exec_in_a_container_that_does_not_run(sandbox: ShimNode) -> None:
         await sandbox.exec("true")
 
 
+async def test_exec_in_a_container_that_ends_meanwhile(sandbox: ShimNode) -> None:
+    """The executor fails because of it: that is told apart, too."""
+    await sandbox.run("sleep", "1000")
+    pid = (await sandbox.shim.states())["c1"].pid
+    wait = f"while [ -e /proc/{pid} ]; do :; done; echo stopped container >&2; exit 1"
+    request = ExecRequest(container_id="c1", command=["/bin/sh", "-c", f"kill -9 {pid}; {wait}"], process={})
+
+    with pytest.raises(NotRunningError, match="stopped container"):
+        await sandbox.shim.exec_sync(request)
+
+
 async def test_exec_has_a_time_limit(sandbox: ShimNode) -> None:
     """What was started by it ends too; what it wrote before is there."""
     await sandbox.run("sleep", "1000")

@@ -5,8 +5,8 @@ have ended in between.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from interpose.cri.messages import cri
@@ -15,7 +15,7 @@ from interpose.localruntime.failures import failed, unsupported, wrong_state
 from interpose.localruntime.methods import Ask, Look, Methods
 from interpose.localruntime.objects import Container, Sandbox
 from interpose.localruntime.records import NetworkPlace
-from interpose.localruntime.seams import PartError, Shim, ShimStreams
+from interpose.localruntime.seams import NotRunningError, PartError, Shim, ShimStreams
 from interpose.localruntime.validation import check_command, check_streams
 from interpose.localruntime.views import state_name
 from interpose.rpc.status import Code, RpcError
@@ -63,10 +63,8 @@ class Execution:
         check_command(request.cmd)
         if request.timeout < 0:
             raise RpcError(Code.INVALID_ARGUMENT, f"timeout: {request.timeout} is negative")
-        try:
+        with _telling("exec in container"):
             result = await shim.exec_sync(container.id, list(request.cmd), request.timeout)
-        except PartError as error:
-            raise failed("exec in container", error) from error
         if result.timed_out:
             raise RpcError(
                 Code.DEADLINE_EXCEEDED,
@@ -77,10 +75,8 @@ class Execution:
 
     async def _reopen_log(self, request: cri.ReopenContainerLogRequest) -> cri.ReopenContainerLogResponse:
         container, shim = self._running(request.container_id)
-        try:
+        with _telling("reopen log"):
             await shim.reopen_log(container.id)
-        except PartError as error:
-            raise failed("reopen log", error) from error
         return cri.ReopenContainerLogResponse()
 
     # -- URLs
@@ -152,6 +148,17 @@ class Execution:
         if not container.record.running or container.sandbox.shim is None:
             raise wrong_state(f"container is in {state_name(container)} state")
         return container, container.sandbox.shim
+
+
+@contextmanager
+def _telling(what: str) -> Generator[None]:
+    """Failures as CRI has them. The container may have ended since somebody looked."""
+    try:
+        yield
+    except NotRunningError as error:
+        raise wrong_state(f"failed to {what}: {error}") from error
+    except PartError as error:
+        raise failed(what, error) from error
 
 
 def fitting(stdout: bytes, stderr: bytes, room: int = _ANSWER) -> tuple[bytes, bytes]:

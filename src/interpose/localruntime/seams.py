@@ -16,6 +16,10 @@ class PartError(Exception):
     """A part could not do what was asked; the text is for people, in the words of whoever refused."""
 
 
+class NotRunningError(PartError):
+    """The container has ended, or was never started."""
+
+
 class ShimGoneError(PartError):
     """There is no shim (any more); the holder ended with it."""
 

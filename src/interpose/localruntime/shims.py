@@ -16,7 +16,7 @@ from interpose.localruntime.ociruntime import OciRuntime
 from interpose.localruntime.ocispec import exec_process
 from interpose.localruntime.places import Places
 from interpose.localruntime.records import ContainerRecord, SandboxRecord
-from interpose.localruntime.seams import Ears, ExecOutput, Exit, PartError, ShimGoneError, ShimState
+from interpose.localruntime.seams import Ears, ExecOutput, Exit, NotRunningError, PartError, ShimGoneError, ShimState
 from interpose.localruntime.shim.sysctls import sysctl_problem
 from interpose.localruntime.shimpaths import ShimPaths, kill_shim
 from interpose.localruntime.shimtemplate import ShimTemplate
@@ -32,6 +32,8 @@ def _in_our_words() -> Iterator[None]:
         yield
     except shimclient.ShimGoneError as error:
         raise ShimGoneError(str(error)) from None
+    except shimclient.NotRunningError as error:
+        raise NotRunningError(str(error)) from None
     except shimclient.ShimError as error:
         raise PartError(str(error)) from None
 

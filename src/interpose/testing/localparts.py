@@ -27,6 +27,7 @@ from interpose.localruntime.seams import (
     ExecOutput,
     Exit,
     Made,
+    NotRunningError,
     PartError,
     ShimGoneError,
     ShimState,
@@ -415,6 +416,8 @@ class _Link:
         self._there()
         if command[0] == "sleep":
             return ExecOutput(timed_out=True, code=137)
+        if command[0] == "kill":
+            raise NotRunningError("cannot exec in a stopped container")
         return ExecOutput(stdout=" ".join(command).encode(), code=3)
 
     async def exec(self, container_id: str, command: Sequence[str], *, tty: bool, stdin: bool) -> "EchoStreams":

@@ -72,12 +72,15 @@ def execution(client: LocalClient) -> Execution:
 
 
 async def test_exec_sync(client: LocalClient) -> None:
-    """Output and code; a command that takes too long is DEADLINE_EXCEEDED."""
+    """Output and code; a command that takes too long is DEADLINE_EXCEEDED. So late that its container has ended is as
+    if it had never run."""
     container = await client.start(await client.run())
     answer = await client.call("ExecSync", container_id=container, cmd=["echo", "hi"], timeout=5)
     assert (answer.stdout, answer.exit_code) == (b"echo hi", 3)
     late = client.call("ExecSync", container_id=container, cmd=["sleep", "9"], timeout=1)
     assert await code_of(late) is Code.DEADLINE_EXCEEDED
+    ended = client.call("ExecSync", container_id=container, cmd=["kill", "1"])
+    assert await code_of(ended) is Code.FAILED_PRECONDITION
     wrong: list[dict[str, Any]] = [{"cmd": []}, {"cmd": ["true"], "timeout": -1}]
     for bad in wrong:
         assert await code_of(client.call("ExecSync", container_id=container, **bad)) is Code.INVALID_ARGUMENT

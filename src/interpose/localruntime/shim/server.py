@@ -131,7 +131,7 @@ class Shim:
         self._leave_if_done()
 
     def _exec(self, peer: Peer, said: "dict[str, Any]") -> None:
-        self._running(said)
+        container = self._running(said)
         number, timeout = said.get("id"), float(said.get("timeout") or 0)
         session: ExecSession | None = None
         expired = False
@@ -154,7 +154,8 @@ class Shim:
                     peer.tell({"id": number, "ok": {"pid": 0}})
                     peer.send(result_frame(128 + signal.SIGKILL, timed_out=True))
                 else:
-                    peer.tell({"id": number, "error": {"kind": "failed", "message": str(result)}})
+                    kind = "failed" if container.running else _NOT_RUNNING  # it ended meanwhile
+                    peer.tell({"id": number, "error": {"kind": kind, "message": str(result)}})
                 peer.finish()
                 return
             peer.tell({"id": number, "ok": {"pid": result.pid}})
