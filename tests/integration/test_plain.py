@@ -13,7 +13,7 @@ import pytest
 
 from interpose.localruntime.ociruntime import OciRuntime, find_executor
 from interpose.testing.bundles import busybox_rootfs, process, write_bundle
-from interpose.testing.lab.processes import missing_programs, wait_for
+from interpose.testing.lab.processes import closed_to, missing_programs, wait_for
 
 NOBODY = 65534
 Done = subprocess.CompletedProcess[str]
@@ -98,8 +98,8 @@ def _made(who: str, scratch: Path) -> Iterator[Plain]:
     if why := missing_programs("busybox", root=who == "root"):
         pytest.skip(why)
     made = Plain(scratch, user=NOBODY if who == "user" and os.geteuid() == 0 else None)
-    if made.user is not None and made.call("features").returncode != 0:
-        pytest.skip("the sources cannot be read by others")
+    if made.user is not None and (why := closed_to(made.user)):
+        pytest.skip(why)
     yield made
     for entry in (scratch / "oci").glob("*"):
         made.call("delete", "--force", entry.name)

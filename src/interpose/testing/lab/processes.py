@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -53,6 +54,18 @@ def missing_programs(*names: str, root: bool = False) -> str | None:
         return "needs root"
     absent = [name for name in names if shutil.which(name) is None]
     return f"not installed: {', '.join(absent)}" if absent else None
+
+
+def closed_to(uid: int) -> str | None:
+    """Why another user cannot run our code on this machine, or None when it can: interpreter or sources may be in
+    somebody's home."""
+    if os.geteuid() != 0:
+        return "needs root, to become somebody else"
+    try:
+        subprocess.run([sys.executable, "-c", "import interpose"], user=uid, capture_output=True, check=True, cwd="/")
+    except (OSError, subprocess.CalledProcessError):
+        return f"interpreter or sources cannot be read by user {uid}"
+    return None
 
 
 class Child:

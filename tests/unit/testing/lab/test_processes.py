@@ -15,6 +15,7 @@ from interpose.testing.lab.processes import (
     LabError,
     accepts,
     children,
+    closed_to,
     cpu_seconds,
     missing_programs,
     rss_bytes,
@@ -81,6 +82,17 @@ def test_a_socket_file_alone_does_not_accept(tmp_path: Path) -> None:
         assert accepts(path)
     assert path.exists()
     assert not accepts(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+def test_code_in_a_closed_home_is_closed_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same interpreter, where only root may look."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "python").symlink_to(sys.executable)
+    assert closed_to(0) is None
+    monkeypatch.setattr(sys, "executable", str(home / "python"))
+    assert closed_to(65534) == "interpreter or sources cannot be read by user 65534"
 
 
 def test_missing_programs_are_named() -> None:
