@@ -163,7 +163,7 @@ async def test_cancel_reaches_the_server_at_once(channel: Any, service: EchoServ
 async def test_lost_client_is_a_cancelled_call(stack: Stack, service: EchoService) -> None:
     """A client that vanishes takes its calls with it, at the server too."""
     hub = Hub()
-    client = Upstream(str(stack.socket), hub=hub, limits=Limits(), wait=1.0)
+    client = Upstream(str(stack.socket), hub=hub, limits=Limits(), wait=10.0)
     call = asyncio.create_task(Client(client, hub).unary(b"/test.Echo/Hang", b""))
     await asyncio.wait_for(service.entered.wait(), 5)
     await client.close()

@@ -28,7 +28,7 @@ MIB = 1024 * 1024
 async def our_client(path: Path, *, limit: int = 32 * MIB) -> AsyncIterator[Client]:
     """A client of ours."""
     hub = Hub()
-    upstream = Upstream(str(path), hub=hub, limits=Limits(), wait=1.0)
+    upstream = Upstream(str(path), hub=hub, limits=Limits(), wait=10.0)
     yield Client(upstream, hub, limit=limit)
     await upstream.close()
 

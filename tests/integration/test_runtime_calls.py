@@ -25,7 +25,7 @@ async def runtime_of(path: Path, *versions: str) -> AsyncIterator[tuple[FakeRunt
     runtime.populate(1)
     server = await serve(path, runtime.handlers(versions))
     hub = Hub()
-    upstream = Upstream(str(path), hub=hub, limits=Limits(), wait=1.0)
+    upstream = Upstream(str(path), hub=hub, limits=Limits(), wait=10.0)
     try:
         yield runtime, RuntimeCalls(Client(upstream, hub))
     finally:

@@ -90,7 +90,8 @@ class Caller:
 
     def __init__(self, path: Path) -> None:
         self.hub = Hub()
-        self.upstream = Upstream(str(path), hub=self.hub, limits=Limits(header_list=1 << 20), wait=1.0)
+        # Patient: a busy machine is no answer.
+        self.upstream = Upstream(str(path), hub=self.hub, limits=Limits(header_list=1 << 20), wait=10.0)
         self._client = Client(self.upstream, self.hub)
 
     async def __call__(
