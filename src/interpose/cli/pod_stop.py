@@ -1,7 +1,6 @@
 """`interpose pod stop` and `interpose pod rm`."""
 
 import asyncio
-from contextlib import suppress
 from typing import Any, Final
 
 import click
@@ -95,17 +94,14 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
     from interpose.views.text import plain
 
     async def end(manager: RuntimeManager, pod: RunningPod) -> SyncResult:
-        ips: tuple[str, ...] = ()
-        with suppress(RpcError):  # only hooks need it, and not all of them
-            ips = (await manager.get_pod_status(pod)).ips
         grace = parameters["grace"]
         # What is there now: somebody may have started more of it since the list.
         # All are listed, for those that have no labels to be found by: somebody may have made them with crictl.
         everything = {one.uid: one for one in await manager.get_pods(all=True)}
         there = everything.get(pod.uid, RunningPod(uid=pod.uid, complete=True))
         if remove:
-            return await manager.remove_pod(there, grace=grace, ips=ips, keep_logs=parameters["keep_logs"])
-        return await manager.kill_pod(there, grace=grace, ips=ips)
+            return await manager.remove_pod(there, grace=grace, keep_logs=parameters["keep_logs"])
+        return await manager.kill_pod(there, grace=grace)
 
     async def one(manager: RuntimeManager, pod: RunningPod, ours: bool) -> list[str]:
         """What went wrong."""

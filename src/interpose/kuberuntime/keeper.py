@@ -33,7 +33,6 @@ from interpose.rpc.tasks import TaskBag
 _log = logging.getLogger(__name__)
 
 _CLOCKS: Final = Clocks()
-_LOOPBACK: Final = "127.0.0.1"
 _SHORTEST: Final = 0.02
 _NEVER: Final = float("inf")
 _PATIENCE: Final = 60.0  # seconds beyond the grace of pods that are being ended
@@ -89,8 +88,8 @@ class Keeper:
         self._stopping = False
         self._relist_due = self._garbage_due = self._rotation_due = 0.0
         self._chores: set[str] = set()
-        prober = Prober(manager.services, address=next(iter(manager.node.addresses), _LOOPBACK))
-        self.probes = Probes(prober, clocks, self._probed)
+        prober = Prober(manager.services)
+        self.probes = Probes(prober, manager.node, clocks, self._probed, self._wake.set)
         self._rotation = LogRotation(manager.services, clocks, logs or LogLimits())
         self._parts = WorkerParts(
             manager=manager,
@@ -98,6 +97,7 @@ class Keeper:
             clocks=clocks,
             progress=progress,
             observe=observe,
+            wake=self._wake.set,
             retire_others=self._retire_others,
         )
 

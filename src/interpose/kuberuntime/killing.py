@@ -72,7 +72,7 @@ class Killing:
 
     pod: Pod | None = None
     title: str = ""
-    ips: tuple[str, ...] = ()
+    reach: tuple[str, ...] = ()  # where hooks go
     grace: int | None = None
     reasons: Mapping[str, KillReason] = field(default_factory=dict)  # by container id
     order: Order = UNORDERED
@@ -163,7 +163,7 @@ class Killer:
         limit = asyncio.timeout(grace)
         try:
             async with limit:
-                await self._hooks.run(hook, one.id, container, how.ips)
+                await self._hooks.run(hook, one.id, container, how.reach)
         except HookError as error:
             _log.warning(
                 "preStop hook failed", extra={"kv": {"container": one.name, "pod": how.title, "err": str(error)}}

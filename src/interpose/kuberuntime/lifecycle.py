@@ -20,22 +20,21 @@ class HookError(Exception):
 
 
 class Hooks:
-    """Runs hooks. `address` is where pods without an address of their own are reached."""
+    """Runs hooks."""
 
-    def __init__(self, runtime: ContainerManager, clocks: Clocks, *, address: str = "127.0.0.1") -> None:
+    def __init__(self, runtime: ContainerManager, clocks: Clocks) -> None:
         self._runtime = runtime
         self._clocks = clocks
-        self._address = address
 
-    async def run(self, hook: Hook, container_id: str, container: Container, ips: Sequence[str]) -> None:
-        """Run it to its end, however long that takes. HookError if it fails."""
+    async def run(self, hook: Hook, container_id: str, container: Container, reach: Sequence[str]) -> None:
+        """Run it to its end, however long that takes. HookError if it fails. `reach` is where the pod is reached."""
         match hook:
             case ExecAction():
                 await self._exec(hook, container_id)
             case HttpAction():
-                await self._http(hook, container, ips)
+                await self._http(hook, container, reach)
             case TcpAction():
-                await self._tcp(hook, container, ips)
+                await self._tcp(hook, container, reach)
             case SleepAction():
                 await self._clocks.sleep(hook.seconds)
 
@@ -48,21 +47,23 @@ class Hooks:
             said = (answer.stdout + answer.stderr)[:_SHOWN].decode("utf-8", "replace").strip()
             raise HookError(f"command ended with exit code {answer.exit_code}" + (f": {said}" if said else ""))
 
-    async def _http(self, hook: HttpAction, container: Container, ips: Sequence[str]) -> None:
+    async def _http(self, hook: HttpAction, container: Container, reach: Sequence[str]) -> None:
         try:
-            port = port_of(hook, container)
+            port, host = port_of(hook, container), _host(hook.host, reach)
             # Any answer will do: the hook has arrived.
-            await http_get(
-                self._host(hook.host, ips), port, hook.path, scheme=hook.scheme, headers=hook.headers, timeout=_NETWORK
-            )
+            await http_get(host, port, hook.path, scheme=hook.scheme, headers=hook.headers, timeout=_NETWORK)
         except AskError as error:
             raise HookError(str(error)) from None
 
-    async def _tcp(self, hook: TcpAction, container: Container, ips: Sequence[str]) -> None:
+    async def _tcp(self, hook: TcpAction, container: Container, reach: Sequence[str]) -> None:
         try:
-            await tcp_connect(self._host(hook.host, ips), port_of(hook, container), _NETWORK)
+            await tcp_connect(_host(hook.host, reach), port_of(hook, container), _NETWORK)
         except AskError as error:
             raise HookError(str(error)) from None
 
-    def _host(self, host: str, ips: Sequence[str]) -> str:
-        return host or next(iter(ips), self._address)
+
+def _host(host: str, reach: Sequence[str]) -> str:
+    """Never anybody else's address: what tells one pod to drain must not tell the node to."""
+    if not host and not reach:
+        raise HookError("the pod has no address")
+    return host or reach[0]

@@ -62,6 +62,10 @@ class Listing:
             pod, [one for one in sandboxes if one is not None], [one for one in containers if one is not None]
         )
 
+    async def newest_sandbox(self, pod: RunningPod) -> SandboxStatus | None:
+        """The sandbox that a pod has now; None if it has none."""
+        return await self._sandbox(pod.sandboxes[0].id) if pod.sandboxes else None
+
     async def _sandbox(self, sandbox_id: str) -> SandboxStatus | None:
         try:
             answer = await self._sandboxes.pod_sandbox_status(sandbox_id)

@@ -33,11 +33,13 @@ from interpose.kuberuntime.resized import Resized
 from interpose.kuberuntime.running import RunningPod
 from interpose.kuberuntime.services import Services
 from interpose.kuberuntime.starting import Starter
+from interpose.kuberuntime.statuses import addresses
 from interpose.kuberuntime.steps import SILENT, Act, Progress, Reason, Step, SyncResult
 from interpose.kuberuntime.syncing import Syncer
+from interpose.kuberuntime.volumes import VolumeError
+from interpose.rpc.status import RpcError
 
 _CLOCKS: Final = Clocks()
-_LOOPBACK: Final = "127.0.0.1"
 _ROUNDS: Final = 3  # of a removal beside somebody who starts the pod
 
 
@@ -66,7 +68,7 @@ class RuntimeManager:
         self.backoff = Backoff()
         self.pull_backoff = Backoff()
         self._clocks = clocks
-        hooks = Hooks(services, clocks, address=next(iter(node.addresses), _LOOPBACK))
+        hooks = Hooks(services, clocks)
         self._resized = Resized(dirs.folder)
         self._listing = Listing(services, services, self._resized.of)
         self._killer = Killer(services, services, hooks, clocks)
@@ -124,18 +126,26 @@ class RuntimeManager:
         """Bring a pod one round nearer to what its manifest says. `status` is what `get_pod_status` just said."""
         return await self._syncer.sync(pod, status, health, progress)
 
+    async def refresh_files(self, pod: Pod, status: PodStatus) -> str:
+        """Give the volumes of a pod that runs the files that its manifest has now; what went wrong, or nothing."""
+        try:
+            work = asyncio.to_thread(self.dirs.prepare, pod, self.node, status.ips)
+            await self._lasting.run(pod.uid, work)
+        except (VolumeError, OSError, ValueError) as error:
+            return str(error)
+        return ""
+
     async def kill_pod(
         self,
         running: RunningPod,
         pod: Pod | None = None,
         grace: int | None = None,
         *,
-        ips: tuple[str, ...] = (),
         progress: Progress = SILENT,
     ) -> SyncResult:
         """End everything of a pod and give its network back; nothing is removed. Without `pod`, what was noted on its
         containers says how."""
-        return SyncResult(steps=tuple(await self._kill(running, pod, grace, ips, progress)))
+        return SyncResult(steps=tuple(await self._kill(running, pod, grace, progress)))
 
     async def remove_pod(
         self,
@@ -143,7 +153,6 @@ class RuntimeManager:
         pod: Pod | None = None,
         grace: int | None = None,
         *,
-        ips: tuple[str, ...] = (),
         keep_logs: bool = False,
         progress: Progress = SILENT,
     ) -> SyncResult:
@@ -153,7 +162,7 @@ class RuntimeManager:
         steps: list[Step] = []
         left = running if running.complete else await self._listing.pod(running.uid)
         for _ in range(_ROUNDS):
-            steps += await self._put_away(left, pod, grace, ips, progress)
+            steps += await self._put_away(left, pod, grace, progress)
             if any(step.error is not None for step in steps):
                 return SyncResult(steps=tuple(steps))
             left = await self._listing.pod(running.uid)
@@ -165,9 +174,9 @@ class RuntimeManager:
         return SyncResult(steps=tuple(steps))
 
     async def _put_away(
-        self, running: RunningPod, pod: Pod | None, grace: int | None, ips: tuple[str, ...], progress: Progress
+        self, running: RunningPod, pod: Pod | None, grace: int | None, progress: Progress
     ) -> list[Step]:
-        steps = await self._kill(running, pod, grace, ips, progress)
+        steps = await self._kill(running, pod, grace, progress)
         if any(step.error is not None for step in steps):
             return steps
         for container in running.containers:
@@ -186,11 +195,22 @@ class RuntimeManager:
         return await self._collector.collect(frozenset(known), evict_deleted=evict_deleted)
 
     async def _kill(
-        self, running: RunningPod, pod: Pod | None, grace: int | None, ips: tuple[str, ...], progress: Progress
+        self, running: RunningPod, pod: Pod | None, grace: int | None, progress: Progress
     ) -> list[Step]:
         order = UNORDERED if pod is not None else await asyncio.to_thread(self._noted_order, running.uid)
-        how = Killing(pod=pod, title=running.title, ips=ips, grace=grace, progress=progress, order=order)
+        reach = await self._reach(running)
+        how = Killing(pod=pod, title=running.title, reach=reach, grace=grace, progress=progress, order=order)
         return await self._killer.pod(running.running, [one.id for one in running.sandboxes], how)
+
+    async def _reach(self, running: RunningPod) -> tuple[str, ...]:
+        """Where hooks of its containers go, as the runtime says it now: what it was before may be another pod's."""
+        if not running.running:
+            return ()
+        try:
+            sandbox = await self._listing.newest_sandbox(running)
+        except RpcError:
+            return ()  # hooks that need it fail, and say so
+        return () if sandbox is None else self.node.reach(addresses(sandbox), host_network=sandbox.host_network)
 
     def _noted_order(self, uid: str) -> Order:
         """The order of containers as it was noted when the pod was started. Pods of others have none."""

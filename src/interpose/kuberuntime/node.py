@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Final
 
 from interpose.host.cgroup.paths import Driver
 from interpose.kuberuntime.dns import Resolv
@@ -10,6 +11,8 @@ from interpose.kuberuntime.envs import Surroundings
 from interpose.kuberuntime.pod import no_amounts
 from interpose.kuberuntime.resources import Rules
 from interpose.model.cgroup import PERIOD
+
+_LOOPBACK: Final = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,7 @@ class NodeFacts:
     seccomp_root: str = "/var/lib/interpose/seccomp"  # where Localhost profiles are
     masked_thermal: tuple[str, ...] = ()  # more paths of /sys that containers do not see
     recursive_read_only: bool = False  # whether the runtime can make mounts read-only to their leaves
+    selinux: bool = False  # whether files have labels that decide who may have them
 
     @property
     def rules(self) -> Rules:
@@ -47,6 +51,10 @@ class NodeFacts:
             hugepage_sizes=self.hugepage_sizes,
             swap=self.swap_limits,
         )
+
+    def reach(self, ips: tuple[str, ...], *, host_network: bool) -> tuple[str, ...]:
+        """Where a pod with these addresses is reached; in the node's network it has the node's. Empty: nowhere."""
+        return ips or (self.addresses or (_LOOPBACK,) if host_network else ())
 
     def around(self, ips: tuple[str, ...]) -> Surroundings:
         """What bears on the fields of a pod with these addresses."""

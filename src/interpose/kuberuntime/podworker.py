@@ -22,6 +22,7 @@ from interpose.kuberuntime.origins import Origin, note_origin
 from interpose.kuberuntime.phase import Phase, container_views, pod_phase, ready
 from interpose.kuberuntime.pod import Pod
 from interpose.kuberuntime.podlocks import BusyPodError
+from interpose.kuberuntime.podnews import log_changes
 from interpose.kuberuntime.podstate import (
     DEADLINE,
     NO_TROUBLES,
@@ -33,8 +34,7 @@ from interpose.kuberuntime.podstate import (
 )
 from interpose.kuberuntime.podstatus import PodStatus
 from interpose.kuberuntime.probes import Probes
-from interpose.kuberuntime.steps import Progress, Reason, SyncResult
-from interpose.model.pod import ContainerState
+from interpose.kuberuntime.steps import Progress, SyncResult
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
 
@@ -61,6 +61,7 @@ class WorkerParts:
     clocks: Clocks
     progress: Progress
     observe: Callable[[PodState], None]
+    wake: Callable[[], None]  # when something is due was not known before
     # Removes those of other uids and waits for it; says why it takes longer.
     retire_others: Callable[[Collection[str], Callable[[str], None]], Awaitable[None]]
 
@@ -91,6 +92,8 @@ class PodWorker:
         self._grace: int | None = None
         self._alone = False  # pods of the same name were looked for
         self._edited = False  # what was said by hand before counts no more
+        self._refreshed: Pod | None = None  # whose files are in the volumes
+        self._ending = False
         self.poke()
 
     # -- from outside ------------------------------------------------------------------------------------------------
@@ -114,6 +117,7 @@ class PodWorker:
         """The manifest was read again. An edit ends what somebody said by hand."""
         self.retired = self._announced = False
         self.trouble = ""
+        self._grace = None
         if pod != self.pod:
             self.pod = pod
             self._troubles = NO_TROUBLES
@@ -121,11 +125,14 @@ class PodWorker:
             self.poke()
 
     def retire(self, why: str = "", grace: int | None = None) -> None:
-        """It is not wanted any more: end it, remove it, and end."""
-        if not self.retired or grace is not None:
+        """It is not wanted any more: end it, remove it, and end. A grace only ever becomes shorter."""
+        sooner = grace is not None and (self._grace is None or grace < self._grace)
+        if not self.retired or sooner:
             self.retired = True
-            self._grace = grace
+            self._grace = grace if sooner else self._grace
             self.give_up()
+            if self._ending and self._round is not None:
+                self._round.cancel()  # what waits for a longer grace is begun again with this one
             self.poke()
         self._why = self._why or why
 
@@ -170,6 +177,7 @@ class PodWorker:
                     self.notice()
                 if not self._poked.is_set():
                     self.settled = True
+                self._parts.wake()
         finally:
             await rounds.cancel()
             self._parts.probes.forget(self.uid)
@@ -217,6 +225,7 @@ class PodWorker:
                 await self._end(pod, status, DEADLINE, f"was active longer than {pod.active_deadline} s")
                 return
             left = None  # it had ended before that
+        await self._refresh(pod, status)
         with self._given_up_if_need_be():
             result = await manager.sync_pod(pod, status, parts.probes, progress=parts.progress)
         self._troubles = troubles_after(self._troubles, result)
@@ -229,6 +238,16 @@ class PodWorker:
             self._sleep_off(_AFTER_ERROR, *known)
         else:
             self._sleep(_RESYNC, *known)
+
+    async def _refresh(self, pod: Pod, status: PodStatus) -> None:
+        """Files from ConfigMaps, Secrets and the pod's own fields follow an edit while containers go on."""
+        if pod == self._refreshed or not status.active:
+            return
+        trouble = await self._parts.manager.refresh_files(pod, status)
+        if trouble:
+            self._remarks.log(logging.WARNING, "Volumes are as they were", key="volumes", pod=pod.title, err=trouble)
+        else:
+            self._refreshed = pod
 
     async def _have_the_name(self, pod: Pod) -> None:
         """An edited manifest is another pod: the one of the same name before it has to be gone."""
@@ -261,7 +280,7 @@ class PodWorker:
         failed = False
         if running.running or any(one.ready for one in running.sandboxes):
             _log.info("Pod is ended", extra={"kv": {"pod": pod.title, "reason": reason, "why": message}})
-            result = await manager.kill_pod(running, pod, ips=status.ips, progress=self._parts.progress)
+            result = await manager.kill_pod(running, pod, progress=self._parts.progress)
             failed = self._complain(result) != ""
             status = await manager.get_pod_status(pod.uid)
             self._parts.probes.update(pod, status)
@@ -277,8 +296,11 @@ class PodWorker:
             self._announced = True
             _log.info("Pod is ended and removed", extra={"kv": {"pod": self.title, "uid": self.uid, "why": self._why}})
         running = await manager.find_pod(self.uid)
-        ips = self.state.status.ips if self.state is not None else ()
-        result = await manager.remove_pod(running, self.pod, self._grace, ips=ips, progress=self._parts.progress)
+        self._ending = True
+        try:
+            result = await manager.remove_pod(running, self.pod, self._grace, progress=self._parts.progress)
+        finally:
+            self._ending = False
         self.trouble = self._complain(result)
         if self.trouble:
             for heir in self._heirs:
@@ -332,7 +354,7 @@ class PodWorker:
             message=message or troubles.message,
             failures=troubles.failures,
         )
-        self._tell_the_log(state)
+        log_changes(_log, self.state, state)
         self.state = state
         self._parts.observe(state)
 
@@ -343,29 +365,9 @@ class PodWorker:
             views = container_views(self.pod, self.state.status, health, self._troubles.waiting)
             is_ready = ready(self.pod, self.state.status, health) and bool(self.state.status.active)
             state = replace(self.state, containers=views, ready=is_ready)
-            self._tell_the_log(state)
+            log_changes(_log, self.state, state)
             self.state = state
             self._parts.observe(state)
-
-    def _tell_the_log(self, state: PodState) -> None:
-        before = self.state
-        about = {"pod": state.pod.title}
-        if state.ready and (before is None or not before.ready):
-            _log.info("Pod is ready", extra={"kv": {**about, "ips": ", ".join(state.status.ips)}})
-        if state.phase.final and (before is None or before.phase is not state.phase):
-            _log.info("Pod has ended", extra={"kv": {**about, "phase": state.phase.value, "reason": state.reason}})
-        if before is None:
-            return
-        ran = {one.id for one in before.status.containers if one.state is ContainerState.RUNNING}
-        for one in state.status.containers:
-            if one.id in ran and one.state is ContainerState.EXITED:
-                details = {**about, "container": one.name, "exit_code": one.exit_code, "reason": one.reason}
-                _log.info("Container has ended", extra={"kv": details})
-        waited = {one.name for one in before.containers if one.reason == Reason.CRASH_LOOP}
-        for view in state.containers:
-            if view.reason == Reason.CRASH_LOOP and view.name not in waited:
-                details = {**about, "container": view.name, "reason": view.message}
-                _log.info("Container waits before it is started again", extra={"kv": details})
 
     @property
     def title(self) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 from interpose.kuberuntime.asking import AskError, http_get, port_of, tcp_connect
 from interpose.kuberuntime.clocks import Clocks
 from interpose.kuberuntime.grpchealth import grpc_health
+from interpose.kuberuntime.node import NodeFacts
 from interpose.kuberuntime.pod import Container, ExecAction, GrpcAction, HttpAction, Pod, Probe, TcpAction
 from interpose.kuberuntime.podstatus import PodStatus
 from interpose.kuberuntime.probing import ProbeKind, Track, probes_of
@@ -26,29 +27,33 @@ _SHOWN: Final = 256
 _NANO: Final = 1e9
 
 
+def _nothing() -> None:
+    """Nobody wants to know."""
+
+
 class UnaskedError(Exception):
     """Nobody could ask, so nothing is known: the runtime is away, the container is just being replaced."""
 
 
 class Prober:
-    """Asks once. `address` is where pods without an address of their own are reached."""
+    """Asks once."""
 
-    def __init__(self, runtime: ContainerManager, *, address: str = "127.0.0.1") -> None:
+    def __init__(self, runtime: ContainerManager) -> None:
         self._runtime = runtime
-        self._address = address
 
-    async def ask(self, probe: Probe, container: Container, container_id: str, ips: Sequence[str]) -> str:
-        """Nothing if the container is well, else what is wrong. UnaskedError if it could not be asked."""
+    async def ask(self, probe: Probe, container: Container, container_id: str, reach: Sequence[str]) -> str:
+        """Nothing if the container is well, else what is wrong. UnaskedError if it could not be asked. `reach` is where
+        its pod is reached."""
         try:
             match probe.action:
                 case ExecAction() as action:
                     return await self._exec(action, container_id, probe.timeout)
                 case HttpAction() as action:
-                    return await self._http(action, container, ips, probe.timeout)
+                    return await self._http(action, container, reach, probe.timeout)
                 case TcpAction() as action:
-                    await tcp_connect(self._host(action.host, ips), port_of(action, container), probe.timeout)
+                    await tcp_connect(_host(action.host, reach), port_of(action, container), probe.timeout)
                 case GrpcAction() as action:
-                    await grpc_health(self._host("", ips), action.port, action.service, timeout=probe.timeout)
+                    await grpc_health(_host("", reach), action.port, action.service, timeout=probe.timeout)
         except AskError as error:
             return str(error)
         return ""
@@ -65,9 +70,9 @@ class Prober:
         said = (answer.stdout + answer.stderr)[:_SHOWN].decode("utf-8", "replace").strip()
         return f"command ended with exit code {answer.exit_code}" + (f": {said}" if said else "")
 
-    async def _http(self, action: HttpAction, container: Container, ips: Sequence[str], timeout: int) -> str:
+    async def _http(self, action: HttpAction, container: Container, reach: Sequence[str], timeout: int) -> str:
         answer = await http_get(
-            self._host(action.host, ips),
+            _host(action.host, reach),
             port_of(action, container),
             action.path,
             scheme=action.scheme,
@@ -76,8 +81,11 @@ class Prober:
         )
         return "" if answer.good else f"HTTP status {answer.status}"
 
-    def _host(self, host: str, ips: Sequence[str]) -> str:
-        return host or next(iter(ips), self._address)
+
+def _host(host: str, reach: Sequence[str]) -> str:
+    if not host and not reach:
+        raise UnaskedError("the pod has no address")
+    return host or reach[0]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,7 +93,7 @@ class _PodTracks:
     """The probes of one pod."""
 
     pod: Pod
-    ips: tuple[str, ...]
+    reach: tuple[str, ...]
     tracks: dict[tuple[str, ProbeKind], Track]
 
     def started(self, name: str) -> bool:
@@ -95,12 +103,21 @@ class _PodTracks:
 
 
 class Probes:
-    """All probes of all pods of a node."""
+    """All probes of all pods of a node. `asked` is called when somebody has been asked: the next time is known then."""
 
-    def __init__(self, prober: Prober, clocks: Clocks, changed: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        prober: Prober,
+        node: NodeFacts,
+        clocks: Clocks,
+        changed: Callable[[str], None],
+        asked: Callable[[], None] = _nothing,
+    ) -> None:
         self._prober = prober
+        self._node = node
         self._clocks = clocks
         self._changed = changed
+        self._asked = asked
         self._pods: dict[str, _PodTracks] = {}
         self._asking: set[tuple[str, str, ProbeKind]] = set()
         self._tasks = TaskBag()
@@ -156,7 +173,8 @@ class Probes:
                 else:
                     track.see("", running=False, now=now, age=0.0)
                 tracks[key] = track
-        self._pods[pod.uid] = _PodTracks(pod=pod, ips=status.ips, tracks=tracks)
+        reach = self._node.reach(status.ips, host_network=pod.host_network)
+        self._pods[pod.uid] = _PodTracks(pod=pod, reach=reach, tracks=tracks)
 
     def forget(self, uid: str) -> None:
         """A pod is not kept any more."""
@@ -199,12 +217,13 @@ class Probes:
         uid, name, kind = key
         container_id = track.container_id
         try:
-            words = await self._prober.ask(track.probe, track.container, container_id, found.ips)
+            words = await self._prober.ask(track.probe, track.container, container_id, found.reach)
         except UnaskedError as error:
             _log.debug("Probe could not be asked", extra=_about(found.pod, name, kind, str(error)))
             return
         finally:
             self._asking.discard(key)
+            self._asked()
         if words:
             _log.debug("Probe failed", extra=_about(found.pod, name, kind, words))
         if track.answered(container_id, not words, words):

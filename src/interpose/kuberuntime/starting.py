@@ -152,13 +152,14 @@ class Starter:
         hook = container.lifecycle.post_start
         if hook is None:
             return
+        reach = self._node.reach(place.ips, host_network=place.pod.host_network)
         try:
-            await self._hooks.run(hook, container_id, container, place.ips)
+            await self._hooks.run(hook, container_id, container, reach)
         except HookError as error:
             how = Killing(
                 pod=place.pod,
                 title=place.pod.title,
-                ips=place.ips,
+                reach=reach,
                 reasons={container_id: KillReason.POST_START},
                 progress=place.progress,
             )

@@ -265,7 +265,7 @@ class _Round:
         return Killing(
             pod=self._pod,
             title=self._pod.title,
-            ips=self._status.ips,
+            reach=self._parts.node.reach(self._status.ips, host_network=self._pod.host_network),
             reasons={container_id: kill.reason for container_id, kill in self._actions.kill.items()},
             progress=self._progress,
         )

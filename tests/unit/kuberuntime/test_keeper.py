@@ -12,7 +12,17 @@ import pytest
 
 from interpose.kuberuntime.keeper import Keeper
 from interpose.kuberuntime.phase import Phase
-from interpose.kuberuntime.pod import EmptyDir, ExecAction, Probe, RestartPolicy, Volume, VolumeMount
+from interpose.kuberuntime.pod import (
+    EmptyDir,
+    ExecAction,
+    FileItem,
+    Files,
+    Pod,
+    Probe,
+    RestartPolicy,
+    Volume,
+    VolumeMount,
+)
 from interpose.kuberuntime.podstate import DEADLINE, REPLACING, STOPPED
 from interpose.kuberuntime.steps import Moment
 from interpose.rpc.status import Code
@@ -383,6 +393,29 @@ async def test_a_list_that_hangs_stops_no_probes(node: KeptNode) -> None:
     stall.release()
 
 
+async def test_probes_go_on_by_themselves_while_a_list_hangs(tmp_path: Path) -> None:
+    """Nobody else wakes the keeper then: the end of an answer has to."""
+    node = KeptNode(tmp_path)
+    web = pod(container(liveness=Probe(action=ASK, period=1)))
+    await node.keeps(web)
+
+    async def rest(seconds: float) -> None:
+        node.clock.advance(seconds)
+        await asyncio.sleep(0)
+
+    keeper = Keeper(node.manager, clocks=replace(node.manager._clocks, sleep=rest))
+    keeper.want([web])
+    tasks = TaskBag()
+    tasks.spawn(keeper.run(), name="keeper")
+    await eventually(lambda: keeper.states and node.runtime.calls["ExecSync"] > 1, "the probes")
+    stall = node.runtime.stall("ListPodSandbox")
+    await asyncio.wait_for(stall.entered.wait(), 5)
+    asked = node.runtime.calls["ExecSync"]
+    await eventually(lambda: node.runtime.calls["ExecSync"] > asked + 3, "more of them")
+    await tasks.cancel()
+    await keeper.close()
+
+
 async def test_while_the_runtime_is_away_nothing_turns_in_circles(tmp_path: Path) -> None:
     """Pods whose time has come wait for the next list."""
     node = KeptNode(tmp_path)
@@ -486,6 +519,59 @@ async def test_a_pod_that_another_process_is_at_work_on_is_left_to_it(node: Kept
         assert not node.running()
     await node.pass_time(2)
     assert node.running()
+
+
+async def test_a_grace_can_become_shorter_and_never_longer(node: KeptNode) -> None:
+    """What was told to end in an hour is told to end now; who says an hour after that is late."""
+    await node.keeps(pod(termination_grace_period=3600))
+    stall = node.runtime.stall("StopContainer")
+    node.keeper.want([])
+    await node.runtime.wait_for_calls("StopContainer")
+    tasks = TaskBag()
+    stopping = [tasks.spawn(node.keeper.stop(grace), name="stop") for grace in (60, 5, 3600)]
+    await eventually(lambda: node.runtime.calls["StopContainer"] == 2, "another stop")
+    stall.release()
+    node.runtime.clear()
+    await eventually(lambda: all(one.done() for one in stopping), "the pod to be gone")
+    assert [one.timeout for one in node.runtime.requests_of("StopContainer")] == [3600, 5]
+
+
+async def test_a_pod_that_is_wanted_again_has_its_own_grace_again(node: KeptNode) -> None:
+    """A shorter one was for the time before."""
+    web = pod(termination_grace_period=7)
+    await node.keeps(web)
+    worker = node.keeper._workers[web.uid]
+    worker.retire("for once", 3)
+    worker.want(web)
+    worker.retire("again")
+    await eventually(worker.gone.is_set, "its end")
+    assert [one.timeout for one in node.runtime.requests_of("StopContainer")] == [7]
+
+
+def _cannot(*_arguments: object) -> None:
+    raise OSError(errno.ENOSPC, "disk is full")
+
+
+async def test_files_of_a_pod_that_keeps_its_uid_follow_an_edit(
+    node: KeptNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its containers go on. What cannot be written is told and tried again."""
+
+    def with_files(content: bytes) -> Pod:
+        files = Files(items=(FileItem(path="colour", content=content),))
+        return pod(volumes=(Volume(name="settings", source=files),))
+
+    await node.keeps(with_files(b"blue"))
+    file = node.folder / "root/pods/1234/volumes/settings/colour"
+    prepare = node.dirs.prepare
+    monkeypatch.setattr(node.dirs, "prepare", _cannot)
+    await node.keeps(with_files(b"red"))
+    assert any("Volumes are as they were" in one.message for one in caplog.records)
+    assert file.read_bytes() == b"blue"
+    monkeypatch.setattr(node.dirs, "prepare", prepare)
+    await node.pass_time(100)
+    assert file.read_bytes() == b"red"
+    assert node.starts() == 1
 
 
 async def test_stopping_ends_and_removes_all(node: KeptNode) -> None:

@@ -46,7 +46,7 @@ async def test_what_a_command_said_is_told() -> None:
 
 
 async def test_hooks_over_the_network(runtime: FakeRuntime) -> None:
-    """The pod's address, or the node's for a pod without one; any answer will do."""
+    """Any answer will do. Without an address nobody is asked: it would be somebody else."""
     asked: list[bytes] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -60,12 +60,14 @@ async def test_hooks_over_the_network(runtime: FakeRuntime) -> None:
     hooks = Hooks(Services(runtime), Clocks())
     async with server:
         await hooks.run(HttpAction(port="web", path="/bye", headers=(("X-A", "b"),)), "c", named, ("127.0.0.1",))
-        await hooks.run(TcpAction(port=port), "c", named, ())
+        await hooks.run(TcpAction(port=port), "c", named, ("127.0.0.1", "192.0.2.9"))
+        with pytest.raises(HookError, match="the pod has no address"):
+            await hooks.run(TcpAction(port=port), "c", named, ())
         await hooks.run(TcpAction(port=port, host="127.0.0.1"), "c", named, ("192.0.2.9",))
     assert asked[0].startswith(b"GET /bye HTTP/1.1\r\n")
     assert b"X-A: b\r\n" in asked[0]
     with pytest.raises(HookError, match=f":{port}"):
-        await hooks.run(TcpAction(port=port), "c", named, ())
+        await hooks.run(TcpAction(port=port), "c", named, ("127.0.0.1",))
     with pytest.raises(HookError, match="no port named 'other'"):
         await hooks.run(HttpAction(port="other"), "c", named, ())
 

@@ -1,11 +1,13 @@
 """The manager over a runtime in memory: the two drawings of the proposal, and every step failing."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from interpose.kuberuntime import lifecycle
 from interpose.kuberuntime.origins import note_origin
-from interpose.kuberuntime.pod import PullPolicy, RestartPolicy
+from interpose.kuberuntime.pod import HttpAction, Lifecycle, PullPolicy, RestartPolicy
 from interpose.kuberuntime.running import RunningPod
 from interpose.kuberuntime.steps import Act, Reason
 from interpose.model.pod import ContainerState
@@ -221,3 +223,56 @@ async def test_logs_may_outlive_their_pod(node: ManagedNode) -> None:
     await node.sync(web)
     assert (await node.manager.remove_pod(await node.found(web), web, keep_logs=True)).ok
     assert (node.log_root / "default_web_1234").is_dir()
+
+
+DRAIN = Lifecycle(pre_stop=HttpAction(port=8080, path="/drain"))
+
+
+@pytest.fixture
+def drained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Whom hooks over the network were sent to."""
+    hosts: list[str] = []
+
+    async def http_get(host: str, port: int, path: str, **_more: object) -> None:
+        hosts.append(f"{host}:{port}{path}")
+
+    monkeypatch.setattr(lifecycle, "http_get", http_get)
+    return hosts
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_hooks_go_to_the_pod(node: ManagedNode, drained: list[str], known: bool) -> None:
+    """Also if nobody knows the pod any more but the runtime."""
+    web = pod(container(lifecycle=DRAIN))
+    await node.sync(web)
+    (address,) = (await node.status(web)).ips
+    await node.manager.kill_pod(await node.manager.find_pod(web.uid), web if known else None)
+    assert drained == [f"{address}:8080/drain"]
+
+
+async def test_hooks_of_a_pod_in_the_node_s_network_go_to_the_node(node: ManagedNode, drained: list[str]) -> None:
+    """It has no other address."""
+    web = pod(container(lifecycle=DRAIN), host_network=True)
+    await node.sync(web)
+    await node.manager.kill_pod(await node.manager.find_pod(web.uid))
+    (address, *_) = node.manager.node.addresses
+    assert drained == [f"{address}:8080/drain"]
+
+
+async def test_hooks_of_a_pod_without_an_address_go_to_nobody(
+    node: ManagedNode, drained: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its sandbox is down, cannot be asked about, or is gone: the node must not hear what was meant for the pod."""
+    web = pod(container(lifecycle=DRAIN))
+    await node.sync(web)
+    running = await node.manager.find_pod(web.uid)
+    for method in ("StopContainer", "StopPodSandbox"):
+        node.runtime.fail(method, Code.INTERNAL)  # so that it runs on
+    node.runtime.fail("PodSandboxStatus", Code.INTERNAL, times=1)
+    await node.manager.kill_pod(running)
+    await node.manager.kill_pod(replace(running, sandboxes=()))
+    assert [one.message for one in caplog.records].count("preStop hook failed") == 2
+    node.runtime.sandboxes[running.sandboxes[0].id].ready = False  # its holder died, the container runs on
+    await node.sync(web)
+    assert drained == []
+    assert [one.message for one in caplog.records].count("preStop hook failed") == 3

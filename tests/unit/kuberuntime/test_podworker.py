@@ -59,29 +59,6 @@ async def test_a_pod_wanted_again_while_it_leaves_comes_back(node: KeptNode) -> 
     assert node.starts() == 2
 
 
-async def test_ends_of_containers_are_in_the_log(node: KeptNode, caplog: pytest.LogCaptureFixture) -> None:
-    """With the code, once."""
-    caplog.set_level("INFO")
-    await node.keeps(pod())
-    node.crash(code=7)
-    await node.pass_time(2)
-    told = [one for one in caplog.records if one.message == "Container has ended"]
-    assert [one.__dict__["kv"]["exit_code"] for one in told] == [7]
-    assert [one.message for one in caplog.records].count("Pod is ready") == 1  # it was up again at once
-
-
-async def test_waits_of_containers_are_in_the_log(node: KeptNode, caplog: pytest.LogCaptureFixture) -> None:
-    """Once for each wait, with how long it is; the first start again does not wait."""
-    caplog.set_level("INFO")
-    await node.keeps(pod())
-    for _ in range(2):
-        node.crash(code=7)
-        await node.pass_time(2)
-    told = [one for one in caplog.records if one.message == "Container waits before it is started again"]
-    assert len(told) == 1
-    assert "back-off 10 s" in told[0].__dict__["kv"]["reason"]
-
-
 async def test_a_worker_without_a_pod_has_nothing_to_show(node: KeptNode) -> None:
     """It only removes what is left of one."""
     worker = PodWorker("1234", node.keeper._parts)

@@ -83,6 +83,13 @@ async def test_the_next_asking_is_known(node: KeptNode) -> None:
     assert node.keeper.probes.next_due() == pytest.approx(node.clock() / 1e9 + 49, abs=2)
 
 
+async def test_a_pod_without_an_address_is_not_asked(node: KeptNode) -> None:
+    """Whoever would answer is somebody else."""
+    prober = Prober(node.manager.services)
+    with pytest.raises(UnaskedError, match="the pod has no address"):
+        await prober.ask(Probe(action=TcpAction(port=1)), container(), "c", ())
+
+
 @pytest.mark.parametrize("step", [-3600, 3600])
 async def test_a_clock_that_is_set_changes_nothing(node: KeptNode, step: int) -> None:
     """They are asked once in a period, by the time that has passed."""
@@ -91,7 +98,7 @@ async def test_a_clock_that_is_set_changes_nothing(node: KeptNode, step: int) ->
     status = await node.status(web)
     day, passed = node.clock() / 1e9, 50.0
     clocks = Clocks(now=lambda: int(day * 1e9), elapsed=lambda: passed)
-    probes = Probes(Prober(node.manager.services), clocks, lambda _uid: None)
+    probes = Probes(Prober(node.manager.services), node.manager.node, clocks, lambda _uid: None)
 
     async def asked() -> int:
         probes.update(web, status)
