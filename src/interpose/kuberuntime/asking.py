@@ -8,13 +8,11 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, urljoin, urlsplit
 
 from interpose import __version__
-from interpose.h1.heads import Heads, Malformed, ResponseHead
-from interpose.h1.streams import Part, ResponseReader
+from interpose.kuberuntime.httpanswer import AnswerReader, HttpAnswer
 from interpose.kuberuntime.pod import Container, HttpAction, TcpAction
 
 _MOST_REDIRECTS: Final = 10
@@ -22,23 +20,11 @@ _LARGEST_BODY: Final = 10 << 10
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _READ: Final = 64 << 10
 _LARGEST_PORT: Final = 65535
+_LEFT_OUT: Final = frozenset(("accept", "user-agent"))  # if they are given and empty
 
 
 class AskError(Exception):
     """There was no answer, or none that can be understood."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpAnswer:
-    """The status and the beginning of the body."""
-
-    status: int
-    body: bytes
-
-    @property
-    def good(self) -> bool:
-        """Whether it counts as a success."""
-        return 200 <= self.status < 400
 
 
 def port_of(action: HttpAction | TcpAction, container: Container) -> int:
@@ -74,15 +60,17 @@ async def http_get(
     url = f"{scheme.lower()}://{_authority(host, port)}/{path.removeprefix('/')}"
     async with _limited(url, timeout):
         for _ in range(_MOST_REDIRECTS + 1):
-            answer, location = await _get(url, headers)
-            target = urljoin(url, location)
-            if not location or urlsplit(target).hostname != urlsplit(url).hostname:
+            answer = await _get(url, headers)
+            if not answer.location or answer.status not in _REDIRECTS:
+                return answer
+            target = urljoin(url, answer.location)
+            if urlsplit(target).hostname != urlsplit(url).hostname:
                 return answer
             url = target
     raise AskError(f"stopped after {_MOST_REDIRECTS} redirects")
 
 
-async def _get(url: str, headers: Sequence[tuple[str, str]]) -> tuple[HttpAnswer, str]:
+async def _get(url: str, headers: Sequence[tuple[str, str]]) -> HttpAnswer:
     parts = urlsplit(url)
     secure = parts.scheme == "https"
     reader, writer = await asyncio.open_connection(
@@ -96,17 +84,20 @@ async def _get(url: str, headers: Sequence[tuple[str, str]]) -> tuple[HttpAnswer
 
 
 def request_bytes(url: str, headers: Sequence[tuple[str, str]]) -> bytes:
-    """A GET request. Headers given replace our own of the same name; an empty User-Agent leaves it out."""
+    """A GET request. Headers given replace our own of the same name; an empty User-Agent or Accept leaves it out.
+
+    An empty Host says nothing, and a request without one is refused by many: ours stays.
+    """
     parts = urlsplit(url)
     target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
     if parts.query:
         target += "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?")
     fields = {"host": ("Host", parts.netloc), "user-agent": ("User-Agent", f"interpose-probe/{__version__}")}
     fields["accept"] = ("Accept", "*/*")
-    own = list(fields)
-    lines = [(name, value) for name, value in headers]
-    replaced = {name.lower() for name, _ in lines}
-    lines = [fields[name] for name in own if name not in replaced] + [one for one in lines if one[1]]
+    given = [one for one in headers if one[1] or one[0].lower() != "host"]
+    replaced = {name.lower() for name, _ in given}
+    lines = [line for name, line in fields.items() if name not in replaced]
+    lines += [(name, value) for name, value in given if value or name.lower() not in _LEFT_OUT]
     for name, value in lines:
         if any(letter in name + value for letter in "\r\n\0"):
             raise AskError(f"header {name!r} holds a line break")
@@ -114,38 +105,12 @@ def request_bytes(url: str, headers: Sequence[tuple[str, str]]) -> bytes:
     return f"GET {target} HTTP/1.1\r\n{text}\r\n".encode()
 
 
-async def _read(reader: asyncio.StreamReader) -> tuple[HttpAnswer, str]:
-    parser = ResponseReader(Heads())
-    parser.decode = True
-    parser.expect("GET")
-    head: ResponseHead | None = None
-    body = bytearray()
+async def _read(reader: asyncio.StreamReader) -> HttpAnswer:
+    answers = AnswerReader(_LARGEST_BODY)
     while True:
-        found = parser.next()
-        if isinstance(found, ResponseHead):
-            head = None if found.interim else found
-        elif isinstance(found, Part):
-            body += found.data
-        if head is not None and (
-            len(body) >= _LARGEST_BODY or (isinstance(found, Part) and found.end) or _is_bare(head)
-        ):
-            break
-        if found is None:
-            data = await reader.read(_READ)
-            if data:
-                parser.receive(data)
-            else:
-                parser.eof()
-                if head is None:
-                    raise AskError("the connection was closed without an answer")
-                break
-    location = head.get(b"location") if head.status in _REDIRECTS else None
-    answer = HttpAnswer(status=head.status, body=bytes(body[:_LARGEST_BODY]))
-    return answer, location.decode("latin-1") if location else ""
-
-
-def _is_bare(head: ResponseHead) -> bool:
-    return head.framing.name == "NONE" or (head.framing.name == "LENGTH" and head.length == 0)
+        answer = answers.receive(await reader.read(_READ))
+        if answer is not None:
+            return answer
 
 
 async def _hang_up(writer: asyncio.StreamWriter) -> None:
@@ -175,5 +140,3 @@ async def _limited(what: str, timeout: float) -> AsyncGenerator[None, None]:
         raise AskError(f"{what}: no answer within {timeout:g} s") from None
     except (OSError, ssl.SSLError, UnicodeError, ValueError) as error:
         raise AskError(f"{what}: {error}") from None
-    except Malformed as error:
-        raise AskError(f"{what}: not an HTTP answer: {error}") from None

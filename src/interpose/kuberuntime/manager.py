@@ -194,9 +194,7 @@ class RuntimeManager:
         self.pull_backoff.collect(now)
         return await self._collector.collect(frozenset(known), evict_deleted=evict_deleted)
 
-    async def _kill(
-        self, running: RunningPod, pod: Pod | None, grace: int | None, progress: Progress
-    ) -> list[Step]:
+    async def _kill(self, running: RunningPod, pod: Pod | None, grace: int | None, progress: Progress) -> list[Step]:
         order = UNORDERED if pod is not None else await asyncio.to_thread(self._noted_order, running.uid)
         reach = await self._reach(running)
         how = Killing(pod=pod, title=running.title, reach=reach, grace=grace, progress=progress, order=order)

@@ -68,6 +68,7 @@ def read_node(
         seccomp_root=seccomp_root,
         masked_thermal=tuple(_thermal(top)),
         recursive_read_only=recursive_read_only,
+        selinux=(top / "sys/fs/selinux/enforce").exists(),
     )
 
 

@@ -93,10 +93,10 @@ class PodDirs:
             env = environment(pod, container, node.around(ips))
             found = [self._mount(pod, container, index, node, env) for index in range(len(container.volume_mounts))]
             if _has_hosts(pod, ips) and not any(one.container_path == _ETC_HOSTS for one in found):
-                found.append(cri.Mount(container_path=_ETC_HOSTS, host_path=self._hosts(pod.uid)))
+                found.append(_own_mount(_ETC_HOSTS, self._hosts(pod.uid), node))
             if container.termination_message_path:
                 path = self._message_file(pod.uid, container.name, restart_count)
-                found.append(cri.Mount(container_path=container.termination_message_path, host_path=path))
+                found.append(_own_mount(container.termination_message_path, path, node))
         except (OSError, ValueError) as error:
             raise ContainerConfigError(f"container {container.name}: {error}") from error
         return found
@@ -117,6 +117,8 @@ class PodDirs:
                 host_path=host_path,
                 readonly=read_only,
                 recursive_read_only=_recursive(wanted, node),
+                # What is of the node keeps its label: others may live by it.
+                selinux_relabel=node.selinux and not isinstance(volume.source, HostPath),
                 propagation=_PROPAGATION[wanted.propagation],
             )
         except (OSError, ValueError) as error:
@@ -199,6 +201,11 @@ class PodDirs:
         if isinstance(volume.source, HostPath):
             return volume.source.path
         return f"{self.folder(pod.uid)}/volumes/{volume.name}"
+
+
+def _own_mount(container_path: str, host_path: str, node: NodeFacts) -> cri.Mount:
+    """A file of ours, in a container."""
+    return cri.Mount(container_path=container_path, host_path=host_path, selinux_relabel=node.selinux)
 
 
 def _has_hosts(pod: Pod, ips: tuple[str, ...]) -> bool:

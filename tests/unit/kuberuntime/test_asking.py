@@ -54,6 +54,8 @@ def fixed(answer: bytes) -> Respond:
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 503 No\r\nContent-Length: 4\r\n\r\ndown", 503, b"down"),
         (b"HTTP/1.0 200 OK\r\n\r\nuntil the end", 200, b"until the end"),
         (b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * 20_000, 200, b"x" * 10_240),
+        (b"HTTP/1.1 200 OK\n\nok", 200, b"ok"),
+        (b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 100_000 + b"\r\nContent-Length: 2\r\n\r\nok", 200, b"ok"),
     ],
 )
 async def test_answers_of_every_form(answer: bytes, status: int, body: bytes) -> None:
@@ -70,6 +72,7 @@ async def test_answers_of_every_form(answer: bytes, status: int, body: bytes) ->
         (b"", "closed without an answer"),
         (b"SSH-2.0-server\r\n\r\n", "not an HTTP answer"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort", "not an HTTP answer"),
+        (b"HTTP/1.1 200 OK\nContent-Length: two\n\nok", "http://.*: not an HTTP answer: Content-Length 'two'"),
     ],
 )
 async def test_what_is_no_answer_is_an_error(answer: bytes, words: str) -> None:
@@ -84,14 +87,17 @@ async def test_redirects_to_the_same_host_are_followed() -> None:
 
     def respond(request: bytes) -> bytes:
         if request.startswith(b"GET /first "):
-            return b"HTTP/1.1 302 Found\r\nLocation: /second\r\nContent-Length: 0\r\n\r\n"
+            return b"HTTP/1.1 302 Found\nLocation:\n /second\nContent-Length: 0\n\n"
         if request.startswith(b"GET /away "):
             return b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n"
         if request.startswith(b"GET /round "):
             return b"HTTP/1.1 302 Found\r\nLocation: /round\r\nContent-Length: 0\r\n\r\n"
+        if request.startswith(b"GET /made "):
+            return b"HTTP/1.1 201 Created\r\nLocation: /second\r\nContent-Length: 0\r\n\r\n"
         return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
     async with served(respond) as port:
+        assert (await http_get("127.0.0.1", port, "/made", timeout=10)).status == 201
         assert (await http_get("127.0.0.1", port, "/first", timeout=10)).status == 404
         assert (await http_get("127.0.0.1", port, "/away", timeout=10)).status == 302
         with pytest.raises(AskError, match="10 redirects"):
@@ -131,6 +137,23 @@ def test_a_request_as_kubelets_make_it() -> None:
     assert fields == ["Accept: */*", "X-One: 1", "host: me", "Connection: close", "", ""]
     plain = request_bytes("http://[::1]:80", []).decode()
     assert plain.startswith("GET / HTTP/1.1\r\nHost: [::1]:80\r\nUser-Agent: interpose-probe/")
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("X-Empty", ["Host: a", "User-Agent", "Accept: */*", "X-Empty: "]),
+        ("accept", ["Host: a", "User-Agent"]),
+        ("User-agent", ["Host: a", "Accept: */*"]),
+        ("host", ["Host: a", "User-Agent", "Accept: */*"]),
+    ],
+)
+def test_headers_without_a_value(name: str, lines: list[str]) -> None:
+    """They are sent; only two of ours can be left out that way."""
+    fields = request_bytes("http://a/", [(name, "")]).decode().split("\r\n")[1:-3]
+    assert [one.partition("/")[0] if one.startswith("User") else one for one in fields] == [
+        "User-Agent: interpose-probe" if one == "User-Agent" else one for one in lines
+    ]
 
 
 def test_headers_cannot_smuggle() -> None:

@@ -33,6 +33,7 @@ def test_a_node_with_everything(tmp_path: Path) -> None:
             "sys/devices/system/cpu/cpu2/thermal_throttle/x": "",
             "sys/devices/system/cpu/cpu1/online": "",
             "sys/devices/system/cpu/cpufreq/thermal_throttle/x": "",
+            "sys/fs/selinux/enforce": "0",
             "etc/hosts": "127.0.0.1 localhost\n",
             "etc/resolv.conf": "nameserver 1.1.1.1\n",
         },
@@ -42,6 +43,7 @@ def test_a_node_with_everything(tmp_path: Path) -> None:
     assert node.allocatable["memory"] == 2048 * 1024
     assert node.allocatable["cpu"] >= 1
     assert node.hugepage_sizes == ("2MB", "1GB")
+    assert node.selinux
     assert node.masked_thermal == (
         "/sys/devices/system/cpu/cpu2/thermal_throttle",
         "/sys/devices/system/cpu/cpu10/thermal_throttle",
@@ -54,7 +56,7 @@ def test_a_node_with_nothing(tmp_path: Path) -> None:
     node = read_node(host=str(tmp_path), cgroup_mount=str(tmp_path))
     assert node.name
     assert node.addresses
-    assert (node.memory, node.cgroup_version, node.swap_limits) == (1, 1, False)
+    assert (node.memory, node.cgroup_version, node.swap_limits, node.selinux) == (1, 1, False, False)
     assert (node.hugepage_sizes, node.masked_thermal, node.hosts, node.resolv) == ((), (), "", Resolv())
 
 

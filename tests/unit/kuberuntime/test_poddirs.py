@@ -247,6 +247,27 @@ def test_read_only_to_the_leaves(dirs: PodDirs, wanted: str, possible: bool, exp
         assert shown(dirs, of, node)[0].recursive_read_only is expected
 
 
+@pytest.mark.parametrize("selinux", [True, False])
+def test_labels_for_what_is_the_pods_own(dirs: PodDirs, tmp_path: Path, selinux: bool) -> None:
+    """Not for what is the node's, nor on a node without labels."""
+    of = pod(
+        Volume(name="a", source=EmptyDir()),
+        Volume(name="f", source=Files()),
+        Volume(name="h", source=HostPath(path=str(tmp_path))),
+        mounted=(
+            VolumeMount(name="a", mount_path="/a"),
+            VolumeMount(name="a", mount_path="/part", sub_path="x"),
+            VolumeMount(name="f", mount_path="/f"),
+            VolumeMount(name="h", mount_path="/h"),
+            VolumeMount(name="h", mount_path="/h/part", sub_path="y"),
+        ),
+        message="/m",
+    )
+    found = shown(dirs, of, NodeFacts(name="n", memory=1, selinux=selinux), IPS)
+    labelled = [one.container_path for one in found if one.selinux_relabel]
+    assert labelled == (["/a", "/part", "/f", "/etc/hosts", "/m"] if selinux else [])
+
+
 def test_a_hosts_file_of_its_own(dirs: PodDirs) -> None:
     """A volume mounted there wins over ours."""
     mounted = VolumeMount(name="a", mount_path="/etc/hosts")
