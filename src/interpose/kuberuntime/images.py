@@ -1,6 +1,6 @@
 """Having the image of a container there before it is made: by policy, and with pauses if a registry fails."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,8 +8,8 @@ from interpose.cri.messages import cri
 from interpose.kuberuntime.backoff import Backoff, image_key
 from interpose.kuberuntime.clocks import Clocks
 from interpose.kuberuntime.imagenames import with_tag
-from interpose.kuberuntime.manifest_pulls import auth_for
-from interpose.kuberuntime.pod import Container, Pod, PullPolicy
+from interpose.kuberuntime.manifest_pulls import auths_for
+from interpose.kuberuntime.pod import Container, Pod, PullAuth, PullPolicy
 from interpose.kuberuntime.runtime import ImageService
 from interpose.kuberuntime.securing import ImageUser
 from interpose.kuberuntime.steps import Moment, News, Progress, Reason
@@ -80,27 +80,25 @@ class Images:
             message = f"Back-off pulling image {container.image!r}: next try in {left:.0f} s"
             raise StartError(Reason.IMAGE_BACKOFF, message, left)
         progress.tell(self._news(pod, container, Moment.PULLING))
-        try:
-            reference = await self._service.pull_image(spec, self._credentials(pod, spec.image), sandbox)
-        except RpcError as error:
-            wait = self._backoff.next(key, self._clocks.seconds)
-            reason = next((kind for start, kind in _KINDS if error.message.startswith(start)), Reason.IMAGE_PULL)
-            raise StartError(reason, f"Failed to pull image {container.image!r}: {error}", wait) from None
-        self._backoff.forget(key)
-        progress.tell(self._news(pod, container, Moment.PULLED))
-        return reference
+        failures: list[RpcError] = []
+        for auth in self._credentials(pod, spec.image):
+            try:
+                reference = await self._service.pull_image(spec, auth, sandbox)
+            except RpcError as error:
+                failures.append(error)
+                continue
+            self._backoff.forget(key)
+            progress.tell(self._news(pod, container, Moment.PULLED))
+            return reference
+        wait = self._backoff.next(key, self._clocks.seconds)
+        said = "; ".join(dict.fromkeys(map(str, failures)))
+        raise StartError(_kind(failures), f"Failed to pull image {container.image!r}: {said}", wait)
 
-    def _credentials(self, pod: Pod, image: str) -> cri.AuthConfig | None:
-        """The pod's own, else the node's."""
-        own = auth_for(pod, image)
-        if own is None:
-            return self._auth(image)
-        return cri.AuthConfig(
-            username=own.username,
-            password=own.password,
-            identity_token=own.identity_token,
-            registry_token=own.registry_token,
-        )
+    def _credentials(self, pod: Pod, image: str) -> list[cri.AuthConfig | None]:
+        """What to try, one after the other: the pod's own, then the node's. Nothing at all only if there is neither."""
+        found: list[cri.AuthConfig | None] = [_message(one) for one in auths_for(pod, image)]
+        of_node = self._auth(image)
+        return found if found and of_node is None else [*found, of_node]
 
     async def _look(self, spec: cri.ImageSpec) -> ReadyImage | None:
         try:
@@ -115,3 +113,18 @@ class Images:
 
     def _news(self, pod: Pod, container: Container, moment: Moment) -> News:
         return News(pod=pod.title, moment=moment, container=container.name, detail=container.image)
+
+
+def _message(auth: PullAuth) -> cri.AuthConfig:
+    return cri.AuthConfig(
+        username=auth.username,
+        password=auth.password,
+        identity_token=auth.identity_token,
+        registry_token=auth.registry_token,
+    )
+
+
+def _kind(failures: Sequence[RpcError]) -> Reason:
+    """What it was; one that says so is enough."""
+    kinds = (kind for start, kind in _KINDS if any(one.message.startswith(start) for one in failures))
+    return next(kinds, Reason.IMAGE_PULL)

@@ -20,6 +20,7 @@ from interpose.kuberuntime.manifest_kinds import (
     Refused,
     Worded,
     choice,
+    or_unset,
     renamed,
     resources_of,
     unique,
@@ -68,7 +69,7 @@ _PORT: Final = Group(
         "hostPort": Number(0, MAX_PORT),
         "hostIP": Address(),
         "name": PORT_NAME,
-        "protocol": choice("TCP", "UDP", "SCTP"),
+        "protocol": or_unset(choice("TCP", "UDP", "SCTP")),
     },
     lambda values: Port(**renamed(values, _PORT_NAMES)),
     required=("containerPort",),
@@ -189,8 +190,8 @@ def _keys(around: Around) -> dict[str, Any]:
         "lifecycle": LIFECYCLE,
         "securityContext": SECURITY,
         "terminationMessagePath": Text(),
-        "terminationMessagePolicy": words(TerminationMessagePolicy),
-        "imagePullPolicy": words(PullPolicy),
+        "terminationMessagePolicy": or_unset(words(TerminationMessagePolicy)),
+        "imagePullPolicy": or_unset(words(PullPolicy)),
         "stdin": Flag(),
         "stdinOnce": Flag(),
         "tty": Flag(),
@@ -221,13 +222,13 @@ def init_table(around: Around) -> Items:
 _NOT_EPHEMERAL: Final = Refused("is not for ephemeral containers")
 
 
-def ephemeral_table(around: Around, mains: frozenset[str]) -> Items:
+def ephemeral_table(around: Around) -> Items:
     """`ephemeralContainers`: they look at others, and nobody looks after them."""
     refused = ("ports", "resources", "resizePolicy", *PROBES, "lifecycle", "restartPolicy", "restartPolicyRules")
     keys = {
         **_keys(around),
         **dict.fromkeys(refused, _NOT_EPHEMERAL),
         "volumeMounts": mounts_table(around.volumes, sub_paths=False),
-        "targetContainerName": Known(mains, "the name of a container of the pod"),
+        "targetContainerName": Known(around.containers, "the name of a container of the pod"),
     }
     return Items(Group(keys, _container, required=("name", "image")), make=tuple)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from interpose.config.document import Node
-from interpose.config.documentschema import Choice, Report, Texts, Unread
+from interpose.config.documentschema import Choice, Flag, Report, Texts, Unread
 from interpose.config.objects import Quantities, amount
 from interpose.kuberuntime.pod import Resources
 from interpose.model.quantity import parse_quantity, whole
@@ -38,6 +38,18 @@ class Refused:
     def read(self, node: Node, key: str, report: Report) -> None:
         """A problem, unless nothing is said by it."""
         if node.items or node.entries or node.tag not in ("map", "list"):
+            report.say(node, key, self.why)
+
+
+@dataclass(frozen=True, slots=True)
+class NeverFalse:
+    """A flag that may only be true, which is as good as absent; `why` goes on from the key."""
+
+    why: str
+
+    def read(self, node: Node, key: str, report: Report) -> None:
+        """A problem, unless it is true."""
+        if Flag().read(node, key, report) is False:
             report.say(node, key, self.why)
 
 
@@ -213,6 +225,11 @@ def words(kind: type[_E]) -> Choice:
 def choice(*allowed: str) -> Choice:
     """One of these words."""
     return Choice({one: one for one in allowed})
+
+
+def or_unset(one: Choice) -> Choice:
+    """The same, or an empty text: the API server puts its default there, as where nothing is said."""
+    return Choice({"": None, **one.words})
 
 
 def number(text: str) -> int | None:

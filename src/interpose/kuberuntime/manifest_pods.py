@@ -19,14 +19,16 @@ from interpose.kuberuntime.manifest_kinds import (
     Address,
     Amounts,
     Labels,
+    NeverFalse,
     choice,
+    or_unset,
     plain,
     renamed,
     words,
 )
 from interpose.kuberuntime.manifest_objects import Holder, Holders
 from interpose.kuberuntime.manifest_pulls import PullSecrets
-from interpose.kuberuntime.manifest_security import POD_SECURITY
+from interpose.kuberuntime.manifest_security import POD_SECURITY, Annotations, annotated
 from interpose.kuberuntime.manifest_volumes import is_access, volumes_table
 from interpose.kuberuntime.pod import Container, DnsConfig, HostAlias, Pod, RestartPolicy
 from interpose.kuberuntime.restarts import RESTART_CONTAINER
@@ -44,19 +46,6 @@ _NOTED: Final = (
     *("resourceVersion", "selfLink"),
 )
 
-_METADATA: Final = Group(
-    {
-        "name": SUBDOMAIN,
-        "namespace": LABEL,
-        "uid": UID,
-        "labels": Labels(),
-        "annotations": Labels(any_text=True),
-        "deletionTimestamp": Text(),
-        "deletionGracePeriodSeconds": _SECONDS,
-        **dict.fromkeys(_NOTED, IGNORED),
-    },
-    required=("name",),
-)
 _DNS_OPTION: Final = Group(
     {"name": WORD, "value": Text()}, lambda one: (one["name"], one.get("value")), required=("name",)
 )
@@ -73,8 +62,11 @@ _HOST_ALIAS: Final = Group(
     lambda values: HostAlias(ip=values["ip"], hostnames=values.get("hostnames", ())),
     required=("ip",),
 )
+# A runtime would have to be told which ids of the node they are, and there is nobody who gives them out.
+_HOST_USERS: Final = NeverFalse("false is not supported, a pod has the users of the node")
 _OS: Final = Group({"name": choice("linux")}, required=("name",))
 
+_CONTAINERS: Final = ("init_containers", "containers", "ephemeral_containers")
 _NAMES: Final = {
     "containers": "containers",
     "initContainers": "init_containers",
@@ -85,7 +77,6 @@ _NAMES: Final = {
     "hostNetwork": "host_network",
     "hostPID": "host_pid",
     "hostIPC": "host_ipc",
-    "hostUsers": "host_users",
     "shareProcessNamespace": "share_process_namespace",
     "hostname": "hostname",
     "subdomain": "subdomain",
@@ -112,7 +103,7 @@ def read_pod(found: Found, holders: Iterable[Holder], report: Report, source: st
         {
             "apiVersion": choice("v1"),
             "kind": IGNORED,
-            "metadata": _METADATA,
+            "metadata": _metadata_table(spec),
             "spec": _spec_table(spec, beside),
             "status": IGNORED,
         },
@@ -124,6 +115,7 @@ def read_pod(found: Found, holders: Iterable[Holder], report: Report, source: st
     document: dict[str, Any] = plain(found.node)
     head, body = values["metadata"], values["spec"]
     name, namespace = head["name"], head.get("namespace", "default")
+    kinds = {key: annotated(body[key], head.get("annotations", {})) for key in _CONTAINERS if key in body}
     return Pod(
         name=name,
         namespace=namespace,
@@ -131,7 +123,7 @@ def read_pod(found: Found, holders: Iterable[Holder], report: Report, source: st
         **{key: head[key] for key in ("labels", "annotations") if key in head},
         deleted="deletionTimestamp" in head,
         deletion_grace_period=head.get("deletionGracePeriodSeconds"),
-        **body,
+        **{**body, **kinds},
         source=source,
         document=document,
     )
@@ -144,24 +136,43 @@ def _content(document: Mapping[str, Any], beside: Holders) -> dict[str, Any]:
     return {"metadata": metadata, "spec": document["spec"], "beside": beside.used}
 
 
+def _metadata_table(spec: Node | None) -> Group:
+    kinds = ("containers", "initContainers", "ephemeralContainers")
+    containers = frozenset[str]().union(*(_names(spec, key) for key in kinds))
+    return Group(
+        {
+            "name": SUBDOMAIN,
+            "namespace": LABEL,
+            "uid": UID,
+            "labels": Labels(),
+            "annotations": Annotations(containers),
+            "deletionTimestamp": Text(),
+            "deletionGracePeriodSeconds": _SECONDS,
+            **dict.fromkeys(_NOTED, IGNORED),
+        },
+        required=("name",),
+    )
+
+
 def _spec_table(spec: Node | None, beside: Holders) -> Group:
-    mains = _names(spec, "containers")
-    around = Around(holders=beside, volumes=_names(spec, "volumes"), containers=mains | _names(spec, "initContainers"))
+    containers = _names(spec, "containers") | _names(spec, "initContainers")
+    around = Around(holders=beside, volumes=_names(spec, "volumes"), containers=containers)
     return Group(
         {
             "containers": main_table(around),
             "initContainers": init_table(around),
-            "ephemeralContainers": ephemeral_table(around, mains),
+            "ephemeralContainers": ephemeral_table(around),
             "volumes": volumes_table(beside, around.containers),
-            "restartPolicy": words(RestartPolicy),
+            "restartPolicy": or_unset(words(RestartPolicy)),
             "terminationGracePeriodSeconds": _SECONDS,
             "activeDeadlineSeconds": Number(1, 2**31 - 1),
-            **dict.fromkeys(("hostNetwork", "hostPID", "hostIPC", "hostUsers"), Flag()),
+            **dict.fromkeys(("hostNetwork", "hostPID", "hostIPC"), Flag()),
+            "hostUsers": _HOST_USERS,
             **dict.fromkeys(("shareProcessNamespace", "setHostnameAsFQDN"), Flag()),
             "hostname": LABEL,
             "hostnameOverride": SUBDOMAIN,
             "subdomain": LABEL,
-            "dnsPolicy": choice("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"),
+            "dnsPolicy": or_unset(choice("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")),
             "dnsConfig": _DNS_CONFIG,
             "hostAliases": Items(_HOST_ALIAS, make=tuple),
             "securityContext": POD_SECURITY,
@@ -188,7 +199,7 @@ def _spec(values: dict[str, Any]) -> dict[str, Any]:
     found["service_account"] = values.get("serviceAccountName") or values.get("serviceAccount", "")
     found["pull_auths"] = values.get("imagePullSecrets", ())
     if override := values.get("hostnameOverride"):
-        found |= {"hostname": override, "hostname_as_fqdn": False}
+        found |= {"hostname": override, "subdomain": "", "hostname_as_fqdn": False}  # a whole name, without a domain
     if found.get("host_network"):
         found["containers"] = tuple(map(_on_host_ports, found["containers"]))
     for check in _CHECKS:
@@ -212,7 +223,7 @@ def _check_names(found: Mapping[str, Any]) -> None:
     if not found["containers"]:
         raise ValueError("containers is empty")
     seen: set[str] = set()
-    for kind in ("init_containers", "containers", "ephemeral_containers"):
+    for kind in _CONTAINERS:
         for one in found.get(kind, ()):
             if one.name in seen:
                 raise ValueError(f"two containers have the name {quoted(one.name)}")
@@ -232,10 +243,6 @@ def _check_host_ports(found: Mapping[str, Any]) -> None:
 def _check_namespaces(found: Mapping[str, Any]) -> None:
     if found.get("host_pid") and found.get("share_process_namespace"):
         raise ValueError("hostPID and shareProcessNamespace cannot both be true")
-    if found.get("host_users") is False:
-        for key, name in (("host_network", "hostNetwork"), ("host_pid", "hostPID"), ("host_ipc", "hostIPC")):
-            if found.get(key):
-                raise ValueError(f"hostUsers cannot be false where {name} is true")
 
 
 def _check_dns(found: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from interpose.kuberuntime.manifest_kinds import (
     Refused,
     Worded,
     choice,
+    or_unset,
     renamed,
 )
 from interpose.kuberuntime.pod import (
@@ -27,8 +28,7 @@ from interpose.kuberuntime.pod import (
 )
 from interpose.model.text import quoted
 
-_SECONDS: Final = Number(0, 2**31 - 1)
-_AT_LEAST_ONE: Final = Number(1, 2**31 - 1)
+_NUMBER: Final = Number(0, 2**31 - 1)
 _SIGNAL: Final = Worded(re.compile(r"SIG[A-Z0-9]+([+-][0-9]+)?"), "the name of a signal such as SIGUSR1", 16)
 
 
@@ -56,7 +56,7 @@ _HTTP: Final = Group(
         "path": Text(),
         "port": PortNumber(),
         "host": Text(),
-        "scheme": choice("HTTP", "HTTPS"),
+        "scheme": or_unset(choice("HTTP", "HTTPS")),
         "httpHeaders": Items(_HEADER, make=tuple),
         "protocol": NOT_SUPPORTED,
     },
@@ -69,7 +69,7 @@ _GRPC: Final = Group(
     lambda values: GrpcAction(**values),
     required=("port",),
 )
-_SLEEP: Final = Group({"seconds": _SECONDS}, lambda values: SleepAction(**values), required=("seconds",))
+_SLEEP: Final = Group({"seconds": _NUMBER}, lambda values: SleepAction(**values), required=("seconds",))
 _ACTIONS: Final = {"exec": _EXEC, "httpGet": _HTTP, "tcpSocket": _TCP}
 
 _PROBE_NAMES: Final = {
@@ -84,7 +84,8 @@ _PROBE_NAMES: Final = {
 
 def _probe(values: dict[str, Any]) -> Probe:
     action = one_of({name: value for name, value in values.items() if name not in _PROBE_NAMES})
-    return Probe(action=action, **renamed(values, _PROBE_NAMES))
+    # The API server puts its default where 0 is said.
+    return Probe(action=action, **{name: value for name, value in renamed(values, _PROBE_NAMES).items() if value})
 
 
 def _probe_table(*, ends: bool) -> Group:
@@ -93,13 +94,13 @@ def _probe_table(*, ends: bool) -> Group:
         {
             **_ACTIONS,
             "grpc": _GRPC,
-            "initialDelaySeconds": _SECONDS,
-            "timeoutSeconds": _AT_LEAST_ONE,
-            "periodSeconds": _AT_LEAST_ONE,
-            "successThreshold": Number(1, 1) if ends else _AT_LEAST_ONE,
-            "failureThreshold": _AT_LEAST_ONE,
+            "initialDelaySeconds": _NUMBER,
+            "timeoutSeconds": _NUMBER,
+            "periodSeconds": _NUMBER,
+            "successThreshold": Number(0, 1) if ends else _NUMBER,
+            "failureThreshold": _NUMBER,
             "terminationGracePeriodSeconds": (
-                _AT_LEAST_ONE if ends else Refused("is not for readiness probes, which end nothing")
+                Number(1, 2**31 - 1) if ends else Refused("is not for readiness probes, which end nothing")
             ),
         },
         _probe,

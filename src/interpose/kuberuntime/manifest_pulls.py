@@ -1,4 +1,4 @@
-"""Who may fetch a pod's images: the Secrets that `imagePullSecrets` names, and which of them is for which image. Pure.
+"""Who may fetch a pod's images: the Secrets that `imagePullSecrets` names, and which of them are for which image. Pure.
 
 A Secret that is not among the manifests is no problem: as on a cluster, the image is then fetched as anybody may.
 """
@@ -7,6 +7,7 @@ import base64
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from interpose.config.document import Node
@@ -42,21 +43,33 @@ class PullSecrets:
         return tuple(found)
 
 
-def auth_for(pod: Pod, image: str) -> PullAuth | None:
-    """What to show to the registry of an image: that of the longest name that fits, of equals the first."""
+def auths_for(pod: Pod, image: str) -> tuple[PullAuth, ...]:
+    """What to show to the registry of an image, one after the other: those whose names fit, of equals the first.
+
+    The order is the kubelet's, from the last name to the first: a path comes before what it is in, and a letter before
+    the star that stands for it.
+    """
     wanted = _place(image)
     fitting = [one for one in pod.pull_auths if _fits(one.registry, wanted)]
-    return max(fitting, key=lambda one: len(one.registry), default=None)
+    return tuple(sorted(fitting, key=lambda one: one.registry, reverse=True))
 
 
 def _fits(registry: str, wanted: str) -> bool:
     host, _, path = registry.partition("/")
     wanted_host, _, wanted_path = wanted.partition("/")
-    labels, wanted_labels = host.split("."), wanted_host.split(".")
-    same_host = len(labels) == len(wanted_labels) and all(
-        one in ("*", other) for one, other in zip(labels, wanted_labels, strict=True)
+    return _fits_host(host, wanted_host) and (not path or wanted_path == path or wanted_path.startswith(f"{path}/"))
+
+
+def _fits_host(host: str, wanted: str) -> bool:
+    """Label by label, so that a star stands for a part of one and not for several; a port is that port."""
+    name, _, port = host.partition(":")
+    wanted_name, _, wanted_port = wanted.partition(":")
+    labels, wanted_labels = name.split("."), wanted_name.split(".")
+    return (
+        port == wanted_port
+        and len(labels) == len(wanted_labels)
+        and all(fnmatchcase(other, one) for one, other in zip(labels, wanted_labels, strict=True))
     )
-    return same_host and (not path or wanted_path == path or wanted_path.startswith(f"{path}/"))
 
 
 def _place(image: str) -> str:

@@ -1,23 +1,36 @@
 """Security contexts of pods and containers in manifests. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from interpose.config.documentschema import Flag, Group, Items, Number, Text
-from interpose.kuberuntime.manifest_kinds import MAX_ID, Refused, Worded, choice, renamed, unique
-from interpose.kuberuntime.pod import PodSecurityContext, Profile, SecurityContext, SeLinux
+from interpose.config.document import Node
+from interpose.config.documentschema import Flag, Group, Items, Number, Report, Text
+from interpose.kuberuntime.manifest_kinds import MAX_ID, Labels, Refused, Worded, choice, renamed, unique
+from interpose.kuberuntime.pod import Container, PodSecurityContext, Profile, SecurityContext, SeLinux
+from interpose.model.text import quoted
 
 _ID: Final = Number(0, MAX_ID)
 _WINDOWS: Final = Refused("is of Windows, which is not supported")
 _CAPABILITY: Final = Worded(re.compile(r"ALL|[A-Z][A-Z0-9_]*"), "the name of a capability such as NET_ADMIN", 64)
 _CAPABILITIES: Final = Items(_CAPABILITY, make=lambda found: tuple(one.removeprefix("CAP_") for one in found))
+_SWAPPED: Final = str.maketrans("./", "/.")
+
+
+def _sysctl_name(text: str) -> str:
+    """The name with dots between its parts, as runtimes want it. Where the first of them is a slash, slashes are
+    between the parts, and dots in them: net/ipv4/conf/eth0.1/mtu."""
+    first = next((letter for letter in text if letter in "./"), ".")
+    return text.translate(_SWAPPED) if first == "/" else text
+
+
 _SYSCTL: Final = Group(
     {
         "name": Worded(re.compile(r"[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*"), "a sysctl"),
         "value": Text(),
     },
-    lambda one: (one["name"], one["value"]),
+    lambda one: (_sysctl_name(one["name"]), one["value"]),
     required=("name", "value"),
 )
 
@@ -109,3 +122,52 @@ POD_SECURITY: Final = Group(
     },
     lambda values: PodSecurityContext(**renamed(values, _POD_NAMES)),
 )
+
+
+# -- AppArmor, as it was said before it had a field
+
+_APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+_LOCAL: Final = "localhost/"
+_OLD_PROFILES: Final = {"runtime/default": Profile(type="RuntimeDefault"), "unconfined": Profile(type="Unconfined")}
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """Annotations of a pod. Nobody checks them, but for those about the profiles of its `containers`."""
+
+    containers: frozenset[str]
+
+    def read(self, node: Node, key: str, report: Report) -> Mapping[str, str] | None:
+        """The texts by their names."""
+        found = Labels(any_text=True).read(node, key, report)
+        lines = dict(node.entries)
+        for name, value in (found or {}).items():
+            container = name.removeprefix(_APPARMOR)
+            where = f"{key}[{quoted(name)}]"
+            if container == name:
+                continue
+            if container not in self.containers:
+                report.say(lines[name], where, f"{quoted(container)} is the name of no container of the pod")
+            if value and _old_profile(value) is None:
+                report.expected("runtime/default or unconfined or localhost/PROFILE", "str", lines[name], where)
+        return found
+
+
+def annotated(containers: Iterable[Container], annotations: Mapping[str, str]) -> tuple[Container, ...]:
+    """The containers, with the profiles of annotations where they have none of their own. The pod's is for the rest."""
+    return tuple(_annotated(one, annotations.get(f"{_APPARMOR}{one.name}", "")) for one in containers)
+
+
+def _annotated(container: Container, value: str) -> Container:
+    profile = _old_profile(value)
+    if profile is None or container.security.apparmor is not None:
+        return container
+    return replace(container, security=replace(container.security, apparmor=profile))
+
+
+def _old_profile(value: str) -> Profile | None:
+    """None for an empty text, which says nothing, and for one that is no profile."""
+    name = value.removeprefix(_LOCAL)
+    if name not in ("", value):
+        return Profile(type="Localhost", localhost=name)
+    return _OLD_PROFILES.get(value)

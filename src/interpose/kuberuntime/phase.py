@@ -95,7 +95,8 @@ def pod_phase(pod: Pod, status: PodStatus) -> Phase:
         return Phase.UNKNOWN
     if any(should_restart(pod, one, found) for one, found in zip(pod.containers, latest, strict=True)):
         return Phase.RUNNING
-    return Phase.FAILED if any(one is not None and one.failed for one in latest) else Phase.SUCCEEDED
+    # Whatever else is said about its end, of a main container the exit code counts.
+    return Phase.FAILED if any(one is not None and one.exit_code != 0 for one in latest) else Phase.SUCCEEDED
 
 
 def seen_phase(status: PodStatus) -> Phase:

@@ -354,7 +354,6 @@ class Pod:
     host_network: bool = False
     host_pid: bool = False
     host_ipc: bool = False
-    host_users: bool = True
     share_process_namespace: bool = False
     hostname: str = ""
     subdomain: str = ""
@@ -371,7 +370,7 @@ class Pod:
     priority_class: str = ""
     node_name: str = ""
     service_account: str = ""
-    pull_auths: tuple[PullAuth, ...] = ()  # imagePullSecrets; manifest_pulls.auth_for says which is for which image
+    pull_auths: tuple[PullAuth, ...] = ()  # imagePullSecrets; manifest_pulls.auths_for says which are for which image
     source: str = ""  # the file it came from, for people
     document: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)  # as written, for -o json
 

@@ -78,10 +78,16 @@ def pod_cgroup_resources(pod: Pod, rules: Rules) -> LinuxResources:
     found = _linux(
         requests.get("cpu", _NONE),
         limits["cpu"] if _limited(pod, "cpu") else _NONE,
-        whole(limits["memory"]) if _limited(pod, "memory") else 0,
+        pod_memory_limit(pod),
         rules,
     )
     return found if found.cpu_quota else replace(found, cpu_period=0)
+
+
+def pod_memory_limit(pod: Pod) -> int:
+    """Bytes that all of the pod may have together, its overhead included; 0 if something in it has no limit."""
+    limits = _sum(pod_limits(pod), pod.overhead)
+    return whole(limits.get("memory", _NONE)) if _limited(pod, "memory") else 0
 
 
 def _limited(pod: Pod, name: str) -> bool:

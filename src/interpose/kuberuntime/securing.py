@@ -119,21 +119,18 @@ def sandbox_security(pod: Pod) -> cri.LinuxSandboxSecurityContext:
 
 def namespace_options(pod: Pod, target_id: str = "") -> cri.NamespaceOption:
     """Which namespaces are shared with whom; with a target, its processes are seen."""
-    if target_id:
-        pid = cri.TARGET
-    elif pod.host_pid:
-        pid = cri.NODE
+    if pod.host_pid:
+        pid, target_id = cri.NODE, ""  # where all are seen, the target's are
+    elif pod.share_process_namespace:
+        pid, target_id = cri.POD, ""
     else:
-        pid = cri.POD if pod.share_process_namespace else cri.CONTAINER
-    message = cri.NamespaceOption(
+        pid = cri.TARGET if target_id else cri.CONTAINER
+    return cri.NamespaceOption(
         network=cri.NODE if pod.host_network else cri.POD,
         ipc=cri.NODE if pod.host_ipc else cri.POD,
         pid=pid,
         target_id=target_id,
     )
-    if not pod.host_users:
-        message.userns_options.mode = cri.POD
-    return message
 
 
 def supplemental_groups(pod: Pod) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import Final
 from interpose.host.treeremoval import remove_tree
 from interpose.kuberuntime.envs import Surroundings, source_value
 from interpose.kuberuntime.pod import EmptyDir, Files, HostPath, Pod, Volume
-from interpose.kuberuntime.resources import HUGE_PAGES, pod_limits
+from interpose.kuberuntime.resources import HUGE_PAGES, pod_memory_limit
 from interpose.kuberuntime.volumes_files import File, write_files
 from interpose.kuberuntime.volumes_mounting import Mounting
 from interpose.model.quantity import parse_quantity, whole
@@ -117,7 +117,7 @@ def _make_folder(path: str, mode: int, group: int | None) -> None:
 
 def memory_size(pod: Pod, source: EmptyDir) -> int:
     """Bytes of a volume in memory: its limit, but not more than the pod may have; 0 for what the kernel gives."""
-    bounds = [source.size_limit or 0, whole(pod_limits(pod).get("memory", 0))]
+    bounds = [source.size_limit or 0, pod_memory_limit(pod)]
     return min(filter(None, bounds), default=0)
 
 

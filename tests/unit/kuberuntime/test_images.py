@@ -8,12 +8,12 @@ import pytest
 from interpose.cri.messages import cri
 from interpose.kuberuntime.backoff import Backoff
 from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.images import Images
+from interpose.kuberuntime.images import Images, StartError
 from interpose.kuberuntime.manager import RuntimeManager
 from interpose.kuberuntime.pod import PullAuth, PullPolicy
 from interpose.kuberuntime.services import Services
 from interpose.kuberuntime.steps import SILENT, Reason
-from interpose.rpc.status import Code
+from interpose.rpc.status import Code, RpcError
 from interpose.testing.clock import ManualClock
 from interpose.testing.fakeimages import Credentials
 from interpose.testing.fakeruntime import FakeRuntime
@@ -99,6 +99,65 @@ async def test_the_kind_of_failure_is_in_the_first_words(node: ManagedNode, mess
     [step] = (await node.sync(pod(container(image=NGINX)))).errors
     assert step.reason is reason
     assert message in (step.error or "")
+
+
+def _auth(password: str) -> PullAuth:
+    return PullAuth(registry="registry.example", username="me", password=password)
+
+
+def _shown(runtime: FakeRuntime) -> list[str]:
+    """Passwords that the registry has seen, in order."""
+    return [one.auth.password for one in runtime.requests_of("PullImage")]
+
+
+@pytest.mark.parametrize(
+    ("of_pod", "of_node", "shown"),
+    [
+        (("old", "secret", "other"), None, ["old", "secret"]),
+        (("old",), "secret", ["old", "secret"]),
+        ((), "secret", ["secret"]),
+    ],
+)
+async def test_credentials_are_tried_until_one_is_taken(
+    of_pod: tuple[str, ...], of_node: str | None, shown: list[str]
+) -> None:
+    """The pod's own first, then the node's; none is asked for after the first success."""
+    runtime = FakeRuntime(credentials={"registry.example": Credentials("me", "secret")})
+    node = None if of_node is None else cri.AuthConfig(username="me", password=of_node)
+    backoff = Backoff()
+    images = Images(Services(runtime), backoff, Clocks(now=ManualClock()), lambda _image: node)
+    web = replace(pod(container(image=NGINX)), pull_auths=tuple(map(_auth, of_pod)))
+    assert (await images.ensure(web, web.containers[0], cri.PodSandboxConfig(), SILENT)).id.startswith("sha256:")
+    assert (_shown(runtime), backoff.keys) == (shown, ())
+
+
+async def test_credentials_of_which_none_is_taken() -> None:
+    """It is one failure, and what was said is told once; nobody tries without credentials then."""
+    runtime = FakeRuntime(credentials={"registry.example": Credentials("me", "secret")})
+    images = Images(Services(runtime), Backoff(), Clocks(now=ManualClock()), lambda _image: None)
+    web = replace(pod(container(image=NGINX)), pull_auths=(_auth("a"), _auth("b")))
+    with pytest.raises(StartError) as caught:
+        await images.ensure(web, web.containers[0], cri.PodSandboxConfig(), SILENT)
+    assert _shown(runtime) == ["a", "b"]
+    assert (caught.value.reason, caught.value.retry_after) == (Reason.IMAGE_PULL, 10)
+    assert caught.value.message.count("authorization failed") == 1
+
+
+async def test_all_that_registries_said_is_told() -> None:
+    """Each with its own words; one that was not there at all makes the reason."""
+    words = iter(("denied", "RegistryUnavailable: 503"))
+
+    class Moody(FakeRuntime):
+        async def call(self, method: str, request: object, *, timeout: float | None = None) -> object:
+            if method == "PullImage":
+                raise RpcError(Code.UNKNOWN, next(words))
+            return await super().call(method, request, timeout=timeout)  # type: ignore[arg-type]
+
+    images = Images(Services(Moody()), Backoff(), Clocks(now=ManualClock()), lambda _image: None)
+    web = replace(pod(container(image=NGINX)), pull_auths=(_auth("a"), _auth("b")))
+    with pytest.raises(StartError, match=r"Failed to pull image .*: .*denied; .*RegistryUnavailable: 503") as caught:
+        await images.ensure(web, web.containers[0], cri.PodSandboxConfig(), SILENT)
+    assert caught.value.reason is Reason.REGISTRY_UNAVAILABLE
 
 
 async def test_credentials_of_the_pod_come_before_those_of_the_node(tmp_path: Path) -> None:

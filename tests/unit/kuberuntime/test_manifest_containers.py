@@ -222,6 +222,33 @@ def test_what_is_not_for_ephemeral_containers(container: dict[str, Any]) -> None
     assert problems("ephemeralContainers", **container) == [f".{key}: is not for ephemeral containers"]
 
 
+@pytest.mark.parametrize("key", ["imagePullPolicy", "terminationMessagePolicy"])
+def test_an_empty_word_says_nothing(key: str) -> None:
+    """The API server would put its default there."""
+    assert read(**{key: ""}) == read()
+
+
+def test_an_empty_protocol_is_tcp() -> None:
+    """As if it were not said."""
+    assert read(ports=[{"containerPort": 1, "protocol": ""}]).ports == (Port(container_port=1),)
+
+
+@pytest.mark.parametrize("policy", [None, "Always"])
+def test_an_ephemeral_container_may_look_at_any_other(policy: str | None) -> None:
+    """At an init container or a sidecar as well; at those of its own kind it may not."""
+    body: dict[str, Any] = {
+        "containers": [{"name": "main", "image": "x"}],
+        "initContainers": [{"name": "i", "image": "x", "restartPolicy": policy}],
+        "ephemeralContainers": [{"name": "e", "image": "x", "targetContainerName": "i"}],
+    }
+    text = json.dumps({"kind": "Pod", "metadata": {"name": "p"}, "spec": body})
+    assert read_pods(text, "x")[0].ephemeral_containers[0].target == "i"
+    with pytest.raises(
+        ConfigError, match="targetContainerName: expected the name of a container of the pod, found 'e'"
+    ):
+        read_pods(text.replace('"targetContainerName": "i"', '"targetContainerName": "e"'), "x")
+
+
 def test_an_exported_ephemeral_container_has_empty_resources() -> None:
     """Which say nothing."""
     assert read("ephemeralContainers", resources={}).resources == Resources()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from interpose.errors import ConfigError
+from interpose.kuberuntime.dns import hosts_file
 from interpose.kuberuntime.manifest import read_pods
 from interpose.kuberuntime.pod import DnsConfig, HostAlias, Pod, RestartPolicy
 from interpose.testing.kubeschema import field_names
@@ -75,7 +76,7 @@ def test_everything_that_a_pod_says_is_read() -> None:
     pod = read(FULL, namespace="n", labels={"a": "b"}, annotations={"c": "any text!"})
     assert (pod.title, pod.labels, pod.annotations) == ("n/p", {"a": "b"}, {"c": "any text!"})
     assert (pod.restart_policy, pod.termination_grace_period, pod.active_deadline) == (RestartPolicy.ON_FAILURE, 5, 60)
-    assert (pod.host_network, pod.host_pid, pod.host_ipc, pod.host_users) == (True, True, True, True)
+    assert (pod.host_network, pod.host_pid, pod.host_ipc) == (True, True, True)
     assert (pod.hostname, pod.subdomain, pod.hostname_as_fqdn) == ("h", "s", True)
     assert (pod.dns_policy, pod.runtime_handler, pod.node_name) == ("None", "kata", "n")
     assert pod.dns_config == DnsConfig(
@@ -98,18 +99,21 @@ def test_what_is_not_said_is_filled_in() -> None:
     """As the API server does."""
     pod = read()
     assert (pod.namespace, pod.restart_policy, pod.termination_grace_period) == ("default", RestartPolicy.ALWAYS, 30)
-    assert (pod.dns_policy, pod.host_users, pod.resources, pod.deleted) == ("ClusterFirst", True, None, False)
+    assert (pod.dns_policy, pod.resources, pod.deleted) == ("ClusterFirst", None, False)
+
+
+@pytest.mark.parametrize("key", ["restartPolicy", "dnsPolicy"])
+def test_an_empty_word_says_nothing(key: str) -> None:
+    """The API server would put its default there."""
+    pod = read({key: ""})
+    assert (pod.restart_policy, pod.dns_policy) == (RestartPolicy.ALWAYS, "ClusterFirst")
 
 
 def test_a_hostname_that_overrides_is_the_hostname() -> None:
     """And no domain is put behind it."""
-    pod = read({"hostname": "h", "setHostnameAsFQDN": True, "hostnameOverride": "a.b"})
+    pod = read({"hostname": "h", "subdomain": "s", "setHostnameAsFQDN": True, "hostnameOverride": "a.b"})
     assert (pod.hostname, pod.hostname_as_fqdn) == ("a.b", False)
-
-
-def test_users_of_its_own_are_left_to_the_runtime() -> None:
-    """Nothing contradicts it here; whether it can be done the runtime knows."""
-    assert read({"hostUsers": False}).host_users is False
+    assert hosts_file(pod, ["10.0.0.1"], "cluster.local").endswith("10.0.0.1\ta.b\n")
 
 
 def test_an_old_name_of_the_service_account_counts() -> None:
@@ -143,8 +147,8 @@ def test_ports_are_those_of_the_node_in_its_network() -> None:
             {"hostPID": True, "shareProcessNamespace": True},
             "spec: hostPID and shareProcessNamespace cannot both be true",
         ),
-        ({"hostUsers": False, "hostNetwork": True}, "spec: hostUsers cannot be false where hostNetwork is true"),
-        ({"hostUsers": False, "hostIPC": True}, "spec: hostUsers cannot be false where hostIPC is true"),
+        ({"hostUsers": False}, "spec.hostUsers: false is not supported, a pod has the users of the node"),
+        ({"hostUsers": 0}, "spec.hostUsers: expected true or false, found a number ('0')"),
         ({"dnsPolicy": "None"}, "spec: dnsPolicy None needs nameservers in dnsConfig"),
         ({"dnsConfig": {"nameservers": ["a"]}}, "spec.dnsConfig.nameservers[0]: expected an IP address, found 'a'"),
         (

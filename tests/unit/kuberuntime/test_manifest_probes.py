@@ -44,6 +44,7 @@ def problems(part: str) -> list[str]:
     [
         ("exec: {command: [a, b]}", ExecAction(command=("a", "b"))),
         ("httpGet: {port: 80}", HttpAction(port=80)),
+        ("httpGet: {port: 80, scheme: '', path: ''}", HttpAction(port=80)),
         (
             "httpGet: {port: web, path: a, host: h, scheme: HTTPS, httpHeaders: [{name: A, value: b}, {name: C}]}",
             HttpAction(port="web", path="/a", host="h", scheme="HTTPS", headers=(("A", "b"), ("C", ""))),
@@ -72,6 +73,16 @@ def test_the_numbers_of_a_probe() -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["liveness", "readiness", "startup"])
+def test_numbers_that_are_zero_are_not_said(kind: str) -> None:
+    """The API server would put its defaults there."""
+    numbers = "timeoutSeconds: 0, periodSeconds: 0, successThreshold: 0, failureThreshold: 0"
+    found = read(f"{kind}Probe: {{tcpSocket: {{port: 1}}, {numbers}}}")
+    assert getattr(found, kind) == Probe(
+        action=TcpAction(port=1), timeout=1, period=10, success_threshold=1, failure_threshold=3
+    )
+
+
 def test_a_readiness_probe_may_want_several_successes() -> None:
     """It ends nothing, so it may go back and forth."""
     found = read("readinessProbe: {tcpSocket: {port: 1}, successThreshold: 3}").readiness
@@ -88,7 +99,7 @@ def test_lifecycle_hooks() -> None:
 
 
 TCP = "tcpSocket: {port: 1}"
-ONE = "expected a number from 1 to 2147483647"
+NUMBER = "expected a number from 0 to 2147483647"
 
 
 @pytest.mark.parametrize(
@@ -109,16 +120,20 @@ ONE = "expected a number from 1 to 2147483647"
             "lifecycle: {preStop: {tcpSocket: {port: other}}}",
             ": lifecycle.preStop: 'other' is the name of no port of the container",
         ),
-        (f"livenessProbe: {{{TCP}, periodSeconds: 0}}", f".livenessProbe.periodSeconds: {ONE}, found '0'"),
-        (f"livenessProbe: {{{TCP}, timeoutSeconds: 0}}", f".livenessProbe.timeoutSeconds: {ONE}, found '0'"),
-        (f"livenessProbe: {{{TCP}, failureThreshold: 0}}", f".livenessProbe.failureThreshold: {ONE}, found '0'"),
+        (f"livenessProbe: {{{TCP}, periodSeconds: -1}}", f".livenessProbe.periodSeconds: {NUMBER}, found '-1'"),
+        (f"livenessProbe: {{{TCP}, timeoutSeconds: -1}}", f".livenessProbe.timeoutSeconds: {NUMBER}, found '-1'"),
+        (f"livenessProbe: {{{TCP}, failureThreshold: -1}}", f".livenessProbe.failureThreshold: {NUMBER}, found '-1'"),
+        (
+            f"livenessProbe: {{{TCP}, terminationGracePeriodSeconds: 0}}",
+            ".livenessProbe.terminationGracePeriodSeconds: expected a number from 1 to 2147483647, found '0'",
+        ),
         (
             f"livenessProbe: {{{TCP}, successThreshold: 2}}",
-            ".livenessProbe.successThreshold: expected a number from 1 to 1, found '2'",
+            ".livenessProbe.successThreshold: expected a number from 0 to 1, found '2'",
         ),
         (
             f"livenessProbe: {{{TCP}, initialDelaySeconds: -1}}",
-            ".livenessProbe.initialDelaySeconds: expected a number from 0 to 2147483647, found '-1'",
+            f".livenessProbe.initialDelaySeconds: {NUMBER}, found '-1'",
         ),
         (
             f"readinessProbe: {{{TCP}, terminationGracePeriodSeconds: 1}}",

@@ -8,7 +8,7 @@ import pytest
 
 from interpose.errors import ConfigError
 from interpose.kuberuntime.manifest import read_pods
-from interpose.kuberuntime.manifest_pulls import auth_for
+from interpose.kuberuntime.manifest_pulls import auths_for
 from interpose.kuberuntime.pod import Pod, PullAuth
 from interpose.testing.podmodel import make_pod
 
@@ -88,25 +88,37 @@ def _pod(*registries: str) -> Pod:
 @pytest.mark.parametrize(
     ("registries", "image", "chosen"),
     [
-        (("docker.io",), "nginx", "docker.io"),
-        (("docker.io",), "library/nginx:1", "docker.io"),
-        (("docker.io",), "index.docker.io/library/nginx", "docker.io"),
-        (("docker.io",), "r.example/nginx", None),
-        (("r.example",), "r.example/a/b:1", "r.example"),
-        (("r.example", "r.example/a"), "r.example/a/b:1", "r.example/a"),
-        (("r.example/a",), "r.example/ab", None),
-        (("r.example/a",), "r.example/a", "r.example/a"),
-        (("*.example",), "r.example/a", "*.example"),
-        (("*.example",), "x.r.example/a", None),
-        (("localhost:5000",), "localhost:5000/a", "localhost:5000"),
-        (("localhost",), "localhost/a", "localhost"),
-        ((), "a", None),
+        (("docker.io",), "nginx", ["docker.io"]),
+        (("docker.io",), "library/nginx:1", ["docker.io"]),
+        (("docker.io",), "index.docker.io/library/nginx", ["docker.io"]),
+        (("docker.io",), "r.example/nginx", []),
+        (("r.example",), "r.example/a/b:1", ["r.example"]),
+        (("r.example", "*.example", "r.example/a"), "r.example/a/b:1", ["r.example/a", "r.example", "*.example"]),
+        (("*.example/a", "r.example", "s.example"), "r.example/a", ["r.example", "*.example/a"]),
+        (("r.example/a",), "r.example/ab", []),
+        (("r.example/a",), "r.example/a", ["r.example/a"]),
+        (("*.example",), "r.example/a", ["*.example"]),
+        (("*.example",), "x.r.example/a", []),
+        (("app*.k8s.io",), "app1.k8s.io/a", ["app*.k8s.io"]),
+        (("app?.k8s.io",), "app.k8s.io/a", []),
+        (("app*.k8s.io",), "App1.k8s.io/a", []),
+        (("*.example:5000",), "r.example:5000/a", ["*.example:5000"]),
+        (("*.example", "*.example:*"), "r.example:5000/a", []),
+        (("localhost:5000",), "localhost:5000/a", ["localhost:5000"]),
+        (("[::1]:5000",), "[::1]:5000/a", ["[::1]:5000"]),
+        (("localhost",), "localhost/a", ["localhost"]),
+        ((), "a", []),
     ],
 )
-def test_which_registry_is_shown_what(registries: tuple[str, ...], image: str, chosen: str | None) -> None:
-    """The longest name that fits."""
-    found = auth_for(_pod(*registries), image)
-    assert (None if found is None else found.username) == chosen
+def test_which_registry_is_shown_what(registries: tuple[str, ...], image: str, chosen: list[str]) -> None:
+    """All whose names fit, the ones that say most about it first."""
+    assert [one.username for one in auths_for(_pod(*registries), image)] == chosen
+
+
+def test_of_equals_the_first_is_shown_first() -> None:
+    """As they stand in the manifest."""
+    both = tuple(PullAuth(registry="r.example", username=one) for one in "ba")
+    assert auths_for(make_pod(pull_auths=both), "r.example/x") == both
 
 
 def test_names_of_the_hub_are_one() -> None:

@@ -1,10 +1,15 @@
 """Security contexts in manifests."""
 
+import json
+from typing import Any
+
 import pytest
 
 from interpose.errors import ConfigError
 from interpose.kuberuntime.manifest import read_pods
+from interpose.kuberuntime.node import NodeFacts
 from interpose.kuberuntime.pod import Pod, PodSecurityContext, Profile, SecurityContext, SeLinux
+from interpose.kuberuntime.securing import ImageUser, container_security
 
 
 def text(of_pod: str, of_container: str) -> str:
@@ -109,3 +114,99 @@ def test_a_sysctl_is_given_once() -> None:
     """Nobody would know which one counts."""
     twice = "{sysctls: [{name: a.b, value: '1'}, {name: a.b, value: '2'}]}"
     assert problems(twice) == [".sysctls: two sysctls are 'a.b'"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("net/core/somaxconn", "net.core.somaxconn"),
+        ("net/ipv4/conf/eth0.1/mtu", "net.ipv4.conf.eth0/1.mtu"),
+        ("net.ipv4.conf.eth0/1.mtu", "net.ipv4.conf.eth0/1.mtu"),
+        ("sysctl", "sysctl"),
+    ],
+)
+def test_a_sysctl_has_dots_between_its_parts(written: str, meant: str) -> None:
+    """However it is written; then what was a dot inside of a part is a slash."""
+    assert read(f"{{sysctls: [{{name: {written}, value: '1'}}]}}").security.sysctls == ((meant, "1"),)
+
+
+def test_a_sysctl_in_two_forms_is_given_twice() -> None:
+    """It is one and the same."""
+    twice = "{sysctls: [{name: a.b, value: '1'}, {name: a/b, value: '2'}]}"
+    assert problems(twice) == [".sysctls: two sysctls are 'a.b'"]
+
+
+# -- AppArmor, as it was said before it had a field
+
+NOTE = "container.apparmor.security.beta.kubernetes.io/"
+
+
+def noted(annotations: dict[str, str], of_container: str = "", of_pod: str = "") -> str:
+    """A pod with a container of each kind and annotations, and with profiles that are fields."""
+    fields = {key: {"appArmorProfile": {"type": key}} for key in (of_container, of_pod) if key}
+    one: dict[str, Any] = {"image": "x", "securityContext": fields.get(of_container, {})}
+    spec = {
+        "securityContext": fields.get(of_pod, {}),
+        "containers": [{**one, "name": "c"}],
+        "initContainers": [{**one, "name": "i"}],
+        "ephemeralContainers": [{**one, "name": "e"}],
+    }
+    return json.dumps({"kind": "Pod", "metadata": {"name": "p", "annotations": annotations}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("value", "profile"),
+    [
+        ("runtime/default", Profile(type="RuntimeDefault")),
+        ("unconfined", Profile(type="Unconfined")),
+        ("localhost/a/b", Profile(type="Localhost", localhost="a/b")),
+        ("", None),
+    ],
+)
+@pytest.mark.parametrize("name", ["c", "i", "e"])
+def test_a_profile_in_an_annotation(name: str, value: str, profile: Profile | None) -> None:
+    """Of that container, and of no other."""
+    [pod] = read_pods(noted({f"{NOTE}{name}": value, "other": "any text!"}), "x")
+    every = (*pod.containers, *pod.init_containers, *pod.ephemeral_containers)
+    assert {one.name: one.security.apparmor for one in every} == {"c": None, "i": None, "e": None, name: profile}
+    assert pod.annotations == {f"{NOTE}{name}": value, "other": "any text!"}
+
+
+def test_the_field_of_a_container_comes_before_the_annotation() -> None:
+    """And the annotation before the field of the pod, which is for those that say nothing."""
+    unconfined = {f"{NOTE}c": "unconfined"}
+    [pod] = read_pods(noted(unconfined, of_container="RuntimeDefault"), "x")
+    assert pod.containers[0].security.apparmor == Profile(type="RuntimeDefault")
+    [pod] = read_pods(noted(unconfined, of_pod="RuntimeDefault"), "x")
+    sent = [
+        container_security(pod, one, NodeFacts(name="n", memory=1), ImageUser(uid=0)).apparmor_profile
+        for one in (*pod.containers, *pod.init_containers)
+    ]
+    assert sent == ["unconfined", "runtime/default"]
+
+
+PROFILES = "expected runtime/default or unconfined or localhost/PROFILE"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("c", "RuntimeDefault", [f"{PROFILES}, found 'RuntimeDefault'"]),
+        ("c", "localhost/", [f"{PROFILES}, found 'localhost/'"]),
+        ("z", "unconfined", ["'z' is the name of no container of the pod"]),
+        ("z", "a", ["'z' is the name of no container of the pod", f"{PROFILES}, found 'a'"]),
+    ],
+)
+def test_annotations_that_kubernetes_would_refuse(name: str, value: str, expected: list[str]) -> None:
+    """Each with its place; a container that would run without its profile is not started at all."""
+    with pytest.raises(ConfigError) as caught:
+        read_pods(noted({f"{NOTE}{name}": value}), "x")
+    assert caught.value.problems == [f"x line 1: metadata.annotations['{NOTE}{name}']: {one}" for one in expected]
+
+
+def test_annotations_that_are_none() -> None:
+    """As everywhere."""
+    text_of = noted({}).replace('"annotations": {}', '"annotations": []')
+    with pytest.raises(ConfigError) as caught:
+        read_pods(text_of, "x")
+    assert caught.value.problems == ["x line 1: metadata.annotations: expected a group of keys, found a list"]

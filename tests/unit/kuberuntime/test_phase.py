@@ -31,6 +31,7 @@ from interpose.testing.podmodel import (
 )
 
 ALWAYS, ON_FAILURE, NEVER = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER
+ONE = make_pod("c0")
 TWO = make_pod("c0", "c1")
 INIT = make_pod("c0", init=("i0", "i1"))
 SIDE = make_pod("c0", init=("i0", make_sidecar("s0")))
@@ -84,6 +85,21 @@ PHASES: Mapping[str, tuple[Pod, PodStatus, Phase]] = {
     "a deleted pod that was killed": (replace(TWO, deleted=True), status_of(TWO, c0=0, c1=137), Phase.FAILED),
     "a rule runs it again": (_ruled("Restart"), status_of(_ruled("Restart"), c0=3), Phase.RUNNING),
     "no rule runs it again": (_ruled("Restart"), status_of(_ruled("Restart"), c0=4), Phase.FAILED),
+    "out of memory, and yet a good end": (
+        _policy(ONE, NEVER),
+        make_pod_status(make_status(make_container("c0"), "exited", 0, reason="OOMKilled")),
+        Phase.SUCCEEDED,
+    ),
+    "out of memory": (
+        _policy(ONE, NEVER),
+        make_pod_status(make_status(make_container("c0"), "exited", 137, reason="OOMKilled")),
+        Phase.FAILED,
+    ),
+    "an init container out of memory, with a good end": (
+        _policy(INIT, NEVER),
+        make_pod_status(make_status(make_container("i0"), "exited", 0, reason="OOMKilled")),
+        Phase.FAILED,
+    ),
     "initializing": (INIT, status_of(INIT, i0="running"), Phase.PENDING),
     "initialized, and nothing made yet": (INIT, status_of(INIT, i1=0, i0=0), Phase.PENDING),
     "initialized long ago": (INIT, status_of(INIT, c0="running"), Phase.RUNNING),
@@ -279,6 +295,13 @@ def test_a_view_has_the_details() -> None:
             id="c0-id",
         ),
     )
+
+
+def test_that_memory_ran_out_is_said_of_a_good_end_too() -> None:
+    """The pod has succeeded; a person still wants to know."""
+    status = make_pod_status(make_status(make_container("c0"), "exited", 0, reason="OOMKilled"))
+    [view] = container_views(_policy(ONE, NEVER), status)
+    assert (view.words, view.exit_code) == ("OOMKilled", 0)
 
 
 def test_roles_and_readiness_of_all_kinds() -> None:

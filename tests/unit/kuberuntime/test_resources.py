@@ -14,6 +14,7 @@ from interpose.kuberuntime.resources import (
     pod_cgroup_resources,
     pod_limits,
     pod_linux_resources,
+    pod_memory_limit,
     pod_requests,
 )
 from interpose.model.quantity import parse_quantity
@@ -225,4 +226,14 @@ def test_the_cgroup_of_a_pod_has_limits_that_hold_for_all(own: Resources | None,
     """Of two containers one has none; a limit of the pod itself counts alone."""
     one = container(resources({"cpu": "100m"}, {"cpu": "1", "memory": "16Mi"}), "one")
     two = container(resources({"cpu": "100m"}), "two")
-    assert pod_cgroup_resources(Pod(name="p", uid="u", containers=(one, two), resources=own), RULES) == expected
+    pod = Pod(name="p", uid="u", containers=(one, two), resources=own)
+    assert pod_cgroup_resources(pod, RULES) == expected
+    assert pod_memory_limit(pod) == expected.memory_limit_in_bytes
+
+
+def test_the_memory_of_a_pod_where_all_have_limits() -> None:
+    """The sum, and what the sandbox itself costs."""
+    both = tuple(container(resources(limits={"memory": "16Mi"}), name) for name in "ab")
+    pod = Pod(name="p", uid="u", containers=both, overhead={"memory": Fraction(MI)})
+    assert pod_memory_limit(pod) == 33 * MI
+    assert pod_memory_limit(Pod(name="p", uid="u", containers=())) == 0

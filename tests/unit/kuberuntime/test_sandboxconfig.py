@@ -7,6 +7,7 @@ import pytest
 from interpose.cri.messages import cri
 from interpose.host.cgroup.paths import Driver
 from interpose.kuberuntime.dns import Resolv
+from interpose.kuberuntime.manifest import read_pods
 from interpose.kuberuntime.node import NodeFacts
 from interpose.kuberuntime.pod import Container, Pod, PodSecurityContext, Port, Resources, RestartPolicy
 from interpose.kuberuntime.sandboxconfig import pod_resources, sandbox_config
@@ -54,6 +55,13 @@ def test_a_whole_one() -> None:
             ),
         ),
     )
+
+
+def test_a_sysctl_of_a_manifest_goes_with_dots() -> None:
+    """A runtime would not know it otherwise."""
+    spec = "{containers: [{name: c, image: x}], securityContext: {sysctls: [{name: net/core/somaxconn, value: '1'}]}}"
+    [pod] = read_pods(f"kind: Pod\nmetadata: {{name: p}}\nspec: {spec}\n", "x")
+    assert sandbox_config(pod, NODE, 0).linux.sysctls == {"net.core.somaxconn": "1"}
 
 
 def test_it_is_the_same_each_time() -> None:

@@ -140,7 +140,7 @@ def test_the_profile_of_the_node() -> None:
         ({"host_ipc": True}, "", cri.POD, cri.CONTAINER, cri.NODE),
         ({"host_pid": True}, "", cri.POD, cri.NODE, cri.POD),
         ({"share_process_namespace": True}, "", cri.POD, cri.POD, cri.POD),
-        ({"host_pid": True}, "id", cri.POD, cri.TARGET, cri.POD),
+        ({"host_network": True, "host_ipc": True}, "id", cri.NODE, cri.TARGET, cri.NODE),
     ],
 )
 def test_namespaces(more: dict[str, bool], target: str, network: int, pid: int, ipc: int) -> None:
@@ -151,10 +151,14 @@ def test_namespaces(more: dict[str, bool], target: str, network: int, pid: int, 
     assert not found.HasField("userns_options")
 
 
-def test_users_of_its_own() -> None:
-    """Asked for, so that a runtime can refuse; never quietly left out."""
-    pod = Pod(name="p", uid="u", containers=(), host_users=False)
-    assert namespace_options(pod).HasField("userns_options")
+@pytest.mark.parametrize(
+    ("more", "pid"), [({"host_pid": True}, cri.NODE), ({"share_process_namespace": True}, cri.POD)]
+)
+def test_who_sees_all_processes_needs_no_target(more: dict[str, bool], pid: int) -> None:
+    """Those of the target are among them, and the others would be missed."""
+    pod = Pod(name="p", uid="u", containers=(), **more)  # type: ignore[arg-type]
+    found = namespace_options(pod, "id")
+    assert (found.pid, found.target_id) == (pid, "")
 
 
 YES = SecurityContext(run_as_non_root=True)

@@ -186,6 +186,14 @@ def test_the_size_of_memory(limit: int | None, of_pod: int | None, size: int) ->
     assert memory_size(pod(memory=of_pod), EmptyDir(medium="Memory", size_limit=limit)) == size
 
 
+@pytest.mark.parametrize(("limit", "size"), [(None, 0), (5, 5), (9, 9)])
+def test_the_size_of_memory_where_one_container_has_no_limit(limit: int | None, size: int) -> None:
+    """Then the pod as a whole has none, whatever the limits of the others are."""
+    of = pod(memory=7)
+    of = replace(of, containers=(*of.containers, Container(name="free", image="i")))
+    assert memory_size(of, EmptyDir(medium="Memory", size_limit=limit)) == size
+
+
 @pytest.mark.parametrize("medium", ["Memory", "HugePages"])
 def test_memory_without_the_right_to_mount(tmp_path: Path, medium: str) -> None:
     """Refused: on a disk it would be something else."""
