@@ -16,6 +16,7 @@ from interpose.cli.cri_resmgr_flags import FLAGS, Line, Said, read_line
 from interpose.cli.cri_resmgr_help import PROGRAM, help_text, loggers_text, modules_text, policies_text
 from interpose.cli.cri_resmgr_line import EXIT_FLAGS, EXIT_LEFTOVER, debug_flag, debug_preset, notes, usage, wants
 from interpose.cli.option_file import read_option_file
+from interpose.cli.standard_streams import open_standard_streams
 from interpose.config.load import Given, Loaded, load
 from interpose.config.table import RELAY
 from interpose.errors import ConfigError, SocketInUseError
@@ -130,4 +131,5 @@ def _print(text: str) -> int:
 
 def main() -> None:
     """Entry point of the `cri-resmgr` program."""
+    open_standard_streams()
     sys.exit(run_command(sys.argv[1:], os.environ))

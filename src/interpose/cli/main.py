@@ -1,7 +1,7 @@
 """The `interpose` command: finds the subcommand, loads only that, and turns errors into messages and exit codes.
 
 Exit codes: 0 fine, 1 failed, 2 wrong usage, 78 settings cannot be used (EX_CONFIG, so that a service manager can tell
-a mistake in a file from a crash).
+a mistake in a file from a crash), 130 interrupted by Ctrl-C.
 """
 
 import os
@@ -11,10 +11,12 @@ import click
 
 from interpose import __version__
 from interpose.cli.lazy import LazyGroup, Subcommand
+from interpose.cli.standard_streams import open_standard_streams
 from interpose.errors import ConfigError, SocketInUseError
 
 EXIT_FAILED = 1
 EXIT_CONFIG = 78
+EXIT_INTERRUPTED = 130  # as shells report it
 
 
 SUBCOMMANDS = {
@@ -52,6 +54,8 @@ class MainGroup(LazyGroup):
             code = super().invoke(ctx)
         except (ConfigError, SocketInUseError, OSError) as error:
             ctx.exit(report(error))
+        except KeyboardInterrupt:
+            ctx.exit(EXIT_INTERRUPTED)  # before anybody was there to handle it
         ctx.exit(code or 0)
 
 
@@ -83,4 +87,5 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the `interpose` program."""
+    open_standard_streams()
     cli(prog_name="interpose")

@@ -68,7 +68,10 @@ _OPTIONS: Final = (
         envvar="INTERPOSE_POD_CGROUP_MOUNT",
         default=CGROUP_MOUNT,
         show_default=True,
-        help="Where cgroups are mounted; with --local the runtime's setting counts. [env: INTERPOSE_POD_CGROUP_MOUNT]",
+        help=(
+            "Where cgroups are mounted. Where there are none, pods have no limits as a whole. With --local the "
+            "runtime's setting counts. [env: INTERPOSE_POD_CGROUP_MOUNT]"
+        ),
     ),
     click.option(
         "--cgroup-driver",

@@ -1,14 +1,18 @@
 """`interpose pod run`: bring pods up from manifests, and with --watch keep them as they are wanted."""
 
-from typing import Any
+import re
+from ipaddress import ip_address
+from typing import Any, Final
 
 import click
 
 from interpose.cli.pod_options import STDIN, files_option, given, reach_of, reach_options
 from interpose.config.values import duration
 from interpose.errors import ConfigError
+from interpose.host.cgroup.paths import confined
 
 _DURATION = duration(0.0, 7 * 24 * 3600.0)
+_DNS_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 def _seconds(_ctx: click.Context, parameter: click.Parameter, text: str) -> float:
@@ -17,6 +21,29 @@ def _seconds(_ctx: click.Context, parameter: click.Parameter, text: str) -> floa
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     return value
+
+
+def _address(_ctx: click.Context, parameter: click.Parameter, given_ones: tuple[str, ...]) -> tuple[str, ...]:
+    for one in given_ones:
+        try:
+            ip_address(one)
+        except ValueError:
+            raise click.UsageError(f"{parameter.opts[0]}: {one!r} is no IP address") from None
+    return given_ones
+
+
+def _name(_ctx: click.Context, parameter: click.Parameter, text: str) -> str:
+    if text and not _DNS_NAME.fullmatch(text):
+        raise click.UsageError(f"{parameter.opts[0]}: {text!r} is no name of lower case letters, digits, '-' and '.'")
+    return text
+
+
+def _cgroup(_ctx: click.Context, parameter: click.Parameter, text: str) -> str:
+    try:
+        confined(text.strip("/") or "top")
+    except ValueError:
+        raise click.UsageError(f"{parameter.opts[0]}: {text!r} is no directory below the root of the cgroups") from None
+    return text
 
 
 @click.command("run")
@@ -49,10 +76,31 @@ def _seconds(_ctx: click.Context, parameter: click.Parameter, text: str) -> floa
     help="What to wait for with pods that are not restarted for ever: that they run, or that they have ended.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but what went wrong.")
-@click.option("--node-name", metavar="NAME", default="", help="What the node is called. [default: its host name]")
-@click.option("--cluster-dns", metavar="IP", multiple=True, help="DNS server of pods with dnsPolicy ClusterFirst.")
-@click.option("--cluster-domain", metavar="NAME", default="cluster.local", show_default=True, help="Domain of pods.")
-@click.option("--cgroup-root", metavar="PATH", default="", help="Cgroup below which pods are. [default: the top]")
+@click.option(
+    "--node-name", metavar="NAME", default="", callback=_name, help="What the node is called. [default: its host name]"
+)
+@click.option(
+    "--cluster-dns",
+    metavar="IP",
+    multiple=True,
+    callback=_address,
+    help="DNS server of pods with dnsPolicy ClusterFirst.",
+)
+@click.option(
+    "--cluster-domain",
+    metavar="NAME",
+    default="cluster.local",
+    show_default=True,
+    callback=_name,
+    help="Domain of pods.",
+)
+@click.option(
+    "--cgroup-root",
+    metavar="PATH",
+    default="",
+    callback=_cgroup,
+    help="Cgroup below which pods are. [default: the top]",
+)
 @click.option(
     "--admin-listen",
     metavar="SOCKET",

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -23,7 +24,7 @@ from interpose.kuberuntime.crilog import last_content
 from interpose.kuberuntime.keeper import Keeper
 from interpose.kuberuntime.lastwords import read_tail
 from interpose.kuberuntime.manifestmemory import ManifestMemory
-from interpose.kuberuntime.phase import Lot
+from interpose.kuberuntime.phase import ContainerView, Lot
 from interpose.kuberuntime.pod import Pod, RestartPolicy
 from interpose.kuberuntime.podlocks import BusyPodError, WatchLock
 from interpose.kuberuntime.podstate import Outcome, PodState, Verdict, verdict
@@ -67,6 +68,7 @@ class RunOptions:
 
 def run_pods(reach: Reach, options: RunOptions, node: Mapping[str, Any]) -> int:
     """Run to the end; the exit code."""
+    Path(reach.root).mkdir(mode=0o755, parents=True, exist_ok=True)  # where that cannot be, nothing can
     terminal = sys.stderr.isatty()
     sources = Sources(options.files, memory=ManifestMemory(f"{reach.root}/manifests") if options.watch else None)
     wanted = sources.read()
@@ -263,17 +265,19 @@ class _Run:
         waits = self._keeper.away or ""
         if state is not None and not waits:
             late = [one for one in state.containers if not one.ready and one.words != "Completed"]
-            waits = state.reason or ", ".join(
-                f"{one.name} is {one.words}{self._probe_words(pod, one.name)}" for one in late
-            )
+            why_not = ": ".join(part for part in (state.reason, state.message) if part)
+            waits = why_not or ", ".join(f"{one.name} is {one.words}{self._late_words(pod, one)}" for one in late)
         why = f"not ready within {age(limit)}" + (f": {waits}" if waits else "")
         container = next((one.name for one in state.containers if not one.ready and one.id), "") if state else ""
         self._verdicts[pod.uid] = found = Verdict(outcome=Outcome.FAILED, why=why, container=container)
         if state is not None:
             self._board.observe(state, found)
 
-    def _probe_words(self, pod: Pod, name: str) -> str:
-        words = self._keeper.probes.words(pod.uid, name)
+    def _late_words(self, pod: Pod, one: ContainerView) -> str:
+        """What keeps a container: the runtime's words, or those of a probe."""
+        if one.lot is Lot.WAITING and one.message:
+            return f": {one.message}"
+        words = self._keeper.probes.words(pod.uid, one.name)
         return f" ({words})" if words else ""
 
     def _report(self, seconds: float) -> int:

@@ -58,10 +58,15 @@ def _rows(items: Sequence[object]) -> Iterator[str]:
     records = [item for item in items if isinstance(item, Mapping)]
     columns = list(dict.fromkeys(name for record in records for name in record))
     table = [[_title(name).upper() for name in columns]]
-    table += [[printable(record.get(name)) for name in columns] for record in records]
+    table += [[_cell(record.get(name)) for name in columns] for record in records]
     widths = [max(len(row[index]) for row in table) for index in range(len(columns))]
     for row in table:
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _cell(value: object) -> str:
+    """An empty group or list is nothing, too."""
+    return printable(None if isinstance(value, Mapping | list) and not value else value)
 
 
 def _title(name: object) -> str:

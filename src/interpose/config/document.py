@@ -123,7 +123,7 @@ def _open_at_once(path: str, flags: int) -> int:
 def decoded(data: bytes, path: str, limit: int) -> str:
     """The text of a file; `data` is all of it, or more than the limit."""
     if len(data) > limit:
-        raise ConfigError(f"file {path}: is larger than {limit} bytes, no such file has so many")
+        raise ConfigError(f"file {path}: is larger than {limit} bytes, the most that is read")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -41,7 +41,7 @@ class Track:
     running: bool = False
     due: float = 0.0  # when to ask next
     verdict: bool | None = None
-    words: str = ""  # why the last asking failed
+    words: str = ""  # why the last asking failed, or could not be done
     _last: bool | None = None
     _row: int = 0
     _held: bool = False
@@ -80,6 +80,11 @@ class Track:
     def asked(self, now: float) -> None:
         """It is being asked; the next asking is a period after this one began."""
         self.due = now + self.probe.period
+
+    def unasked(self, container_id: str, words: str) -> None:
+        """It could not be asked. That says nothing about it, but whoever waits for it should hear why."""
+        if container_id == self.container_id:
+            self.words = words
 
     def answered(self, container_id: str, good: bool, words: str = "") -> bool:
         """What came of it; whether the verdict is another one. An answer about an earlier instance is none."""

@@ -102,3 +102,10 @@ def test_the_installed_program_reports_bad_settings() -> None:
     assert done.stdout == ""
     assert done.stderr.startswith("error: flag --listen: ")
     assert "relative.sock" in done.stderr
+
+
+def test_an_interrupt_has_the_code_of_one(process: Any) -> None:
+    """Also before anybody was there to handle it."""
+    process.error = KeyboardInterrupt()
+    result = CliRunner().invoke(cli, ["relay"])
+    assert (result.exit_code, result.output) == (130, "")

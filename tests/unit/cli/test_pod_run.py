@@ -144,3 +144,46 @@ def test_who_does_not_stay_answers_nobody(commands: PodCommands, flag: str) -> N
     result = commands("run", "-f", commands.manifest(), flag, "127.0.0.1:1")
     assert result.exit_code == 2
     assert "are for --watch" in result.output
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "words"),
+    [
+        ("--cluster-dns", "foo", "'foo' is no IP address"),
+        ("--cluster-domain", "bad domain", "'bad domain' is no name"),
+        ("--node-name", "a b", "'a b' is no name"),
+        ("--cgroup-root", "../../x", "'../../x' is no directory below"),
+    ],
+)
+def test_a_wrong_value_is_told_before_anything_is_done(
+    commands: PodCommands, flag: str, value: str, words: str
+) -> None:
+    """With the flag."""
+    result = commands("run", "-f", commands.manifest(), flag, value)
+    assert result.exit_code == 2
+    assert f"{flag}: {words}" in result.stderr
+    assert commands.do(lambda runtime: len(runtime.sandboxes)) == 0
+
+
+def test_right_values_are_taken(commands: PodCommands) -> None:
+    """All of them."""
+    flags = ("--cluster-dns", "10.0.0.2", "--cluster-domain", "a.b", "--node-name", "n-1", "--cgroup-root", "/x/y/")
+    assert commands("run", "-f", commands.manifest(), *flags).exit_code == 0
+
+
+def test_a_root_that_cannot_be_is_told_at_once(commands: PodCommands) -> None:
+    """Nothing can be done without it."""
+    result = commands("run", "-f", commands.manifest(), "--root", "/proc/x")
+    assert result.exit_code == 1
+    assert result.stderr == "error: /proc/x: No such file or directory\n"
+
+
+@pytest.mark.parametrize("method", ["RunPodSandbox", "CreateContainer"])
+def test_who_waited_in_vain_hears_why(commands: PodCommands, method: str) -> None:
+    """In the last line, also where nothing else is said."""
+    commands.do(lambda runtime: runtime.fail(method, Code.INTERNAL, "no room for it"))
+    result = commands("run", "-q", "-f", commands.manifest(), "--timeout", "1s")
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert "not ready within 1s: " in line
+    assert "no room for it" in line

@@ -43,6 +43,11 @@ def test_the_text_aligns_values_groups_and_tables() -> None:
     ]
 
 
+def test_empty_groups_in_a_table_are_nothing() -> None:
+    """As any other cell without a value."""
+    assert status_text({"pods": [{"name": "a", "waiting": {}}]}) == "pods:\n  NAME  WAITING\n  a     -"
+
+
 def test_strange_answers_are_still_shown() -> None:
     """A daemon of another version may answer anything."""
     assert status_text("fine") == "fine"

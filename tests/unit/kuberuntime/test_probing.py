@@ -137,3 +137,13 @@ def test_an_answer_about_an_earlier_container_is_none() -> None:
     assert one.verdict is None
     one.see("b", running=False, now=200.0, age=0.0)
     assert not one.answered("b", False)
+
+
+def test_why_it_could_not_be_asked_is_kept_and_counts_for_nothing() -> None:
+    """Nor for a container that came after it."""
+    one = track(ProbeKind.READINESS, failure_threshold=1)
+    one.unasked("a", "no such program")
+    one.unasked("before", "gone")
+    assert (one.words, one.verdict) == ("no such program", False)
+    assert one.answered("a", True)
+    assert one.words == ""
