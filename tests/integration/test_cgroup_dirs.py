@@ -74,6 +74,45 @@ async def test_all_processes_are_killed_and_counted_before(dirs: CgroupDirs, par
     assert not dirs.exists(path)
 
 
+async def test_what_froze_itself_is_killed(dirs: CgroupDirs, parent: str) -> None:
+    """As a container may that can write to its cgroups."""
+    dirs.make(f"{parent}/container/inner")
+    freezer = Path(dirs.root, "freezer") if dirs.version == 1 else Path(dirs.root)
+    name, frozen = ("freezer.state", "FROZEN") if dirs.version == 1 else ("cgroup.freeze", "1")
+    child = await asyncio.create_subprocess_exec("sleep", "1000", stdin=asyncio.subprocess.DEVNULL)
+    dirs.join(f"{parent}/container/inner", child.pid)
+    state = freezer / f"{parent.strip('/')}/container/inner" / name
+    state.write_text(frozen)
+    try:
+        assert await asyncio.to_thread(dirs.kill_all, f"{parent}/container", 2.0)
+    finally:
+        if state.exists():
+            state.write_text("THAWED" if dirs.version == 1 else "0")
+    assert await child.wait() == -signal.SIGKILL
+
+
+def test_deeper_than_a_path_can_be(dirs: CgroupDirs, parent: str) -> None:
+    """As a container may nest them: who is in there is killed, and all of it can be removed."""
+    dirs.make(parent)
+    base = Path(dirs.root, "freezer") if dirs.version == 1 else Path(dirs.root)
+    at = os.open(base / parent.strip("/"), os.O_RDONLY)
+    for _ in range(45):
+        os.mkdir("d" * 100, dir_fd=at)
+        further = os.open("d" * 100, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = further
+    with _sleeping() as child:
+        file = os.open("cgroup.procs", os.O_WRONLY, dir_fd=at)
+        os.write(file, str(child.pid).encode())
+        os.close(file)
+        os.close(at)
+        assert dirs.processes(parent) == [child.pid]
+        assert not dirs.strike(parent)
+        assert child.wait(5) == -signal.SIGKILL
+    assert dirs.remove(parent)
+    assert not dirs.exists(parent)
+
+
 def test_usage_of_a_living_cgroup(dirs: CgroupDirs, parent: str) -> None:
     """Memory is in use, and the count of kills can be read."""
     dirs.make(parent)

@@ -308,6 +308,21 @@ async def test_a_stream_without_a_partner_is_refused_in_the_end(server: StreamSe
         assert (await lonely.read(), lonely.end) == (b"", End.RESET)
 
 
+@pytest.mark.parametrize("port", ["000001" + "1" * 5000, "00000180000", "70000", "0", "x"])
+async def test_a_stream_for_no_port_is_refused_and_the_session_goes_on(
+    server: StreamServer, unused_tcp_port: int, port: str
+) -> None:
+    """The next streams are served."""
+    async with spdy(server, server.port_forward_url("s1", ()), PORT_FORWARD) as link:
+        for kind in ("error", "data"):
+            with pytest.raises(LinkLostError, match="refused"):
+                await link.open({"streamType": kind, "port": port, "requestID": "1"})
+        good = f"000{unused_tcp_port}"
+        error = await link.open({"streamType": "error", "port": good, "requestID": "1"})
+        await link.open({"streamType": "data", "port": str(unused_tcp_port), "requestID": "1"})
+        assert b"nobody listens" in await all_of(error)
+
+
 async def test_very_old_clients_pair_streams_by_their_numbers(server: StreamServer, unused_tcp_port: int) -> None:
     """The error stream comes just before the data stream."""
     async with spdy(server, server.port_forward_url("s1", ()), PORT_FORWARD) as link:
@@ -323,6 +338,22 @@ async def test_plain_channels_need_ports_that_are_known_before(server: StreamSer
     assert "the request named none" in await answer(server, websocket_request(url, "x", [V4], KEY))
     async with connected(server) as (reader, writer):
         await upgraded(reader, writer, websocket_request(url, "x", [TUNNEL], KEY))
+
+
+async def test_plain_channels_have_numbers_for_so_many_ports(server: StreamServer, unused_tcp_port: int) -> None:
+    """More are refused, and can be had otherwise; the most that there may be are served."""
+    url = target(server.port_forward_url("s1", (unused_tcp_port,) * 128))
+    said = await answer(server, websocket_request(url, "x", [V4], KEY))
+    assert said.startswith("HTTP/1.1 400 ")
+    assert "go 127 ports, the request named 128" in said
+    async with connected(server) as (reader, writer):
+        await upgraded(reader, writer, websocket_request(url, "x", [TUNNEL], KEY))
+    url = target(server.port_forward_url("s1", (unused_tcp_port,) * 127))
+    async with connected(server) as (reader, writer):
+        await upgraded(reader, writer, websocket_request(url, "x", [V4], KEY))
+        last = message(253, unused_tcp_port.to_bytes(2, "little"))
+        async with asyncio.timeout(10):
+            await reader.readuntil(last)
 
 
 async def test_more_connections_than_allowed_are_turned_away(attendant: FakeAttendant) -> None:

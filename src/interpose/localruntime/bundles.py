@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from interpose.cri.messages import cri
 from interpose.localruntime import signals
-from interpose.localruntime.failures import invalid, reasoned
+from interpose.localruntime.failures import invalid, reasoned, unfit
 from interpose.localruntime.ground import SandboxGround
 from interpose.localruntime.ids import is_id
 from interpose.localruntime.images.values import StoredImage
@@ -27,8 +27,9 @@ from interpose.localruntime.seams import Exit, Made, PartError
 from interpose.localruntime.shimvalues import exit_of
 from interpose.localruntime.specfacts import HostFacts, SpecError
 from interpose.localruntime.specinputs import SpecInputs, read_inputs
-from interpose.localruntime.specresources import oci_resources
+from interpose.localruntime.specresources import check_resources, oci_resources
 from interpose.localruntime.userpaths import UserPaths
+from interpose.localruntime.validation import updated_field
 
 _SPEC: Final = "config.json"
 # Words that kubelets look for.
@@ -73,14 +74,17 @@ class ContainerBundles:
 
     async def image(self, reference: str) -> UsedImage | None:
         """The image of this name, digest or id."""
-        try:
-            found = await self._images.get(reference)
-        except ValueError as error:
-            raise invalid("config.image.image", str(error)) from None
+        found = await self._find("config.image.image", reference)
         if found is None:
             return None
         tags, digests = found.repo_tags, found.repo_digests
         return UsedImage(id=found.id, name=tags[0] if tags else "", digest=digests[0] if digests else "")
+
+    async def _find(self, field: str, reference: str) -> StoredImage | None:
+        try:
+            return await self._images.get(reference)
+        except ValueError as error:
+            raise invalid(field, str(error)) from None
 
     async def make(self, record: ContainerRecord, sandbox: SandboxRecord, holder: int, target_pid: int) -> Made:
         """Hold the image, make the root file system and the configuration."""
@@ -113,7 +117,7 @@ class ContainerBundles:
             )
             stop_signal = signals.stop_signal(cri.Signal.Name(record.config.stop_signal), image.config.stop_signal)
         except SpecError as error:
-            raise invalid(f"config.{error.where}", str(error).removeprefix(f"{error.where}: ")) from None
+            raise unfit(f"config.{error.where}", error) from None
         except ValueError as error:
             raise invalid("config", str(error)) from None
         await asyncio.to_thread(self._write, record.id, spec)
@@ -125,7 +129,10 @@ class ContainerBundles:
         for number, mount in enumerate(record.config.mounts):
             if not mount.image.image:
                 continue
-            image = await self._images.get(mount.image.image)
+            field = f"config.mounts[{number}]"
+            if "\0" in mount.image_sub_path:
+                raise invalid(f"{field}.image_sub_path", f"{mount.image_sub_path!r} has a zero byte in it")
+            image = await self._find(f"{field}.image", mount.image.image)
             if image is None:
                 raise reasoned(_VOLUME_FAILED, f'image "{mount.image.image}" is not here')
             await self._images.hold(f"{record.id}.{number}", image)
@@ -173,9 +180,10 @@ class ContainerBundles:
     async def adjust(self, record: ContainerRecord, resources: cri.LinuxContainerResources) -> Mapping[str, Any]:
         """Put other resources into the configuration; what to tell the OCI runtime."""
         try:
+            check_resources(resources)
             wanted = oci_resources(resources, self._host)
         except SpecError as error:
-            raise invalid(error.where, str(error)) from None
+            raise unfit(updated_field(error), error) from None
         await asyncio.to_thread(self._adjust, record.id, wanted)
         return wanted
 

@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from interpose.host.cgroup.files import Files, KernelFiles
@@ -21,11 +21,53 @@ from interpose.localruntime.plain.cgroup import NEW, make_directory
 ROOT: Final = "/sys/fs/cgroup"
 _PROCESSES: Final = "cgroup.procs"
 _CPUSET: Final = ("cpuset.mems", "cpuset.cpus")
-_GONE: Final = (errno.ENOENT, errno.ENODEV)
+# Where a name or a path is too long there is nothing either: it could not be made.
+_GONE: Final = (errno.ENOENT, errno.ENODEV, errno.ENOTDIR, errno.ENAMETOOLONG)
 _BUSY: Final = (errno.EBUSY, errno.ENOTEMPTY)
 _TRIES: Final = 20
 _PAUSE: Final = 0.01
 _TABLE: Final = "/proc/self/mountinfo"
+_PATH_MAX: Final = 4096  # bytes that the kernel takes at once, with the zero at the end
+_STEP: Final = 1000  # characters: with four bytes each they are few enough
+
+
+class DeepFiles(KernelFiles):
+    """Also where a path is longer than the kernel takes: who may make cgroups in a container can nest them so."""
+
+    def read(self, path: str) -> str:
+        """All of a file."""
+        with _near(path) as near:
+            return super().read(near)
+
+    def write(self, path: str, text: str) -> None:
+        """Replace what is in a file that exists. The kernel cannot tell where a very long path has led."""
+        with _near(path) as near:
+            if near == path:
+                super().write(path, text)
+                return
+            descriptor = os.open(near, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                os.write(descriptor, text.encode())
+            finally:
+                os.close(descriptor)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is something at this path."""
+        try:
+            with _near(path) as near:
+                return super().exists(near)
+        except OSError:
+            return False
+
+    def directories(self, path: str) -> list[str]:
+        """Names of the directories in a directory."""
+        with _near(path) as near:
+            return super().directories(near)
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory."""
+        with _near(path) as near:
+            super().remove_directory(near)
 
 
 class ScratchFiles(KernelFiles):
@@ -56,7 +98,7 @@ class ScratchFiles(KernelFiles):
 def detect(root: str = ROOT, *, table: str = _TABLE) -> "CgroupDirs":
     """The cgroups at a root: the kernel's, or a scratch folder (v2's form unless it has folders of v1 controllers)."""
     root = os.path.realpath(root)
-    kernel = KernelFiles()
+    kernel = DeepFiles()
     with open(table, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123
         mounts = mounttable.parse(lines.read())
     kinds = {one.kind for one in mounts if one.place == root or one.place.startswith(f"{root}/")}
@@ -131,7 +173,7 @@ class CgroupDirs:
             try:
                 self._files.remove_directory(folder)
             except OSError as error:
-                if error.errno not in (*_GONE, *_BUSY, errno.ENOTDIR):
+                if error.errno not in (*_GONE, *_BUSY):
                     raise
                 gone = gone and error.errno not in _BUSY
         return gone
@@ -256,24 +298,52 @@ class CgroupDirs:
                 with suppress(ProcessLookupError):
                     self._kill(pid, signal.SIGKILL)
         finally:
-            with suppress(OSError):
-                if state:
-                    self._files.write(state, "THAWED")
+            self._thaw(path)
+
+    def _thaw(self, path: str) -> None:
+        """Let time go on, also where a container has stopped it itself: on v1 what is frozen does not die."""
+        base, file, word = self._bases.get("freezer"), "freezer.state", "THAWED"
+        if self.version == 2:
+            base, file, word = self.root, "cgroup.freeze", "0"
+        if base is None:
+            return
+        top = f"{base}/{_inside(path)}"
+        self._try_write(f"{top}/{file}", word)  # first: whatever becomes of those below, what we froze goes on
+        with suppress(OSError):
+            for one in self._tree(top):
+                if one != top:
+                    self._try_write(f"{one}/{file}", word)
+
+    def _try_write(self, path: str, text: str) -> None:
+        with suppress(OSError):
+            self._files.write(path, text)
 
     def _tree(self, folder: str) -> Iterator[str]:
-        """A folder after all that are in it: the order in which they can be removed."""
+        """A folder after all that are in it: the order in which they can be removed.
+
+        However deep it is: no recursion, and of the way back nothing is kept but names.
+        """
+        waiting = [self._children(folder)]
+        while waiting:
+            if waiting[-1]:
+                folder = f"{folder}/{waiting[-1].pop()}"
+                waiting.append(self._children(folder))
+            else:
+                yield folder
+                folder = folder.rpartition("/")[0]
+                waiting.pop()
+
+    def _children(self, folder: str) -> list[str]:
+        """Names of those in it; none if it is gone."""
         try:
-            names = self._files.directories(folder)
+            return self._files.directories(folder)
         except OSError as error:
-            if error.errno not in (*_GONE, errno.ENOTDIR):
+            if error.errno not in _GONE:
                 raise
-            return
-        for name in names:
-            yield from self._tree(f"{folder}/{name}")
-        yield folder
+            return []
 
     def _remove_tree(self, folder: str) -> bool:
-        for one in list(self._tree(folder)):
+        for one in self._tree(folder):
             try:
                 self._files.remove_directory(one)
             except OSError as error:
@@ -291,6 +361,27 @@ class CgroupDirs:
             return self._files.read(path)
         except OSError:
             return ""
+
+
+@contextmanager
+def _near(path: str) -> Iterator[str]:
+    """The same place by a path that the kernel takes: most of a long one is gone in steps, the rest is below it."""
+    if len(os.fsencode(path)) < _PATH_MAX:
+        yield path
+        return
+    at = None
+    try:
+        while len(path) > _STEP:
+            # Without a slash this is one name, too long for any: the kernel says so.
+            cut = path.rfind("/", 1, _STEP)
+            further = os.open(path[:cut], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=at)
+            if at is not None:
+                os.close(at)
+            at, path = further, path[cut + 1 :]
+        yield f"/proc/self/fd/{at}/{path}"
+    finally:
+        if at is not None:
+            os.close(at)
 
 
 def _inside(path: str) -> str:

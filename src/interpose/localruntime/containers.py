@@ -10,13 +10,13 @@ from dataclasses import replace
 from interpose.cri.messages import cri
 from interpose.instrumentation.logging import kv
 from interpose.localruntime.core import Core
-from interpose.localruntime.failures import failed, invalid, not_found, unsupported, wrong_state
+from interpose.localruntime.failures import failed, invalid, not_found, wrong_state
 from interpose.localruntime.objects import Container, Sandbox
 from interpose.localruntime.patching import patch_resources
 from interpose.localruntime.records import ContainerPhase, ContainerRecord, UsedImage
 from interpose.localruntime.seams import PartError
 from interpose.localruntime.specresources import cgroup_directory
-from interpose.localruntime.validation import check_container
+from interpose.localruntime.validation import check_container, check_update
 from interpose.localruntime.views import state_name
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Containers:
         """Create a container in a ready sandbox."""
         core = self._core
         sandbox = core.registry.sandbox(request.pod_sandbox_id)
-        check_container(request.config)
+        check_container(request.config, sandbox.record.config.log_directory)
         image = await core.bundles.image(request.config.image.image)
         if image is None:
             raise not_found("image", request.config.image.image)
@@ -116,8 +116,7 @@ class Containers:
         """Change what a container has; what the message does not set stays. If it fails everything is as before."""
         core = self._core
         container = core.registry.container(request.container_id)
-        if request.HasField("windows"):
-            raise unsupported("windows")
+        check_update(request)
         async with container.lock:
             if container.phase in (ContainerPhase.REMOVING, ContainerPhase.EXITED):
                 raise wrong_state(f'container "{container.id}" is in {state_name(container)} state')

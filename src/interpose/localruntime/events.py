@@ -10,14 +10,39 @@ from typing import TypeAlias
 from interpose.cri.messages import cri
 from interpose.rpc.status import Code, RpcError
 
-_Queue: TypeAlias = "asyncio.Queue[cri.ContainerEventResponse | RpcError]"
+_Item: TypeAlias = cri.ContainerEventResponse | RpcError
+
+
+class _Queue:
+    """What one subscriber has not read. The last item is an error."""
+
+    def __init__(self) -> None:
+        self._items: asyncio.Queue[_Item] = asyncio.Queue()
+        self.size = 0  # bytes
+
+    def __len__(self) -> int:
+        return self._items.qsize()
+
+    def put(self, item: _Item, size: int = 0) -> None:
+        """Add one of so many bytes."""
+        self.size += size
+        self._items.put_nowait(item)
+
+    async def get(self) -> cri.ContainerEventResponse:
+        """The next event; raises the error when it comes."""
+        item = await self._items.get()
+        if isinstance(item, RpcError):
+            raise item
+        self.size -= item.ByteSize()
+        return item
 
 
 class EventFeed:
-    """Fan-out of events."""
+    """Fan-out of events. A subscriber may leave so many unread, or so many bytes and one event more."""
 
-    def __init__(self, backlog: int = 10_000) -> None:
+    def __init__(self, backlog: int = 10_000, room: int = 16 << 20) -> None:
         self._backlog = backlog
+        self._room = room  # an event shows a pod with its annotations: a few can be much
         self._queues: set[_Queue] = set()
 
     @property
@@ -30,28 +55,27 @@ class EventFeed:
         if not self._queues:
             return
         event = make()
+        size = event.ByteSize()
         for queue in list(self._queues):
-            if queue.qsize() >= self._backlog:
+            if len(queue) >= self._backlog or queue.size >= self._room:
                 self._queues.discard(queue)
-                queue.put_nowait(RpcError(Code.RESOURCE_EXHAUSTED, f"{self._backlog} events not read"))
+                words = f"{len(queue)} events not read, {queue.size} bytes"
+                queue.put(RpcError(Code.RESOURCE_EXHAUSTED, words))
             else:
-                queue.put_nowait(event)
+                queue.put(event, size)
 
     def close(self) -> None:
         """End all streams after what was published."""
         for queue in self._queues:
-            queue.put_nowait(RpcError(Code.UNAVAILABLE, "the runtime is shutting down"))
+            queue.put(RpcError(Code.UNAVAILABLE, "the runtime is shutting down"))
         self._queues.clear()
 
     async def stream(self) -> AsyncGenerator[cri.ContainerEventResponse, None]:
         """One subscription; it begins with the first item asked for."""
-        queue: _Queue = asyncio.Queue()
+        queue = _Queue()
         self._queues.add(queue)
         try:
             while True:
-                item = await queue.get()
-                if isinstance(item, RpcError):
-                    raise item
-                yield item
+                yield await queue.get()
         finally:
             self._queues.discard(queue)

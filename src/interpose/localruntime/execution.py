@@ -5,13 +5,14 @@ have ended in between.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator
 from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from interpose.cri.messages import cri
 from interpose.localruntime.core import Core
-from interpose.localruntime.failures import failed, unsupported, wrong_state
+from interpose.localruntime.failures import failed, invalid, unsupported, wrong_state
 from interpose.localruntime.methods import Ask, Look, Methods
 from interpose.localruntime.objects import Container, Sandbox
 from interpose.localruntime.records import NetworkPlace
@@ -24,6 +25,10 @@ from interpose.streaming.attendant import AttendantError, ByteReader, ByteWriter
 
 # What clients take is 16 MiB with all that is around the outputs.
 _ANSWER: Final = (16 << 20) - 1024
+# Bytes of a command: about what the kernel takes, with the environment.
+_COMMAND: Final = 2 << 20
+# The same as JSON, where a byte may become six: a shim is told 8 MiB at most, the environment among it.
+_COMMAND_TOLD: Final = 6 << 20
 # Opens a connection to a port of this machine inside a network namespace ("" for our own).
 Connect = Callable[[str, int], Awaitable[tuple[ByteReader, ByteWriter]]]
 
@@ -60,7 +65,7 @@ class Execution:
 
     async def _exec_sync(self, request: cri.ExecSyncRequest) -> cri.ExecSyncResponse:
         container, shim = self._running(request.container_id)
-        check_command(request.cmd)
+        _check_command(request.cmd)
         if request.timeout < 0:
             raise RpcError(Code.INVALID_ARGUMENT, f"timeout: {request.timeout} is negative")
         with _telling("exec in container"):
@@ -83,7 +88,7 @@ class Execution:
 
     def _exec(self, request: cri.ExecRequest) -> cri.ExecResponse:
         check_streams(request)
-        check_command(request.cmd)
+        _check_command(request.cmd)
         container, _ = self._running(request.container_id)
         wanted = (request.tty, request.stdin, request.stdout, request.stderr)
         return cri.ExecResponse(url=self._url(lambda urls: urls.exec_url(container.id, tuple(request.cmd), *wanted)))
@@ -95,10 +100,13 @@ class Execution:
         return cri.AttachResponse(url=self._url(lambda urls: urls.attach_url(container.id, *wanted)))
 
     def _port_forward(self, request: cri.PortForwardRequest) -> cri.PortForwardResponse:
+        ports = tuple(request.port)
+        for port in ports:
+            if not 1 <= port <= 65535:
+                raise invalid("port", f"{port} is not between 1 and 65535")
         sandbox = self._core.registry.sandbox(request.pod_sandbox_id)
         if not sandbox.record.ready:
             raise wrong_state(f'sandbox "{sandbox.id}" is not ready')
-        ports = tuple(request.port)
         return cri.PortForwardResponse(url=self._url(lambda urls: urls.port_forward_url(sandbox.id, ports)))
 
     def _url(self, make: Callable[[Urls], str]) -> str:
@@ -148,6 +156,17 @@ class Execution:
         if not container.record.running or container.sandbox.shim is None:
             raise wrong_state(f"container is in {state_name(container)} state")
         return container, container.sandbox.shim
+
+
+def _check_command(command: Collection[str]) -> None:
+    """There is one, and it gets to the kernel. A shim would hang up on whoever tells it more."""
+    check_command(command)
+    size = sum(len(word.encode()) + 1 for word in command)  # each word has an end
+    if size > _COMMAND:
+        raise invalid("cmd", f"{size} bytes in all, {_COMMAND} are allowed")
+    told = len(json.dumps(list(command)))
+    if told > _COMMAND_TOLD:
+        raise invalid("cmd", f"{size} bytes in all are {told} as JSON, {_COMMAND_TOLD} are allowed")
 
 
 @contextmanager

@@ -1,11 +1,17 @@
 """Errors as CRI wants them: one function for each kind, so that codes and words are the same everywhere."""
 
+from interpose.localruntime.specfacts import SpecError
 from interpose.rpc.status import Code, RpcError
 
 
 def not_found(kind: str, object_id: str) -> RpcError:
     """No such sandbox, container or image."""
     return RpcError(Code.NOT_FOUND, f'an error occurred when try to find {kind} "{object_id}": not found')
+
+
+def ambiguous(kind: str, start: str) -> RpcError:
+    """The start of an id that several have. Not NOT_FOUND: whoever removes takes that as done."""
+    return RpcError(Code.INVALID_ARGUMENT, f"several {kind} ids begin with '{start}'")
 
 
 def empty_id(field: str) -> RpcError:
@@ -16,6 +22,11 @@ def empty_id(field: str) -> RpcError:
 def invalid(field: str, why: str) -> RpcError:
     """A bad value in a request, by the name of its field."""
     return RpcError(Code.INVALID_ARGUMENT, f"{field}: {why}")
+
+
+def unfit(field: str, error: SpecError) -> RpcError:
+    """A configuration that cannot be carried out; `field` is the error's in the words of the request."""
+    return invalid(field, str(error).removeprefix(f"{error.where}: "))
 
 
 def wrong_state(what: str) -> RpcError:

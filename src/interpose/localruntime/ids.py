@@ -12,16 +12,14 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def full_id(known: Collection[str], object_id: str) -> str | None:
-    """The one id that starts like this; None if there is none, if there are several, or if nothing was asked for."""
+def ids_like(known: Collection[str], object_id: str) -> list[str]:
+    """All ids that start like this: a whole one is itself only, and nothing is the start of none."""
     if object_id in known:
-        return object_id
-    if not object_id:
-        return None
-    matches = [one for one in known if one.startswith(object_id)]
-    return matches[0] if len(matches) == 1 else None
+        return [object_id]
+    return [one for one in known if one.startswith(object_id)] if object_id else []
 
 
 def wanted_id(known: Collection[str], object_id: str) -> str:
-    """The id that a filter means: empty for any, and what was asked for where nothing is like it."""
-    return full_id(known, object_id) or object_id
+    """The id that a filter means: empty for any, and what was asked for where none or several are like it."""
+    found = ids_like(known, object_id)
+    return found[0] if len(found) == 1 else object_id

@@ -1,6 +1,8 @@
 """A runtime put together from its real parts: the one place that knows them all."""
 
 import asyncio
+import errno
+import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -139,4 +141,12 @@ def _released(claim: Claim) -> Callable[[], Awaitable[None]]:
 
 async def _make_folder(paths: UserPaths, sandbox_id: str, folder: str) -> None:
     """For logs; where users want it."""
-    await paths.run(sandbox_id, folder, lambda _at: Path(folder).mkdir(mode=0o755, parents=True, exist_ok=True))
+    await paths.run(sandbox_id, folder, lambda _at: make_folders(folder))
+
+
+def make_folders(folder: str) -> None:
+    """With all that lead to it; what is too deep for Python is an error of the system."""
+    try:
+        Path(folder).mkdir(mode=0o755, parents=True, exist_ok=True)
+    except RecursionError:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), folder) from None

@@ -6,10 +6,13 @@ object; an object is found by everybody from `add` to `discard`, but shown in li
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
+from typing import TypeVar
 
-from interpose.localruntime.failures import empty_id, not_found, reserved
-from interpose.localruntime.ids import full_id
+from interpose.localruntime.failures import ambiguous, empty_id, not_found, reserved
+from interpose.localruntime.ids import ids_like
 from interpose.localruntime.objects import Container, Sandbox
+
+_Object = TypeVar("_Object", Sandbox, Container)
 
 
 class Registry:
@@ -42,32 +45,30 @@ class Registry:
     # -- finding
 
     def sandbox(self, sandbox_id: str) -> Sandbox:
-        """By id or a unique start of it; NOT_FOUND."""
-        if not sandbox_id:
-            raise empty_id("pod_sandbox_id")
+        """By id or a unique start of it; NOT_FOUND, INVALID_ARGUMENT for a start that several have."""
         found = self.find_sandbox(sandbox_id)
         if found is None:
             raise not_found("sandbox", sandbox_id)
         return found
 
     def container(self, container_id: str) -> Container:
-        """By id or a unique start of it; NOT_FOUND."""
-        if not container_id:
-            raise empty_id("container_id")
+        """As `sandbox`."""
         found = self.find_container(container_id)
         if found is None:
             raise not_found("container", container_id)
         return found
 
     def find_sandbox(self, sandbox_id: str) -> Sandbox | None:
-        """As `sandbox`, but None."""
-        found = self._sandboxes.get(full_id(self._sandboxes, sandbox_id) or "")
-        return found if found is not None and found.visible else None
+        """As `sandbox`, but None for what is not there."""
+        if not sandbox_id:
+            raise empty_id("pod_sandbox_id")
+        return _found(self._sandboxes, "sandbox", sandbox_id)
 
     def find_container(self, container_id: str) -> Container | None:
-        """As `container`, but None."""
-        found = self._containers.get(full_id(self._containers, container_id) or "")
-        return found if found is not None and found.visible else None
+        """As `container`, but None for what is not there."""
+        if not container_id:
+            raise empty_id("container_id")
+        return _found(self._containers, "container", container_id)
 
     # -- changing
 
@@ -105,3 +106,10 @@ class Registry:
         self._containers.pop(container.id, None)
         container.sandbox.containers.pop(container.id, None)
         self.release("container", container.record.name)
+
+
+def _found(known: Mapping[str, _Object], kind: str, object_id: str) -> _Object | None:
+    matches = ids_like(known, object_id)
+    if len(matches) > 1:
+        raise ambiguous(kind, object_id)
+    return known[matches[0]] if matches and known[matches[0]].visible else None

@@ -19,6 +19,7 @@ from interpose.localruntime.specfacts import Device, HostFacts, SpecError
 from interpose.localruntime.users import ResolvedUser
 
 _LARGEST_PROFILE: Final = 4 << 20
+_DEEPEST_PROFILE: Final = 100
 _LOWEST: Final = -1000
 _PLACES: Final = ("dev", "proc", "sys")
 _WHERE: Final = "linux.security_context.seccomp"
@@ -73,11 +74,22 @@ def _profile(path: str | None, at: Callable[[str], None]) -> Mapping[str, Any] |
     try:
         with Path(path).open("rb") as file:
             document = json.loads(file.read(_LARGEST_PROFILE))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SpecError(_WHERE, f"profile {path} cannot be read: {error}") from None
     if not isinstance(document, dict):
         raise SpecError(_WHERE, f"profile {path} is no JSON object")
+    if _deeper(document, _DEEPEST_PROFILE):
+        raise SpecError(_WHERE, f"profile {path} is nested deeper than any profile")
     return document
+
+
+def _deeper(document: Any, levels: int) -> bool:
+    """Whether lists and objects are in each other more often than that: what can be read cannot always be written."""
+    found = [document]
+    for _ in range(levels):
+        inside = (one.values() if isinstance(one, dict) else one for one in found)
+        found = [value for values in inside for value in values if isinstance(value, dict | list)]
+    return bool(found)
 
 
 def read_host(

@@ -12,12 +12,12 @@ from interpose.localruntime.specfacts import (
     SandboxFacts,
     SpecError,
 )
+from interpose.localruntime.specresources import check_oom_score
 from interpose.localruntime.users import ResolvedUser
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LOCALHOST: Final = "localhost/"
 _APPARMOR: Final = "linux.security_context.apparmor"
-_OOM_LIMIT: Final = 1000
 
 
 def process(
@@ -83,8 +83,7 @@ def _pairs(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
 
 
 def _oom_score(wanted: int, host: HostFacts) -> int:
-    if not -_OOM_LIMIT <= wanted <= _OOM_LIMIT:
-        raise SpecError("linux.resources.oom_score_adj", f"{wanted} is not between -{_OOM_LIMIT} and {_OOM_LIMIT}")
+    check_oom_score(wanted)
     return max(wanted, host.lowest_oom_score)
 
 

@@ -13,6 +13,16 @@ SCOPE_PREFIX: Final = "cri-interpose"
 SYSTEMD: Final = "systemd"
 _SLICE: Final = ".slice"
 _LONGEST_NAME: Final = 255  # of the kernel
+# The kernel takes 4096 bytes; there are also the root before it, and a container with its own cgroups behind it.
+_LONGEST_PARENT: Final = 3000
+_OOM_LIMIT: Final = 1000
+# A negative quota, whichever, is none to runtimes and kernels.
+_LOWEST: Final = (
+    ("cpu_shares", 0),
+    ("cpu_period", 0),
+    ("memory_limit_in_bytes", -1),
+    ("memory_swap_limit_in_bytes", -1),
+)
 _CPU: Final = (
     ("shares", "cpu_shares"),
     ("quota", "cpu_quota"),
@@ -20,6 +30,20 @@ _CPU: Final = (
     ("cpus", "cpuset_cpus"),
     ("mems", "cpuset_mems"),
 )
+
+
+def check_resources(resources: Any) -> None:
+    """Refuse numbers that no runtime can do anything with: its own words about them come late, and name no field."""
+    for field, lowest in _LOWEST:
+        if (value := getattr(resources, field)) < lowest:
+            raise SpecError(f"linux.resources.{field}", f"{value} is less than {lowest}")
+    check_oom_score(resources.oom_score_adj)
+
+
+def check_oom_score(wanted: int) -> None:
+    """Refuse a score that the kernel does not know."""
+    if not -_OOM_LIMIT <= wanted <= _OOM_LIMIT:
+        raise SpecError("linux.resources.oom_score_adj", f"{wanted} is not between -{_OOM_LIMIT} and {_OOM_LIMIT}")
 
 
 def oci_resources(resources: Any, host: HostFacts) -> dict[str, Any]:
@@ -61,6 +85,13 @@ def merge_resources(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str,
         else:
             merged[key] = {**old.get(key, {}), **value}
     return merged
+
+
+def check_parent(parent: str, driver: str) -> None:
+    """Refuse a parent in which no cgroup can be made. One of an old record may be longer: it has to be removed."""
+    length = len(cgroup_directory(parent, "", driver).encode())
+    if length > _LONGEST_PARENT:
+        raise SpecError("linux.cgroup_parent", f"its path has {length} bytes, more than {_LONGEST_PARENT}")
 
 
 def cgroup_path(parent: str, name: str, driver: str) -> str:

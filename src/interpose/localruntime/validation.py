@@ -4,12 +4,14 @@ from collections.abc import Collection
 
 from interpose.cri.messages import cri
 from interpose.localruntime.etcfiles import line_problem
-from interpose.localruntime.failures import invalid, unsupported
+from interpose.localruntime.failures import invalid, unfit, unsupported
 from interpose.localruntime.specfacts import SpecError
-from interpose.localruntime.specresources import cgroup_directory
+from interpose.localruntime.specresources import check_parent, check_resources
 from interpose.rpc.status import Code, RpcError
 
 _LONGEST_HOSTNAME = 64  # of the kernel
+_LONGEST_LOG_PATH = 4000  # the kernel takes 4096: some room for the names of rotated logs
+_MOST_LOG_FOLDERS = 100
 
 
 def check_sandbox(config: cri.PodSandboxConfig, handler: str, handlers: Collection[str], driver: str) -> None:
@@ -31,16 +33,16 @@ def check_sandbox(config: cri.PodSandboxConfig, handler: str, handlers: Collecti
     if config.HasField("windows"):
         raise invalid("config.windows", "this is Linux")
     try:
-        cgroup_directory(config.linux.cgroup_parent, "x", driver)
+        check_parent(config.linux.cgroup_parent, driver)
     except SpecError as error:
-        raise invalid("config", str(error)) from None
+        raise unfit(f"config.{error.where}", error) from None
     if problem := line_problem(config.dns_config):
         raise invalid("config.dns_config", problem)
     _check_namespaces("config.linux.security_context.namespace_options", config.linux.security_context)
 
 
-def check_container(config: cri.ContainerConfig) -> None:
-    """CreateContainer."""
+def check_container(config: cri.ContainerConfig, log_directory: str) -> None:
+    """CreateContainer, in a sandbox with this folder for logs."""
     if not config.HasField("metadata") or not config.metadata.name:
         raise invalid("config.metadata", "container config must include metadata with a name")
     if not config.image.image:
@@ -49,8 +51,27 @@ def check_container(config: cri.ContainerConfig) -> None:
         raise invalid("config.windows", "this is Linux")
     if config.CDI_devices:
         raise unsupported("config.CDI_devices")
-    _check_path("config.log_path", config.log_path)
+    _check_log_path(config.log_path, log_directory)
+    try:
+        check_resources(config.linux.resources)
+    except SpecError as error:
+        raise unfit(f"config.{error.where}", error) from None
     _check_namespaces("config.linux.security_context.namespace_options", config.linux.security_context)
+
+
+def check_update(request: cri.UpdateContainerResourcesRequest) -> None:
+    """UpdateContainerResources."""
+    if request.HasField("windows"):
+        raise unsupported("windows")
+    try:
+        check_resources(request.linux)
+    except SpecError as error:
+        raise unfit(updated_field(error), error) from None
+
+
+def updated_field(error: SpecError) -> str:
+    """The field of an error in an update, which has nothing but resources."""
+    return error.where.replace("linux.resources.", "linux.", 1)
 
 
 def check_streams(request: cri.ExecRequest | cri.AttachRequest) -> None:
@@ -67,9 +88,17 @@ def check_command(command: Collection[str]) -> None:
         raise invalid("cmd", "must not be empty")
 
 
-def _check_path(field: str, path: str) -> None:
-    if ".." in path.split("/") or "\0" in path:
+def _check_log_path(path: str, folder: str) -> None:
+    field = "config.log_path"
+    if "\0" in path:
+        raise invalid(field, f"{path!r} has a zero byte in it")
+    if ".." in path.split("/"):
         raise invalid(field, f'"{path}" must not have .. in it')
+    whole = f"{folder}/{path}"
+    if len(whole.encode()) > _LONGEST_LOG_PATH:
+        raise invalid(field, f"has more than {_LONGEST_LOG_PATH} bytes with its folder")
+    if len([part for part in whole.split("/")[:-1] if part]) > _MOST_LOG_FOLDERS:
+        raise invalid(field, f"is in more than {_MOST_LOG_FOLDERS} folders")
 
 
 def _check_namespaces(

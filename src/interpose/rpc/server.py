@@ -14,7 +14,7 @@ from interpose.rpc.exchange import plain
 from interpose.rpc.framing import RESPONSE_HEADERS, Messages, frame, parse_timeout, status_trailers
 from interpose.rpc.handlers import Handlers, ServerStream, Unary
 from interpose.rpc.listener import Admission, ClientLink, Listener
-from interpose.rpc.status import Code, RpcError
+from interpose.rpc.status import Code, RpcError, shortened
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
 
@@ -66,7 +66,7 @@ class ServerCall:
             await self._answer(self._request())
             stream.send_headers(status_trailers(Code.OK, ""), True)
         except RpcError as error:
-            answer(stream, error.code, error.message, error.trailers)
+            _refuse(stream, error)
         except asyncio.CancelledError:
             if not self._expired:
                 raise
@@ -117,7 +117,7 @@ class ServerCall:
         try:
             self._received += self._messages.feed(data)
         except RpcError as error:
-            answer(stream, error.code, error.message)
+            _refuse(stream, error)
             return
         if end:
             self.start()
@@ -164,7 +164,7 @@ class LocalServer:
         handler = self._handlers.get(headers.path)
         if handler is None:
             service, _, method = headers.path.decode("latin-1").lstrip("/").rpartition("/")
-            answer(stream, Code.UNIMPLEMENTED, f"unknown method {method} for service {service}")
+            _refuse(stream, RpcError(Code.UNIMPLEMENTED, f"unknown method {method} for service {service}"))
             return
         tasks = self._tasks if isinstance(handler, Unary) else self._streams
         call = ServerCall(stream, headers, handler, self._hub, tasks, self._limit)
@@ -190,6 +190,11 @@ class LocalServer:
         self.listener.abort()
         await self._tasks.cancel()
         await self._streams.cancel()
+
+
+def _refuse(stream: Stream, error: RpcError) -> None:
+    """An error of ours as the status. Its words may be anybody's, of any length: what is too long is cut."""
+    answer(stream, error.code, shortened(error.message), error.trailers)
 
 
 async def serve(path: str | Path, handlers: Handlers) -> LocalServer:

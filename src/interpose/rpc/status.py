@@ -97,6 +97,21 @@ def quote_message(text: str) -> bytes:
     return b"".join(bytes((byte,)) if 0x20 <= byte <= 0x7E and byte != 0x25 else b"%%%02X" % byte for byte in raw)
 
 
+def shortened(text: str, limit: int = 4096) -> str:
+    """A message that fits: at most so many bytes when it is quoted, cut between characters, with dots at the end.
+
+    Clients have a limit for all trailers, grpcio one of 8 KiB: beyond it they show a status of their own.
+    """
+    room, kept = limit, 0
+    for position, character in enumerate(text, start=1):
+        room -= len(quote_message(character))
+        if room < 0:
+            return text[:kept] + "..."
+        if room >= 3:
+            kept = position
+    return text
+
+
 def unquote_message(value: bytes) -> str:
     """Decode a grpc-message; a broken escape stays as it is, as gRPC asks."""
     if b"%" not in value:

@@ -14,6 +14,7 @@ from interpose.streaming.websocket import Piece
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE = 0, 1, 2, 3, 4
 CLOSE: Final = 255
+MOST_PORTS: Final = CLOSE // 2  # with two channels each
 
 V1: Final = "channel.k8s.io"
 V2: Final = "v2.channel.k8s.io"

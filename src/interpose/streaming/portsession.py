@@ -97,17 +97,18 @@ class PortSession:
     def _pair(self, link: SpdyLink, channel: Channel) -> None:
         """Put a stream to its partner, and begin when both are there."""
         kind = channel.headers.get("streamtype", "").lower()
-        port = channel.headers.get("port", "")
-        if kind not in (DATA, ERROR) or not (port.isascii() and port.isdecimal() and 1 <= int(port[:6]) <= 65535):
-            _log.debug("Stream refused", extra=kv(type=kind[:40], port=port[:40]))
+        asked = channel.headers.get("port", "")
+        port = read_port(asked)
+        if kind not in (DATA, ERROR) or port is None:
+            _log.debug("Stream refused", extra=kv(type=kind[:40], port=asked[:40]))
             channel.reset()
             return
         request = _request_id(channel, kind)
         pair = self._pairs.get(request)
         if pair is None:
-            pair = self._pairs[request] = _Pair(port=int(port))
+            pair = self._pairs[request] = _Pair(port=port)
             self._tasks.spawn(self._expire(request, pair), name="streaming pair")
-        if getattr(pair, kind) is not None or pair.port != int(port):
+        if getattr(pair, kind) is not None or pair.port != port:
             channel.reset()
             return
         setattr(pair, kind, channel)
@@ -145,6 +146,15 @@ class PortSession:
             error.finish()
             data.reset()
             await close_writer(writer)
+
+
+def read_port(text: str) -> int | None:
+    """The port in a header; None if it is none. Zeros before it count for nothing, as in Go."""
+    digits = text.lstrip("0")
+    if len(digits) > 5 or not (digits.isascii() and digits.isdecimal()):
+        return None
+    port = int(digits)
+    return port if port <= 65535 else None
 
 
 def _request_id(channel: Channel, kind: str) -> str:

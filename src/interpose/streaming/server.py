@@ -20,7 +20,7 @@ from interpose.h1.streams import RequestReader
 from interpose.instrumentation.logging import kv
 from interpose.rpc.tasks import TaskBag
 from interpose.streaming.attendant import Attendant, ByteReader, ByteWriter, Streams
-from interpose.streaming.channels import TUNNEL
+from interpose.streaming.channels import MOST_PORTS, TUNNEL
 from interpose.streaming.commandsession import CommandSession, Wanted, Work
 from interpose.streaming.limits import StreamLimits
 from interpose.streaming.portsession import PortSession
@@ -181,8 +181,11 @@ class StreamServer:
         if isinstance(agreed, Refused):
             return agreed
         by_channels = agreed.transport is Transport.WEBSOCKET and agreed.protocol != TUNNEL
-        if _KINDS[place] is Kind.PORTS and by_channels and not request.ports:
-            return Refused(400, f"over {agreed.protocol} the ports must be known before: the request named none")
+        if _KINDS[place] is Kind.PORTS and by_channels:
+            if not request.ports:
+                return Refused(400, f"over {agreed.protocol} the ports must be known before: the request named none")
+            if request.ports > MOST_PORTS:
+                return Refused(400, f"over {agreed.protocol} go {MOST_PORTS} ports, the request named {request.ports}")
         self._tokens.take(token, self._clock())
         return request, agreed, requests.take_rest()
 

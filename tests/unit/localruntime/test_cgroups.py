@@ -3,11 +3,13 @@
 import errno
 import os
 import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.cgroups import CgroupDirs, ScratchFiles, detect
+from interpose.localruntime.cgroups import CgroupDirs, DeepFiles, ScratchFiles, detect
 
 V1 = ("cpu,cpuacct", "cpuset", "freezer", "memory", "pids")
 
@@ -55,7 +57,7 @@ class Kernel:
         self.folders.add(path)
         names = ["cgroup.procs"]
         if self.version == 2:
-            names += ["cgroup.controllers", "cgroup.subtree_control", "cgroup.kill"]
+            names += ["cgroup.controllers", "cgroup.subtree_control", "cgroup.kill", "cgroup.freeze"]
         names += ["cpuset.cpus", "cpuset.mems"] if "/cpuset" in path else []
         names += ["freezer.state"] if "/freezer" in path else []
         self.files |= {f"{path}/{name}": "" for name in names}
@@ -165,6 +167,31 @@ def test_killing_until_it_is_empty(version: int) -> None:
         assert ("/cg/a/cgroup.kill", "1") in kernel.writes
 
 
+@pytest.mark.parametrize(
+    ("version", "frozen", "word"),
+    [(1, "/cg/freezer/a/b/c/freezer.state", "THAWED"), (2, "/cg/a/b/c/cgroup.freeze", "0")],
+)
+def test_what_a_container_froze_goes_on(version: int, frozen: str, word: str) -> None:
+    """In cgroups of its own: what is frozen does not die."""
+    kernel = Kernel(version)
+    dirs = _dirs(kernel)
+    dirs.make("a/b/c")
+    dirs.join("a/b/c", 7)
+    kernel.write(frozen, "FROZEN" if version == 1 else "1")
+    assert not dirs.strike("a")
+    assert kernel.files[frozen] == word
+
+
+def test_without_a_freezer() -> None:
+    """They are killed all the same."""
+    kernel = Kernel(1)
+    kernel.folders -= {"/cg/freezer"}
+    dirs = _dirs(kernel)
+    dirs.make("a")
+    dirs.join("a", 7)
+    assert dirs.kill_all("a")
+
+
 def test_what_does_not_die_is_told() -> None:
     """After the time that was given."""
     kernel = Kernel(2)
@@ -254,6 +281,79 @@ def test_other_errors_are_not_swallowed() -> None:
         dirs.remove_empty("a")
     with pytest.raises(PermissionError):
         dirs.processes("closed")
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A folder for trees that Python cannot remove."""
+    yield tmp_path
+    subprocess.run(["rm", "-rf", str(tmp_path / "cg")], check=True)
+
+
+def _nest(folder: Path, name: str, levels: int) -> int:
+    """Folders in each other; a descriptor of the last."""
+    folder.mkdir(parents=True)
+    at = os.open(folder, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir(name, dir_fd=at)
+        further = os.open(name, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = further
+    return at
+
+
+def test_trees_deeper_than_recursion_goes(deep: Path) -> None:
+    """All of it is found and removed, with what is beside the way."""
+    os.close(_nest(deep / "cg/a", "d", 1100))
+    (deep / "cg/a/d/d/beside").mkdir()
+    dirs = CgroupDirs(DeepFiles(), str(deep / "cg"), version=2)
+    assert dirs.processes("a") == []
+    assert dirs.remove("a")
+    assert list((deep / "cg").iterdir()) == []
+
+
+def test_trees_deeper_than_a_path_can_be(deep: Path) -> None:
+    """A process in there is found, its time goes on, and the tree is removed."""
+    last = _nest(deep / "cg/a", "d" * 200, 60)
+    for name, text in (("cgroup.procs", "7\n"), ("cgroup.freeze", "1")):
+        file = os.open(name, os.O_WRONLY | os.O_CREAT, dir_fd=last)
+        os.write(file, text.encode())
+        os.close(file)
+    killed: list[int] = []
+    dirs = CgroupDirs(DeepFiles(), str(deep / "cg"), version=2, kill=lambda pid, _: killed.append(pid))
+    assert not dirs.strike("a")
+    file = os.open("cgroup.freeze", os.O_RDONLY, dir_fd=last)
+    assert (killed, os.read(file, 9)) == ([7], b"0")
+    os.close(file)
+    inside = "a" + f"/{'d' * 200}" * 60
+    assert dirs.exists(inside)
+    for name in ("cgroup.procs", "cgroup.freeze"):
+        os.unlink(name, dir_fd=last)
+    os.close(last)
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    assert dirs.remove("a")
+    assert not dirs.exists(inside)
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+    assert list((deep / "cg").iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["/x/" + "/".join(["d" * 200] * 30), "/x/" + "d" * 300, "/x/" + "d" * 5000])
+def test_what_could_never_be_made_is_gone(tmp_path: Path, path: str) -> None:
+    """Old records have such paths, and have to be removed."""
+    (tmp_path / "cg").mkdir()
+    for dirs in (CgroupDirs(DeepFiles(), str(tmp_path / "cg"), version=2), detect(str(tmp_path / "scratch"))):
+        with pytest.raises(OSError, match="too long"):
+            dirs.make(path)
+        assert not dirs.exists(path)
+        assert dirs.kill_all(path)
+        assert dirs.remove(path)
+        assert dirs.remove_empty(path)
+
+
+def test_a_file_is_no_cgroup(tmp_path: Path) -> None:
+    """There is nothing to remove."""
+    (tmp_path / "a").touch()
+    assert CgroupDirs(DeepFiles(), str(tmp_path), version=2).remove("a/b")
 
 
 def test_usage_of_both_versions() -> None:

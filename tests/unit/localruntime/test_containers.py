@@ -92,6 +92,33 @@ async def test_updates_that_make_no_sense(client: LocalClient, world: LocalWorld
     assert await code_of(late) is Code.FAILED_PRECONDITION
 
 
+async def test_numbers_that_make_no_sense_are_refused_first(client: LocalClient, world: LocalWorld) -> None:
+    """Nothing is noted of them, neither in a record nor in a configuration."""
+    sandbox = await client.run()
+    container = await client.start(sandbox)
+    bundle = json.dumps(world.bundles[container])
+    for patch in (cri.LinuxContainerResources(oom_score_adj=1001), cri.LinuxContainerResources(cpu_shares=-1)):
+        update = client.call("UpdateContainerResources", container_id=container, linux=patch)
+        assert await code_of(update) is Code.INVALID_ARGUMENT
+    assert json.dumps(world.bundles[container]) == bundle
+    assert (await client.status(container)).resources.linux.oom_score_adj != 1001
+    config = container_config(pod_config("web"), "negative")
+    config.image.image = IMAGE
+    config.linux.resources.memory_swap_limit_in_bytes = -2
+    world.refuse["make bundle"] = "it came too far"
+    create = client.call("CreateContainer", pod_sandbox_id=sandbox, config=config)
+    assert await code_of(create) is Code.INVALID_ARGUMENT
+
+
+async def test_a_log_too_deep_in_its_folder_is_refused(client: LocalClient) -> None:
+    """By CreateContainer, not by the start."""
+    sandbox = await client.run()
+    config = container_config(pod_config("web"), "deep")
+    config.image.image, config.log_path = IMAGE, "a/" * 1000 + "x"
+    create = client.call("CreateContainer", pod_sandbox_id=sandbox, config=config)
+    assert await code_of(create) is Code.INVALID_ARGUMENT
+
+
 async def test_an_update_without_room_for_its_record_is_taken_back(client: LocalClient, world: LocalWorld) -> None:
     """What the record says is what is in force."""
     container = await client.start(await client.run())

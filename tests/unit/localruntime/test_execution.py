@@ -8,7 +8,7 @@ import pytest
 from interpose.cri.messages import cri
 from interpose.localruntime.execution import Execution, fitting
 from interpose.localruntime.runtime import LocalRuntime
-from interpose.rpc.status import Code
+from interpose.rpc.status import Code, RpcError
 from interpose.streaming.attendant import AttendantError, TooManyRequestsError
 from interpose.testing.localclient import LocalClient, code_of
 from interpose.testing.localparts import LocalWorld
@@ -120,6 +120,40 @@ async def test_urls(client: LocalClient, execution: Execution) -> None:
     urls.full = True
     assert await code_of(client.runtime.call("Exec", request)) is Code.RESOURCE_EXHAUSTED
     await client.call("ReopenContainerLog", container_id=container)
+
+
+@pytest.mark.parametrize("port", [-5, 0, 70_000])
+async def test_ports_that_are_none(client: LocalClient, execution: Execution, port: int) -> None:
+    """No URL is given out for them."""
+    execution.urls = FakeUrls()
+    sandbox = await client.run()
+    with pytest.raises(RpcError, match=f"port: {port} ") as caught:
+        await client.call("PortForward", pod_sandbox_id=sandbox, port=[80, port])
+    assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("command", "size"),
+    [(["x" * (9 << 20)], 9 << 20), (["x"] * (2 << 20), 4 << 20), (["\1" * (3 << 19)], 3 << 19)],
+    ids=["long", "words", "escapes"],
+)
+async def test_commands_that_are_too_long(
+    client: LocalClient, execution: Execution, command: list[str], size: int
+) -> None:
+    """Refused here: the kernel would not take them, and the shim would not even hear them out."""
+    execution.urls = FakeUrls()
+    container = await client.start(await client.run())
+    for method, more in (("ExecSync", {}), ("Exec", {"stdout": True})):
+        with pytest.raises(RpcError, match=rf"cmd: {str(size)[:-1]}\d bytes in all") as caught:
+            await client.call(method, container_id=container, cmd=command, **more)
+        assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+async def test_long_commands_are_run(client: LocalClient) -> None:
+    """As long as they may be."""
+    container = await client.start(await client.run())
+    answer = await client.call("ExecSync", container_id=container, cmd=["x" * ((2 << 20) - 1)])
+    assert len(answer.stdout) == (2 << 20) - 1
 
 
 async def test_sessions(client: LocalClient, execution: Execution) -> None:

@@ -2,23 +2,30 @@
 
 import pytest
 
-from interpose.localruntime.ids import full_id, is_id, wanted_id
+from interpose.localruntime.ids import ids_like, is_id, wanted_id
 
 A, B = "a" * 64, "ab" * 32
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"), [(A, A), ("aa", A), ("ab", B), ("a", None), ("", None), ("f", None), (A + "a", None)]
+    ("asked", "found"),
+    [(A, [A]), ("aa", [A]), ("ab", [B]), ("a", [A, B]), ("", []), ("f", []), (A + "a", [])],
 )
-def test_a_unique_start_is_enough(asked: str, found: str | None) -> None:
-    """One that several or none have is not."""
-    assert full_id({A, B}, asked) == found
+def test_all_that_start_like_this(asked: str, found: list[str]) -> None:
+    """One, several or none; nothing is the start of none."""
+    assert ids_like([A, B], asked) == found
+
+
+def test_a_whole_id_is_itself() -> None:
+    """Whatever else starts like it."""
+    assert ids_like(["a", "ab"], "a") == ["a"]
 
 
 def test_a_filter_keeps_what_it_cannot_resolve() -> None:
     """It matches nothing then; an empty one matches everything."""
     assert wanted_id({A}, "aa") == A
     assert wanted_id({A}, "ff") == "ff"
+    assert wanted_id({A, B}, "a") == "a"
     assert wanted_id({A}, "") == ""
 
 

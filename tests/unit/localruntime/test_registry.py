@@ -81,7 +81,23 @@ def test_names_of_sandboxes_and_containers_are_apart(registry: Registry) -> None
 def test_an_id_is_needed(registry: Registry) -> None:
     """Nothing is not everything."""
     sandbox(registry)
-    for look in (registry.sandbox, registry.container):
-        with pytest.raises(RpcError) as caught:
+    for look in (registry.sandbox, registry.container, registry.find_sandbox, registry.find_container):
+        with pytest.raises(RpcError, match="must not be empty") as caught:
             look("")
         assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+def test_a_start_that_several_have_is_refused(registry: Registry) -> None:
+    """It is not as if there was none; a whole id and a longer start are found."""
+    first, second = sandbox(registry), sandbox(registry, "other")
+    for look in (registry.sandbox, registry.find_sandbox):
+        with pytest.raises(RpcError, match="several sandbox ids begin with '00'") as caught:
+            look("00")
+        assert caught.value.code is Code.INVALID_ARGUMENT
+        assert look(first.id) is first
+    main = container(registry, first)
+    assert registry.find_container("00") is main
+    registry.discard_sandbox(second)
+    assert registry.find_sandbox("00") is first
+    assert registry.find_sandbox("ff") is None
+    assert registry.find_container("ff") is None

@@ -110,7 +110,9 @@ def test_an_image_without_users(tmp_path: Path) -> None:
     assert (found.user.uid, found.seccomp_profile) == (0, None)
 
 
-@pytest.mark.parametrize("text", [None, "{", "[]"])
+@pytest.mark.parametrize(
+    "text", [None, "{", "[]", "[" * 200_000, '{"a":' + "[" * 150 + "]" * 150 + "}", '{"a":' * 101 + "1" + "}" * 101]
+)
 def test_profiles_that_cannot_be_read(tmp_path: Path, text: str | None) -> None:
     """The file is named."""
     if text is not None:

@@ -4,7 +4,14 @@ import pytest
 
 from interpose.cri.messages import cri
 from interpose.localruntime.specfacts import HostFacts, SpecError
-from interpose.localruntime.specresources import cgroup_directory, cgroup_path, merge_resources, oci_resources
+from interpose.localruntime.specresources import (
+    cgroup_directory,
+    cgroup_path,
+    check_parent,
+    check_resources,
+    merge_resources,
+    oci_resources,
+)
 
 V1 = HostFacts(cgroup_version=1)
 V2 = HostFacts(cgroup_version=2)
@@ -55,6 +62,32 @@ def test_unified_names_are_names_of_files(name: str) -> None:
     """They become paths."""
     with pytest.raises(SpecError, match=r"linux\.resources\.unified"):
         oci_resources(cri.LinuxContainerResources(unified={name: "1"}), V2)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("cpu_shares", -1),
+        ("cpu_period", -1),
+        ("memory_limit_in_bytes", -2),
+        ("memory_swap_limit_in_bytes", -2),
+        ("oom_score_adj", -1001),
+        ("oom_score_adj", 1001),
+    ],
+)
+def test_numbers_that_no_runtime_takes(field: str, value: int) -> None:
+    """Field and value are named."""
+    message = cri.LinuxContainerResources()
+    setattr(message, field, value)
+    with pytest.raises(SpecError, match=rf"^linux\.resources\.{field}: {value} is "):
+        check_resources(message)
+
+
+def test_numbers_that_mean_no_limit() -> None:
+    """Of memory -1 alone; of quotas whatever is negative."""
+    message = cri.LinuxContainerResources(cpu_quota=-5, memory_limit_in_bytes=-1, memory_swap_limit_in_bytes=-1)
+    check_resources(message)
+    assert oci_resources(message, V1) == {"cpu": {"quota": -5}, "memory": {"limit": -1, "swap": -1}}
 
 
 def test_a_patch_replaces_what_it_says() -> None:
@@ -113,3 +146,20 @@ def test_parents_that_are_none(parent: str, driver: str) -> None:
     """The value is named."""
     with pytest.raises(SpecError, match="cgroup_parent"):
         cgroup_path(parent, "c", driver)
+
+
+@pytest.mark.parametrize(
+    ("parent", "driver"),
+    [("/x/" + "/".join(["d" * 200] * 30), "cgroupfs"), ("a" + "-a" * 120 + ".slice", "systemd")],
+)
+def test_parents_that_are_too_long(parent: str, driver: str) -> None:
+    """As a whole, with the slices that lead to one. What is in a record can still be found, to be removed."""
+    with pytest.raises(SpecError, match=r"linux\.cgroup_parent: its path has \d+ bytes, more than 3000"):
+        check_parent(parent, driver)
+    assert cgroup_directory(parent, "c", driver).endswith("c" if driver == "cgroupfs" else "-c.scope")
+
+
+def test_a_parent_may_be_long() -> None:
+    """As long as there is room for more."""
+    check_parent("/" + "/".join(["d" * 200] * 14), "cgroupfs")
+    check_parent("", "systemd")

@@ -5,7 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.validation import check_command, check_container, check_sandbox, check_streams
+from interpose.localruntime.validation import (
+    check_command,
+    check_container,
+    check_sandbox,
+    check_streams,
+    check_update,
+)
 from interpose.rpc.status import Code, RpcError
 from interpose.testing.pods import container_config, pod_config
 
@@ -36,6 +42,7 @@ def change(path: str, value: object) -> Callable[[object], None]:
         (change("linux.cgroup_parent", "/a/" + "b" * 256), r"cgroup_parent"),
         (lambda config: config.windows.SetInParent(), r"config\.windows"),
         (change("linux.cgroup_parent", "/a/../b"), r"cgroup_parent"),
+        (change("linux.cgroup_parent", "/x/" + "/".join(["d" * 200] * 30)), r"config\.linux\.cgroup_parent: .* bytes"),
         (lambda config: config.dns_config.servers.append("1.1.1.1\nevil"), r"config\.dns_config: servers"),
         (change("linux.security_context.namespace_options.pid", cri.TARGET), "target_id"),
         (change("linux.security_context.namespace_options.userns_options.mode", cri.POD), "user namespaces"),
@@ -65,16 +72,48 @@ def test_handlers() -> None:
         (change("image.image", ""), r"config\.image"),
         (lambda config: config.windows.SetInParent(), r"config\.windows"),
         (lambda config: config.CDI_devices.add(name="a/b=c"), "CDI"),
-        (change("log_path", "../../etc/passwd"), r"config\.log_path"),
+        (change("log_path", "../../etc/passwd"), r"config\.log_path: .* must not have \.\."),
+        (change("log_path", "a\0b"), r"config\.log_path: 'a\\x00b' has a zero byte in it$"),
+        (change("log_path", "a/" * 100 + "x"), r"config\.log_path: is in more than 100 folders"),
+        (change("log_path", "/".join(["d" * 200] * 20)), r"config\.log_path: has more than 4000 bytes"),
+        (change("linux.resources.cpu_shares", -1), r"config\.linux\.resources\.cpu_shares: -1 is less than 0"),
+        (change("linux.resources.oom_score_adj", 1001), r"config\.linux\.resources\.oom_score_adj: 1001"),
     ],
 )
 def test_bad_containers(spoil: Callable[[cri.ContainerConfig], object], words: str) -> None:
     """As sandboxes."""
     config = container_config(pod_config("web"), "main")
-    check_container(config)
+    check_container(config, "/logs")
     spoil(config)
+    with pytest.raises(RpcError, match=words) as caught:
+        check_container(config, "/logs")
+    assert caught.value.code in (Code.INVALID_ARGUMENT, Code.UNIMPLEMENTED)
+
+
+def test_the_folder_of_a_log_counts() -> None:
+    """Both together are the path; a hundred folders are fine."""
+    config = container_config(pod_config("web"), "main")
+    config.log_path = "a/" * 99 + "x"
+    check_container(config, "/logs")
+    with pytest.raises(RpcError, match=r"config\.log_path"):
+        check_container(config, "/more/logs")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda request: request.windows.SetInParent(), "UNIMPLEMENTED.*windows"),
+        (change("linux.cpu_period", -5), r"INVALID_ARGUMENT.*linux\.cpu_period: -5 is less than 0"),
+        (change("linux.oom_score_adj", -1001), r"INVALID_ARGUMENT.*linux\.oom_score_adj: -1001 is not between"),
+    ],
+)
+def test_bad_updates(spoil: Callable[[cri.UpdateContainerResourcesRequest], object], words: str) -> None:
+    """By the names that their fields have in the update."""
+    request = cri.UpdateContainerResourcesRequest()
+    check_update(request)
+    spoil(request)
     with pytest.raises(RpcError, match=words):
-        check_container(config)
+        check_update(request)
 
 
 def test_streams_and_commands() -> None:

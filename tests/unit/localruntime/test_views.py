@@ -43,7 +43,7 @@ async def test_ids_by_their_start(client: LocalClient) -> None:
     short = container.rstrip("0")
     assert (await client.call("ContainerStatus", container_id=short)).status.id == container
     await client.create(sandbox, "other")
-    assert await code_of(client.call("ContainerStatus", container_id="0")) is Code.NOT_FOUND
+    assert await code_of(client.call("ContainerStatus", container_id="0")) is Code.INVALID_ARGUMENT
 
 
 async def test_lists_follow_every_change(client: LocalClient) -> None:

@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interpose.h2.errors import ErrorCode
-from interpose.rpc.status import Code, RpcError, code_of_http, code_of_reset, parse_code, quote_message, unquote_message
+from interpose.rpc.status import (
+    Code,
+    RpcError,
+    code_of_http,
+    code_of_reset,
+    parse_code,
+    quote_message,
+    shortened,
+    unquote_message,
+)
 
 
 @given(st.text())
@@ -23,6 +32,37 @@ def test_message_survives_the_wire(text: str) -> None:
 def test_broken_escapes_stay(wire: bytes, text: str) -> None:
     """A message is shown as well as it can be, never refused."""
     assert unquote_message(wire) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("", ""),
+        ("123456789", "123456789"),
+        ("1234567890", "1234567890"),
+        ("12345678901", "1234567..."),
+        ("1234567%", "1234567%"),  # as %25
+        ("12345678%", "1234567..."),
+        ("1ö3", "1ö3"),
+        ("12ö345", "12..."),  # ö takes six
+        ("ö\n23", "ö..."),
+    ],
+)
+def test_long_messages_are_cut(text: str, kept: str) -> None:
+    """So that they fit when they are quoted; here with room for ten bytes."""
+    assert shortened(text, 10) == kept
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), st.integers(3, 40))
+def test_what_is_cut_fits_and_begins_as_it_did(text: str, limit: int) -> None:
+    """Only what does not fit is cut, and only as much as must be."""
+    cut = shortened(text, limit)
+    assert len(quote_message(cut)) <= limit
+    if cut != text:
+        assert len(quote_message(text)) > limit
+        assert text.startswith(cut[:-3])
+        assert cut[-3:] == "..."
+        assert len(quote_message(text[: len(cut) - 2])) + 3 > limit
 
 
 @pytest.mark.parametrize(("value", "code"), [(b"0", 0), (b"16", 16), (b"17", 2), (b"-1", 2), (b"x", 2), (None, 2)])
