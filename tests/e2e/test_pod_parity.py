@@ -181,11 +181,18 @@ def heard(story: Story) -> Story:
 
     containerd 1.6 hears of it by another way than of the exit, and if that one is faster, the exit has no reason.
     """
-    name, plain, told = "out-of-memory", "main: exit code 137", FAILURES["out-of-memory"]
+    for name in ("out-of-memory", "out-of-memory-child"):
+        story = _heard(story, name)
+    return story
+
+
+def _heard(story: Story, name: str) -> Story:
+    told = FAILURES[name]
+    plain = told.replace("OOMKilled, ", "")
 
     def corrected(documents: dict[str, Any]) -> dict[str, Any]:
         containers = {
-            key: {**one, "reason": "OOMKilled"} if state(one) == KILLED else one
+            key: {**one, "reason": "OOMKilled"} if one["reason"] == "Error" else one
             for key, one in documents[name]["containers"].items()
         }
         return {**documents, name: {**documents[name], "containers": containers}}
