@@ -20,7 +20,7 @@ DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 def chosen(pods: Sequence[RunningPod], name: str, namespace: str | None = None) -> RunningPod:
     """The pod that `name` means: NAME, NAMESPACE/NAME, or the beginning of a uid. ClickException if it is not one.
 
-    Of several with the same name the one that runs counts.
+    Of several with the same name the one that runs counts, or the only one that the runtime has anything of.
     """
     where, slash, short = name.rpartition("/")
     if slash and namespace is not None and where != namespace:
@@ -29,21 +29,27 @@ def chosen(pods: Sequence[RunningPod], name: str, namespace: str | None = None) 
     found = [one for one in pods if one.name == short and (wanted is None or one.namespace == wanted)]
     if len({one.title for one in found}) == 1 and len(found) > 1:
         up = [one for one in found if one.running or any(box.ready for box in one.sandboxes)]
-        found = up if len(up) == 1 else found
+        begun = [one for one in found if one.containers or one.sandboxes]
+        found = next((some for some in (up, begun) if len(some) == 1), found)
     if not found and not slash and _UID.fullmatch(name):
         found = [one for one in pods if one.uid.startswith(name) and wanted in (None, one.namespace)]
     if len(found) == 1:
         return found[0]
     if not found:
         raise click.ClickException(f"there is no pod {plain(name)!r}{_others(pods)}")
-    listed = "\n".join(f"  {plain(one.title)}  uid {plain(one.uid)}" for one in found)
+    listed = "\n".join(f"  {plain(title_of(one))}  uid {plain(one.uid)}" for one in found)
     raise click.ClickException(f"pod {plain(name)!r} is not the name of one pod alone:\n{listed}")
+
+
+def title_of(pod: RunningPod) -> str:
+    """`namespace/name`, or what else is known of a pod whose namespace is not."""
+    return pod.title if pod.namespace else pod.name or pod.uid
 
 
 def _others(pods: Sequence[RunningPod]) -> str:
     if not pods:
         return ": the runtime has none at all"
-    names = sorted(one.title for one in pods)
+    names = sorted(map(title_of, pods))
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return f"; there are {', '.join(plain(name) for name in names[:8])}{more}"
 

@@ -1,4 +1,4 @@
-"""`interpose pod ls`: the pods that a runtime has."""
+"""`interpose pod ls`: the pods that a runtime has, and those of ours that never came to it."""
 
 import asyncio
 import json
@@ -47,34 +47,35 @@ def ls(**parameters: Any) -> None:
 
 
 async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[PodRow]":
-    manager = runtime.manager
-    ours = frozenset(await asyncio.to_thread(manager.dirs.uids))
+    from interpose.kuberuntime.knownpods import known_pods
+
+    known = await known_pods(runtime.manager)
     pods = [
         pod
-        for pod in await manager.get_pods(all=True)
+        for pod in known.pods
         if parameters["namespace"] in (None, pod.namespace)
-        and (not parameters["ours"] or pod.uid in ours)
+        and (not parameters["ours"] or pod.uid in known.ours)
         and (not parameters["running"] or pod.running or any(one.ready for one in pod.sandboxes))
     ]
     pods.sort(key=lambda pod: (pod.namespace, pod.name, pod.uid))
-    return [await _row(runtime, pod, ours) for pod in pods]
+    return [await _row(runtime, pod, known.ours) for pod in pods]
 
 
 async def _row(runtime: "Opened", pod: "RunningPod", ours: frozenset[str]) -> "PodRow":
+    from interpose.kuberuntime.knownpods import known_phase
     from interpose.kuberuntime.origins import read_origin
-    from interpose.kuberuntime.phase import seen_phase
     from interpose.model.pod import ContainerState
     from interpose.views.pods import PodRow
 
     status = await runtime.manager.get_pod_status(pod)
     names = list(dict.fromkeys(one.name for one in status.containers))
     latest = [one for name in names if (one := status.latest(name)) is not None]
-    words = seen_phase(status).value
     dirs = runtime.manager.dirs
     stopped = pod.uid in ours and await asyncio.to_thread(dirs.is_stopped, pod.uid)
     origin = await asyncio.to_thread(read_origin, dirs.folder(pod.uid)) if pod.uid in ours else None
     # Of somebody else's pod nobody knows which containers were to end.
     main = latest if origin is None else [one for one in latest if one.name in origin.containers]
+    words = known_phase(status, origin).value
     if stopped and not pod.running:
         words = "Stopped"
     else:
@@ -84,7 +85,7 @@ async def _row(runtime: "Opened", pod: "RunningPod", ours: frozenset[str]) -> "P
             words = bad[0].reason or "Error"
         elif latest and ended:
             words = "Completed"
-    created = [one.created_at for one in status.sandboxes]
+    created = [one.created_at for one in status.sandboxes] or ([origin.began] if origin is not None else [])
     return PodRow(
         namespace=pod.namespace,
         name=pod.name,
@@ -108,7 +109,7 @@ def _show(rows: "list[PodRow]", output: str, *, one_namespace: bool) -> None:
         click.echo(json.dumps([_document(row) for row in rows], indent=2))
     elif output == "name":
         for row in rows:
-            click.echo(f"{row.namespace}/{row.name}")
+            click.echo(row.title)
     elif not rows:
         click.echo("No pods.")
     else:

@@ -139,6 +139,7 @@ async def _managed(caller: Caller, where: str, reach: Reach, given: dict[str, An
         dirs=PodDirs(reach.root, log_root=reach.log_root),
         log_root=reach.log_root,
         cgroup_mount=given["cgroup_mount"],
+        where=where,
     )
     return Opened(services=services, manager=manager, where=where, calls=calls)
 

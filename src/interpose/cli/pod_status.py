@@ -38,10 +38,12 @@ def status(**parameters: Any) -> None:
     reach = reach_of(parameters)
     from interpose.cli.pod_choice import chosen
     from interpose.cli.pod_runtime import run_with
+    from interpose.kuberuntime.knownpods import known_pods
 
     async def work(runtime: "Opened") -> dict[str, Any]:
-        pods = await runtime.manager.get_pods(all=True)
-        return await _document(runtime, chosen(pods, parameters["name"], parameters["namespace"]))
+        known = await known_pods(runtime.manager)
+        pod = chosen(known.pods, parameters["name"], parameters["namespace"])
+        return await _document(runtime, pod, ours=pod.uid in known.ours)
 
     document = run_with(reach, work)
     if parameters["output"] == "json":
@@ -54,26 +56,26 @@ def status(**parameters: Any) -> None:
     click.echo(described(document, now=time.time(), width=width))
 
 
-async def _document(runtime: "Opened", pod: "RunningPod") -> dict[str, Any]:
+async def _document(runtime: "Opened", pod: "RunningPod", *, ours: bool) -> dict[str, Any]:
+    from interpose.kuberuntime.knownpods import known_phase
     from interpose.kuberuntime.origins import read_origin
-    from interpose.kuberuntime.phase import seen_phase
 
     manager = runtime.manager
     found = await manager.get_pod_status(pod)
-    ours = pod.uid in await asyncio.to_thread(manager.dirs.uids)
     folder = manager.dirs.folder(pod.uid) if ours else ""
     origin = await asyncio.to_thread(read_origin, folder) if ours else None
     stopped = ours and await asyncio.to_thread(manager.dirs.is_stopped, pod.uid)
     newest = found.sandboxes[0] if found.sandboxes else None
+    created = [one.created_at for one in found.sandboxes] or ([origin.began] if origin is not None else [])
     document: dict[str, Any] = {
         "name": pod.name,
         "namespace": pod.namespace,
         "uid": pod.uid,
-        "status": "Stopped" if stopped and not pod.running else seen_phase(found).value,
+        "status": "Stopped" if stopped and not pod.running else known_phase(found, origin).value,
         "stoppedByHand": stopped or None,
         "ips": list(found.ips),
         "hostNetwork": newest.host_network if newest is not None else None,
-        "created": _time(min((one.created_at for one in found.sandboxes), default=0)),
+        "created": _time(min(created, default=0)),
         "manifest": origin.source if origin is not None else "",
         "folder": folder,
         "cgroupParent": await _cgroup_parent(runtime, newest),

@@ -84,8 +84,9 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
             else "name pods, give their manifests with -f, or say --all"
         )
     titles = _titles(files) if files else frozenset()
-    from interpose.cli.pod_choice import chosen
+    from interpose.cli.pod_choice import chosen, title_of
     from interpose.cli.pod_runtime import Opened, run_with, words_of
+    from interpose.kuberuntime.knownpods import known_pods
     from interpose.kuberuntime.manager import RuntimeManager
     from interpose.kuberuntime.podlocks import BusyPodError
     from interpose.kuberuntime.running import RunningPod
@@ -122,24 +123,19 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
 
     async def work(runtime: Opened) -> int:
         manager = runtime.manager
-        pods = await manager.get_pods(all=True)
-        ours = set(await asyncio.to_thread(manager.dirs.uids))
-        if parameters["everything"]:
-            found = [pod for pod in pods if pod.uid in ours and parameters["namespace"] in (None, pod.namespace)]
-            left = sorted(ours - {pod.uid for pod in pods}) if remove and parameters["namespace"] is None else []
-            found += [RunningPod(uid=uid, name=uid, complete=True) for uid in left]
-        elif titles:
-            # By name: a manifest that was edited since wants another pod than the one that is there.
-            found = [pod for pod in pods if pod.uid in ours and pod.title in titles]
-            found = [pod for pod in found if parameters["namespace"] in (None, pod.namespace)]
+        known = await known_pods(manager)
+        namespace = parameters["namespace"]
+        if names:
+            found = list({pod.uid: pod for pod in (chosen(known.pods, name, namespace) for name in names)}.values())
         else:
-            found = list(
-                {pod.uid: pod for pod in (chosen(pods, name, parameters["namespace"]) for name in names)}.values()
-            )
-        results = await asyncio.gather(*(one(manager, pod, pod.uid in ours) for pod in found))
+            found = [pod for pod in known.pods if pod.uid in known.ours and namespace in (None, pod.namespace)]
+        if files:
+            # By name: a manifest that was edited since wants another pod than the one that is there.
+            found = [pod for pod in found if pod.title in titles]
+        results = await asyncio.gather(*(one(manager, pod, pod.uid in known.ours) for pod in found))
         code = 0
         for pod, troubles in zip(found, results, strict=True):
-            title = plain(pod.title if pod.namespace else pod.uid)
+            title = plain(title_of(pod))
             for trouble in troubles:
                 click.echo(f"error: pod {title}: {plain(trouble)}", err=True)
             if not troubles:

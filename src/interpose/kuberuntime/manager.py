@@ -60,8 +60,11 @@ class RuntimeManager:
         cgroup_mount: str = MOUNT,
         clocks: Clocks = _CLOCKS,
         auth: Auth = _no_auth,
+        where: str = "",
     ) -> None:
+        """`where` names the runtime: pods of several may have folders below one root."""
         self.services = services
+        self.where = where
         self.node = node
         self.dirs = dirs
         self.locks = PodLocks(dirs.lock_file)

@@ -1,7 +1,8 @@
 """Where a pod came from, and what a runtime does not know of it, kept in its folder. Blocking: call from a thread.
 
 By it a manager that comes back tells pods whose manifest was removed meanwhile from those that somebody else started,
-and commands that have no manifest tell main containers from others, and end them in their order.
+and commands that have no manifest tell main containers from others, and end them in their order. A pod that never came
+to a runtime has its name from it.
 """
 
 import json
@@ -20,13 +21,17 @@ _LARGEST: Final = 64 << 10
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """The file of the manifest, absolute; when the pod was first wanted, in nanoseconds of the day; its main containers
-    in their order, and when they are started again; its sidecars in theirs."""
+    in their order, and when they are started again; its sidecars in theirs; its namespace and name, and the runtime
+    it is for. What an older release did not note is empty."""
 
     source: str
     began: int
     containers: tuple[str, ...] = ()
     restart_policy: str = RestartPolicy.ALWAYS.value
     sidecars: tuple[str, ...] = ()
+    namespace: str = ""
+    name: str = ""
+    runtime: str = ""
 
 
 def read_origin(folder: str) -> Origin | None:
@@ -40,12 +45,15 @@ def read_origin(folder: str) -> Origin | None:
             containers=tuple(map(str, document["containers"])),
             restart_policy=str(document["restartPolicy"]),
             sidecars=tuple(map(str, document.get("sidecars", ()))),
+            namespace=str(document.get("namespace", "")),
+            name=str(document.get("name", "")),
+            runtime=str(document.get("runtime", "")),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def note_origin(folder: str, pod: Pod, now: int) -> Origin:
+def note_origin(folder: str, pod: Pod, now: int, runtime: str = "") -> Origin:
     """Note where a pod comes from; when it began is noted once. OSError if that cannot be written."""
     known = read_origin(folder)
     origin = Origin(
@@ -54,6 +62,9 @@ def note_origin(folder: str, pod: Pod, now: int) -> Origin:
         containers=tuple(one.name for one in pod.containers),
         restart_policy=pod.restart_policy.value,
         sidecars=tuple(one.name for one in pod.init_containers if is_sidecar(one)),
+        namespace=pod.namespace,
+        name=pod.name,
+        runtime=runtime,
     )
     if origin != known:
         Path(folder).mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -63,6 +74,9 @@ def note_origin(folder: str, pod: Pod, now: int) -> Origin:
             "containers": list(origin.containers),
             "restartPolicy": origin.restart_policy,
             "sidecars": list(origin.sidecars),
+            "namespace": origin.namespace,
+            "name": origin.name,
+            "runtime": origin.runtime,
         }
         replace_file(f"{folder}/{_NAME}", json.dumps(document).encode(), mode=0o600)
     return origin

@@ -17,6 +17,7 @@ from typing import Final
 
 from interpose.instrumentation.logging import RateLimited
 from interpose.kuberuntime.clocks import Clocks
+from interpose.kuberuntime.knownpods import known_pods
 from interpose.kuberuntime.manager import RuntimeManager
 from interpose.kuberuntime.origins import Origin, note_origin
 from interpose.kuberuntime.phase import Phase, container_views, pod_phase, ready
@@ -210,7 +211,9 @@ class PodWorker:
 
     async def _sync(self, pod: Pod) -> None:
         parts, manager = self._parts, self._parts.manager
-        origin = await asyncio.to_thread(note_origin, manager.dirs.folder(pod.uid), pod, parts.clocks.now())
+        origin = await asyncio.to_thread(
+            note_origin, manager.dirs.folder(pod.uid), pod, parts.clocks.now(), manager.where
+        )
         if self._edited:
             await asyncio.to_thread(manager.dirs.clear_stopped, pod.uid)
             self._edited = pod is not self.pod  # edited once more meanwhile
@@ -251,10 +254,10 @@ class PodWorker:
 
     async def _have_the_name(self, pod: Pod) -> None:
         """An edited manifest is another pod: the one of the same name before it has to be gone."""
-        manager = self._parts.manager
-        ours = set(await asyncio.to_thread(manager.dirs.uids))
-        listed = await manager.get_pods(all=True)
-        others = [one.uid for one in listed if one.title == pod.title and one.uid != pod.uid and one.uid in ours]
+        known = await known_pods(self._parts.manager)
+        others = [
+            one.uid for one in known.pods if one.title == pod.title and one.uid != pod.uid and one.uid in known.ours
+        ]
         if others:
 
             def tell(trouble: str) -> None:

@@ -48,6 +48,11 @@ class PodRow:
     images: tuple[str, ...] = ()
     ours: bool = False
 
+    @property
+    def title(self) -> str:
+        """`namespace/name`; the name alone if nothing else is known."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
 
 def pod_table(rows: Sequence[PodRow], *, wide: bool, namespaces: bool, width: int = WIDTH) -> str:
     """All pods, one line each."""

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from interpose.cli.pod_choice import chosen, chosen_container
+from interpose.cli.pod_choice import chosen, chosen_container, title_of
 from interpose.kuberuntime.running import ListedSandbox, RunningPod
 
 PODS = [
@@ -45,6 +45,24 @@ def test_of_several_of_one_name_the_running_one_counts() -> None:
     assert chosen([old, new], "a").uid == "new1"
     with pytest.raises(click.ClickException):
         chosen([old, old], "a")
+
+
+def test_of_several_of_one_name_the_one_that_came_to_the_runtime_counts() -> None:
+    """The others failed before, and their manifest was edited since."""
+    failed = [RunningPod(uid=uid, name="a", namespace="n") for uid in ("bad1", "bad2")]
+    ended = RunningPod(uid="end1", name="a", namespace="n", sandboxes=(ListedSandbox(id="x", ready=False),))
+    assert chosen([*failed, ended], "a").uid == "end1"
+    with pytest.raises(click.ClickException, match="uid bad2"):
+        chosen(failed, "a")
+
+
+def test_a_pod_without_a_namespace_is_told_by_what_is_known() -> None:
+    """Nobody has to read, or to write, a name that begins with a slash."""
+    left = RunningPod(uid="abcd1234", name="abcd1234")
+    assert [title_of(one) for one in (PODS[0], left, RunningPod(uid="u"))] == ["default/web", "abcd1234", "u"]
+    assert chosen([*PODS, left], "abcd") is left
+    with pytest.raises(click.ClickException, match="there are abcd1234, default/web"):
+        chosen([*PODS, left], "nosuch")
 
 
 def test_an_empty_runtime_says_so() -> None:

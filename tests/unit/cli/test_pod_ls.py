@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from interpose.rpc.status import Code
 from interpose.testing.podcommands import PodCommands, pod_commands
 
 
@@ -53,3 +54,26 @@ def test_programs_get_json(commands: PodCommands) -> None:
     assert (ours["name"], ours["status"], ours["running"], ours["ours"]) == ("web", "Running", 1, True)
     assert other["ours"] is False
     assert ours["uid"][:13] in commands("ls", "-o", "wide").stdout
+
+
+def test_a_pod_that_never_had_a_sandbox_is_listed(commands: PodCommands) -> None:
+    """It failed before, and is there to be looked at: pending, with the age of its folder."""
+    commands.do(lambda runtime: runtime.fail("RunPodSandbox", Code.INTERNAL, "no such handler"))
+    assert commands("run", "-f", commands.manifest("bad"), "-q", "--timeout", "2s").exit_code == 1
+    lines = [line.split() for line in commands("ls", "-n", "default").stdout.splitlines()]
+    assert [line[:4] for line in lines[1:]] == [["bad", "0/1", "Pending", "0"], ["web", "1/1", "Running", "0"]]
+    assert lines[1][4].endswith("s")
+    bad, *_ = json.loads(commands("ls", "--ours", "-o", "json").stdout)
+    assert (bad["namespace"], bad["name"], bad["status"], bad["ours"]) == ("default", "bad", "Pending", True)
+    assert (bad["running"], bad["containers"], bad["images"]) == (0, 1, [])
+    assert 0 <= bad["ageSeconds"] < 60
+    assert "bad" not in commands("ls", "--running", "-o", "name").stdout
+    commands("stop", "bad")
+    assert commands("ls", "-n", "default").stdout.splitlines()[1].split()[2] == "Stopped"
+
+
+def test_a_folder_of_which_nothing_is_known_is_listed(commands: PodCommands) -> None:
+    """By its uid: it can be removed."""
+    (commands.folder / "root/pods/left").mkdir()
+    assert commands("ls", "--ours", "-o", "name").stdout.splitlines() == ["left", "default/web"]
+    assert commands("ls").stdout.splitlines()[1].split() == ["-", "left", "0/0", "Unknown", "0", "-"]

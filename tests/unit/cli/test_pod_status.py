@@ -4,6 +4,8 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+from interpose.cli.pod_running import checked
+from interpose.kuberuntime.origins import note_origin
 from interpose.testing.podcommands import pod_commands
 from interpose.testing.pods import BUSYBOX
 
@@ -59,3 +61,28 @@ def test_a_pod_of_others_is_described_too(tmp_path: Path) -> None:
         document = json.loads(commands("status", "load-0000-6d4cf56db6-x000", "-o", "json").stdout)
     assert "folder" not in document
     assert document["labels"]["app.kubernetes.io/name"] == "load-0000"
+
+
+def test_a_pod_that_never_had_a_sandbox_is_described(tmp_path: Path) -> None:
+    """By what its folder says."""
+    with pod_commands(tmp_path) as commands:
+        (pod,) = checked((str(commands.manifest("bad")),))
+        note_origin(str(tmp_path / "root/pods" / pod.uid), pod, 60_000_000_000)
+        document = json.loads(commands("status", "bad", "-o", "json").stdout)
+        text = commands("status", pod.uid[:8]).stdout
+    assert (document["namespace"], document["name"], document["uid"]) == ("default", "bad", pod.uid)
+    assert (document["status"], document["created"]) == ("Pending", "1970-01-01T00:01:00Z")
+    assert document["manifest"] == str(tmp_path / "bad.json")
+    assert document["folder"] == str(tmp_path / "root/pods" / pod.uid)
+    assert (document["containers"], document["sandboxes"], document["ips"]) == ([], [], [])
+    assert ["Status", "Pending"] in [line.split() for line in text.splitlines()]
+
+
+def test_a_folder_of_which_nothing_is_known_is_shown(tmp_path: Path) -> None:
+    """With its place, which is all there is."""
+    (tmp_path / "root/pods/left").mkdir(parents=True)
+    with pod_commands(tmp_path) as commands:
+        document = json.loads(commands("status", "left", "-o", "json").stdout)
+    assert (document["name"], document["status"]) == ("left", "Unknown")
+    assert document["folder"] == str(tmp_path / "root/pods/left")
+    assert "created" not in document

@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from interpose.cli.pod_running import checked
+from interpose.kuberuntime.labels import log_directory
+from interpose.kuberuntime.origins import note_origin
+from interpose.kuberuntime.pod import Pod
 from interpose.kuberuntime.podlocks import PodLocks
 from interpose.rpc.status import Code
 from interpose.testing.fakeruntime import FakeRuntime
@@ -142,3 +146,42 @@ def test_a_pod_without_labels_is_ended_all_the_same(commands: PodCommands, verb:
         lambda runtime: [one.ready for one in runtime.sandboxes.values() if one.config.metadata.name == name]
     )
     assert left == ([False] if verb == "stop" else [])
+
+
+@pytest.fixture
+def failed(commands: PodCommands) -> Pod:
+    """One that never had a sandbox: it has folders, and the runtime knows nothing of it."""
+    (pod,) = checked((str(commands.manifest("bad")),))
+    note_origin(str(commands.folder / "root/pods" / pod.uid), pod, 1)
+    Path(log_directory(pod, str(commands.log_root)), "main").mkdir(parents=True)
+    return pod
+
+
+def folders(commands: PodCommands) -> list[Path]:
+    """Those of all pods, and of their logs."""
+    return [*(commands.folder / "root/pods").iterdir(), *commands.log_root.iterdir()]
+
+
+@pytest.mark.parametrize("how", ["name", "title", "uid", "manifest", "all"])
+def test_a_pod_that_never_had_a_sandbox_is_removed(commands: PodCommands, failed: Pod, how: str) -> None:
+    """However it is said: folder and logs, and it is told by its name."""
+    said = {"name": ["bad"], "title": ["default/bad"], "uid": [failed.uid[:8]], "all": ["--all"]}
+    result = commands("rm", *said.get(how, ["-f", failed.source]))
+    assert result.exit_code == 0
+    others = ["Removed default/web"] if how == "all" else []
+    assert result.stdout.splitlines() == [*others, "Removed default/bad"]
+    assert not [path for path in folders(commands) if failed.uid in path.name]
+    assert len(folders(commands)) == (0 if how == "all" else 2)
+    if how != "all":
+        assert commands("rm", "bad").exit_code == 1
+
+
+def test_a_pod_that_never_had_a_sandbox_is_stopped(commands: PodCommands, failed: Pod) -> None:
+    """It is marked as others are; what it has stays, and saying it again starts it."""
+    assert commands("stop", "-f", failed.source, "-n", "other").stdout == "No pods.\n"
+    assert commands("stop", "bad").stdout == "Stopped default/bad\n"
+    assert len(list((commands.folder / "root/pods").glob("*/stopped"))) == 1
+    assert commands("stop", "--all").stdout == "Stopped default/web\nStopped default/bad\n"
+    assert len(folders(commands)) == 4
+    commands.up("bad")
+    assert commands("ls").stdout.splitlines()[1].split()[1:4] == ["bad", "1/1", "Running"]

@@ -103,6 +103,17 @@ async def test_an_edited_pod_waits_for_the_one_before_it(node: KeptNode) -> None
     assert node.dirs.uids() == ["new"]
 
 
+async def test_an_edited_pod_follows_one_that_never_had_a_sandbox(node: KeptNode) -> None:
+    """What is left of that goes, too."""
+    node.runtime.fail("RunPodSandbox", Code.INVALID_ARGUMENT, "no such handler")
+    await node.keeps(pod(uid="bad"))
+    node.runtime.clear()
+    node.keep()
+    await node.keeps(pod(uid="good"))
+    assert node.dirs.uids() == ["good"]
+    assert node.running()
+
+
 async def test_the_pod_of_an_earlier_run_is_replaced(node: KeptNode) -> None:
     """Also one that no keeper keeps any more."""
     await node.keeps(pod(uid="old"))

@@ -16,6 +16,7 @@ def test_what_is_noted_is_read_back(tmp_path: Path) -> None:
     noted = note_origin(folder, pod(source="/a.yaml"), 5)
     assert read_origin(folder) == noted
     assert (noted.source, noted.began, noted.containers, noted.restart_policy) == ("/a.yaml", 5, ("main",), "Always")
+    assert (noted.namespace, noted.name) == ("default", "web")
 
 
 def test_when_a_pod_began_is_noted_once(tmp_path: Path) -> None:
@@ -27,14 +28,16 @@ def test_when_a_pod_began_is_noted_once(tmp_path: Path) -> None:
 
 
 def test_what_an_older_release_noted_is_understood(tmp_path: Path) -> None:
-    """Sidecars were not noted then; they are now, in their order."""
+    """Sidecars and the name were not noted then; they are now, sidecars in their order."""
     (tmp_path / "origin").write_text('{"source": "/a", "began": 1, "containers": ["main"], "restartPolicy": "Never"}')
     found = read_origin(str(tmp_path))
     assert found is not None
-    assert found.sidecars == ()
+    assert (found.sidecars, found.namespace, found.name) == ((), "", "")
     sidecars = tuple(container(name, restart_policy=RestartPolicy.ALWAYS) for name in ("b", "a"))
     noted = note_origin(str(tmp_path), pod(init_containers=(container("init"), *sidecars)), 5)
     assert (noted.sidecars, noted.began) == (("b", "a"), 1)
+    assert read_origin(str(tmp_path)) == noted
+    assert (noted.namespace, noted.name) == ("default", "web")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"source": "a", "began": "x"}'])

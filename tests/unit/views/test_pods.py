@@ -51,6 +51,12 @@ def test_a_pod_without_a_sandbox_has_no_age() -> None:
     assert pod_table([row], wide=False, namespaces=False).splitlines()[1].split()[-1] == "-"
 
 
+def test_the_title_of_a_pod_has_its_namespace() -> None:
+    """If that is known."""
+    assert ROW.title == "default/web"
+    assert PodRow(namespace="", name="b", uid="b", status="Unknown", running=0, containers=0).title == "b"
+
+
 def test_usage_has_a_line_for_each_container() -> None:
     """What is not known is a dash."""
     rows = [
