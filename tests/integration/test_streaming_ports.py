@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from interpose.rpc.status import Code, RpcError
+from interpose.streaming.dialing import StreamError
 from interpose.streaming.forwarder import PortForwarder, forward
 from interpose.streaming.server import StreamServer
 from interpose.testing.eventually import eventually
@@ -198,6 +200,65 @@ async def test_a_port_nobody_listens_on_is_told(server: StreamServer, unused_tcp
         writer.close()
         await eventually(lambda: forwarding.errors, "the reason")
     assert f"nobody listens on port {unused_tcp_port}" in forwarding.errors[0]
+
+
+@pytest.mark.parametrize("name", ["spdy", "websocket"])
+async def test_after_a_failure_that_the_server_told_the_way_is_asked_for_again(
+    server: StreamServer, unused_tcp_port: int, name: str
+) -> None:
+    """The sandbox may be another one by now. Connections that are there keep theirs."""
+    port = unused_tcp_port
+    inside = await asyncio.start_server(echo, "127.0.0.1", port)
+    async with Forwarding(server, port, name) as forwarding:
+        reader, writer = await forwarding.connect()
+        writer.write(b"hello")
+        assert await reader.readexactly(5) == b"hello"
+        inside.close()
+        refused, other = await forwarding.connect()
+        assert await refused.read() == b""
+        other.close()
+        await eventually(lambda: forwarding.errors, "the reason")
+        urls = [forwarding.urls]
+        inside = await asyncio.start_server(echo, "127.0.0.1", port)
+        again, third = await forwarding.connect()
+        third.write(b"again")
+        assert await again.readexactly(5) == b"again"
+        urls.append(forwarding.urls)
+        writer.write(b"still")
+        assert await reader.readexactly(5) == b"still"
+        writer.close()
+        third.close()
+    inside.close()
+    assert urls == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (RpcError(Code.NOT_FOUND, "no such sandbox"), "NOT_FOUND: no such sandbox"),
+        (StreamError("no way"), "no way"),
+        (ConnectionRefusedError(111, "Connection refused"), "[Errno 111] Connection refused"),
+        (TimeoutError(), "TimeoutError"),
+    ],
+)
+async def test_a_way_that_cannot_be_had_is_told_and_not_logged(
+    problem: Exception, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A runtime that is away is nothing to look for in our own code; the port stays."""
+    errors: list[str] = []
+
+    async def url() -> str:
+        raise problem
+
+    forwarder = PortForwarder(url, 80, on_error=errors.append)
+    await forwarder.start()
+    for _ in range(2):
+        reader, writer = await asyncio.open_connection("127.0.0.1", forwarder.port)
+        assert await reader.read() == b""
+        writer.close()
+    await forwarder.close()
+    assert errors == [words, words]
+    assert not caplog.records
 
 
 async def test_a_lost_server_is_found_again(

@@ -69,11 +69,13 @@ def import_command(files: tuple[str, ...], name: str, root: str, output: str) ->
     """
 
     async def work(store: "ImageStore") -> "list[StoredImage]":
-        found = []
+        found: list[str] = []
         with ProgressLines(sys.stderr) as progress:
             for file in files:
-                found += await store.import_file(Path(file), name, progress.tell)
-        return found
+                found += [one.id for one in await store.import_file(Path(file), name, progress.tell)]
+        # As they are now: several files may hold one image, and a later one may take a name from another.
+        there = {one.id: one for one in await store.list()}
+        return [there[one] for one in dict.fromkeys(found) if one in there]
 
     _show(_run(root, work), output)
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interpose.cli.pod_options import container_option, namespace_option, reach_of, reach_options
+from interpose.views.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from interpose.cli.pod_runtime import Opened
     from interpose.kuberuntime.running import ListedContainer
@@ -69,7 +70,7 @@ def attach_command(**parameters: Any) -> int:
     async def url(runtime: "Opened", container_id: str, flags: dict[str, bool]) -> str:
         return await runtime.services.attach(container_id, **flags)
 
-    return _session(reach, parameters, url, stdin=parameters["stdin"], tty=parameters["tty"], leavable=True)
+    return _session(reach, parameters, url, stdin=parameters["stdin"], tty=parameters["tty"], attach=True)
 
 
 def _session(
@@ -79,7 +80,7 @@ def _session(
     *,
     stdin: bool,
     tty: bool,
-    leavable: bool = False,
+    attach: bool = False,
 ) -> int:
     from interpose.cli.pod_runtime import run_with
     from interpose.cli.pod_terminal import LeavableInput, TypedInput, on_terminal, raw_terminal, sizes, writer
@@ -91,7 +92,10 @@ def _session(
         tty = False
 
     async def work(runtime: "Opened") -> int:
+        nonlocal stdin, tty
         container = await _running(runtime, parameters)
+        if attach:
+            stdin, tty = await _offered(runtime, container, stdin=stdin, tty=tty)
         flags = {"tty": tty, "stdin": stdin, "stdout": True, "stderr": not tty}
 
         async def source() -> str:
@@ -99,7 +103,7 @@ def _session(
 
         fd = sys.stdin.fileno() if stdin else -1
         typed = TypedInput(fd) if stdin else None
-        leaving = LeavableInput(typed) if typed is not None and tty and leavable else None
+        leaving = LeavableInput(typed) if typed is not None and tty and attach else None
         with raw_terminal(fd) if tty and stdin else nullcontext():
             session = run_command(
                 source,
@@ -147,6 +151,35 @@ async def unless(left: asyncio.Event, session: "Coroutine[Any, Any, int]") -> in
         return None
     finally:
         await bag.cancel()
+
+
+async def _offered(runtime: "Opened", container: "ListedContainer", *, stdin: bool, tty: bool) -> tuple[bool, bool]:
+    """What of standard input and a terminal is left: a container's own process has what it was made with."""
+    from interpose.rpc.status import RpcError
+
+    if not (stdin or tty):
+        return stdin, tty
+    try:
+        answer = await runtime.services.container_status(container.id, verbose=True)
+    except RpcError:  # whoever cannot tell us that may let us attach all the same
+        return stdin, tty
+    has_stdin, has_tty = has(answer.info)
+    name = plain(container.name)
+    if stdin and not has_stdin:
+        click.echo(f"warning: container {name} has no standard input, -i is left out", err=True)
+    if tty and not has_tty:
+        click.echo(f"warning: container {name} has no terminal, -t is left out", err=True)
+    return stdin and has_stdin, tty and has_tty
+
+
+def has(info: "Mapping[str, str]") -> tuple[bool, bool]:
+    """Whether a container has a standard input, and a terminal, by its verbose status. So it is if nobody can tell."""
+    from interpose.store.info import read_info
+
+    config = read_info(info).config
+    if "metadata" not in config:  # not all of what the container was made with: what is not there may be set
+        return True, True
+    return config.get("stdin", False) is not False, config.get("tty", False) is not False
 
 
 async def _running(runtime: "Opened", parameters: dict[str, Any]) -> "ListedContainer":

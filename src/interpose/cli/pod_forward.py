@@ -2,14 +2,22 @@
 
 import asyncio
 import signal
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from interpose.cli.pod_options import namespace_option, reach_of, reach_options
+from interpose.views.text import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from interpose.cli.pod_runtime import Opened
+    from interpose.kuberuntime.running import RunningPod
+
+_LOOKING: Final = 1.0  # seconds that a message waits for the pod to be found again
 
 
 def _ports(_ctx: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> list[tuple[int, int]]:
@@ -42,35 +50,25 @@ def port_forward(**parameters: Any) -> int:
     from interpose.cli.pod_runtime import run_with
 
     async def work(runtime: "Opened") -> int:
-        return await _forward(runtime, parameters)
+        return await forward_ports(runtime, parameters)
 
     return run_with(reach, work)
 
 
-async def _forward(runtime: "Opened", parameters: dict[str, Any]) -> int:
-    from interpose.cli.pod_choice import chosen
+async def forward_ports(runtime: "Opened", parameters: dict[str, Any]) -> int:
+    """Listen until a signal comes, also while the runtime is away. ClickException when the pod is gone."""
     from interpose.streaming.forwarder import PortForwarder
 
-    pod = chosen(await runtime.manager.get_pods(all=True), parameters["name"], parameters["namespace"])
-    sandbox = next((one for one in pod.sandboxes if one.ready), None)
-    if sandbox is None:
-        raise click.ClickException(f"pod {pod.title} does not run")
-
-    def failed(message: str) -> None:
-        click.echo(f"error: {message}", err=True)
-
-    forwarders = []
     stop = asyncio.Event()
+    way = _Way(runtime, await _pod(runtime, parameters), stop)
+    forwarders = []
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     try:
         for local, remote in parameters["ports"]:
-
-            async def source(port: int = remote) -> str:
-                return await runtime.services.port_forward(sandbox.id, [port])
-
-            forwarder = PortForwarder(source, remote, local_port=local, host=parameters["address"], on_error=failed)
+            source = partial(way.url, remote)
+            forwarder = PortForwarder(source, remote, local_port=local, host=parameters["address"], on_error=way.failed)
             await forwarder.start()
             forwarders.append(forwarder)
             click.echo(f"Forwarding {parameters['address']}:{forwarder.port} -> {remote}")
@@ -78,4 +76,80 @@ async def _forward(runtime: "Opened", parameters: dict[str, Any]) -> int:
     finally:
         for forwarder in forwarders:
             await forwarder.close()
+        await way.close()
+    if way.gone:
+        raise click.ClickException(f"pod {plain(way.title)} is gone")
     return 0
+
+
+async def _pod(runtime: "Opened", parameters: dict[str, Any]) -> "RunningPod":
+    from interpose.cli.pod_choice import chosen
+
+    return chosen(await runtime.manager.get_pods(all=True), parameters["name"], parameters["namespace"])
+
+
+class _Way:
+    """The way into a pod, which may get another sandbox, and may go: then `gone` is true and `stop` is set."""
+
+    def __init__(self, runtime: "Opened", pod: "RunningPod", stop: asyncio.Event) -> None:
+        """ClickException if the pod does not run."""
+        from interpose.rpc.tasks import TaskBag
+
+        self.title = pod.title
+        self.gone = False
+        self._runtime = runtime
+        self._stop = stop
+        self._sandbox = _ready((pod,))
+        self._tasks = TaskBag()
+        if not self._sandbox:
+            raise click.ClickException(f"pod {plain(pod.title)} does not run")
+
+    async def url(self, port: int) -> str:
+        """Where the runtime forwards a port of the sandbox that the pod has now. StreamError if it does not."""
+        from interpose.cli.pod_runtime import words_of
+        from interpose.rpc.status import Code, RpcError
+        from interpose.streaming.dialing import StreamError
+
+        sandbox = self._sandbox
+        try:
+            try:
+                return await self._runtime.services.port_forward(sandbox, [port])
+            except RpcError as error:
+                if error.code in (Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED):
+                    raise
+                await self._look()
+                if sandbox == self._sandbox:
+                    raise
+            return await self._runtime.services.port_forward(self._sandbox, [port])
+        except RpcError as error:
+            raise StreamError(words_of(error)) from None
+
+    def failed(self, message: str) -> None:
+        """A connection could not be forwarded: say why, unless that is because the pod is gone."""
+        self._tasks.spawn(self._tell(message), name="forwarding failure")
+
+    async def close(self) -> None:
+        """Look no more."""
+        await self._tasks.cancel()
+
+    async def _tell(self, message: str) -> None:
+        from interpose.rpc.status import RpcError
+
+        with suppress(RpcError, TimeoutError):  # a runtime that is away knows nothing of the pod
+            async with asyncio.timeout(_LOOKING):
+                await self._look()
+        if self.gone:
+            self._stop.set()
+        else:
+            click.echo(f"error: {plain(message)}", err=True)
+
+    async def _look(self) -> None:
+        """Find the pod again, and the sandbox that it has now. RpcError if the runtime cannot be asked."""
+        pods = [one for one in await self._runtime.manager.get_pods(all=True) if one.title == self.title]
+        self.gone = not pods
+        self._sandbox = _ready(pods) or self._sandbox
+
+
+def _ready(pods: "Sequence[RunningPod]") -> str:
+    """The id of the sandbox that is ready; empty if none is."""
+    return next((box.id for one in pods for box in one.sandboxes if box.ready), "")

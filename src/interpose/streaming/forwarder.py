@@ -1,7 +1,8 @@
 """Port forwarding as a client: a port here, whose connections end at a port inside a sandbox.
 
 One connection to the server carries all of them where that is possible (SPDY, also through WebSocket); it is made when
-the first is needed, and again when it was lost. Over plain WebSocket channels each has its own.
+the first is needed, and again when it was lost or a connection failed: the sandbox that it leads to may be gone.
+Over plain WebSocket channels each has its own.
 
 Invariant: a connection that cannot be forwarded is closed and its reason told; the others, and the port, stay.
 """
@@ -11,15 +12,16 @@ import logging
 import os
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from interpose.instrumentation.logging import kv
+from interpose.rpc.status import RpcError
 from interpose.rpc.tasks import TaskBag
 from interpose.streaming.channels import port_bytes
 from interpose.streaming.copying import close_writer, copy_both
 from interpose.streaming.dialing import StreamError, UrlSource, dial
-from interpose.streaming.link import Channel, Link, LinkLostError
+from interpose.streaming.link import Channel, LinkLostError
 from interpose.streaming.portsession import DATA, ERROR
 from interpose.streaming.spdylink import SpdyLink
 from interpose.streaming.upgrading import Kind
@@ -34,6 +36,15 @@ OnError = Callable[[str], None]
 
 def _logged(message: str) -> None:
     _log.warning("Connection could not be forwarded", extra=kv(error=message))
+
+
+@dataclass(slots=True, eq=False)
+class _Way:
+    """A link to the server, and how many connections are on it."""
+
+    link: SpdyLink | WebSocketLink
+    where: str
+    users: int = 0
 
 
 class PortForwarder:
@@ -61,10 +72,10 @@ class PortForwarder:
         self._context = context
         self._tasks = TaskBag()
         self._server: asyncio.Server | None = None
-        self._link: SpdyLink | None = None
+        self._ways: set[_Way] = set()
+        self._way: _Way | None = None  # the one that new connections use, too
         self._dialling = asyncio.Lock()
         self._requests = 0
-        self._where = ""
 
     async def start(self) -> None:
         """Listen. OSError if that is not possible."""
@@ -76,56 +87,88 @@ class PortForwarder:
         if self._server is not None:
             self._server.close()
         await self._tasks.cancel()
-        if self._link is not None:
-            await self._link.close()
+        for way in tuple(self._ways):
+            await self._shut(way)
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._tasks.spawn(self._serve(reader, writer), name="forwarded connection")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        own: Link | None = None
+        way: _Way | None = None
         try:
-            data, error, own = await self._channels()
-            words = self._tasks.spawn(_words(error), name="forwarding error")
-            # Without half-closes the server cannot be told that this side has ended: silence has to do.
-            await copy_both(data, reader, writer, patience=None if own is None else _QUIET)
-            data.reset()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_PATIENCE):
-                    if text := await words:
-                        self._on_error(text)
-            words.cancel()
-        except (StreamError, LinkLostError) as problem:
-            where = "" if isinstance(problem, StreamError) else f"{self._where}: "
-            self._on_error(f"{where}{problem}")
+            way = await self._entered()
+            if text := await self._carry(way, reader, writer):
+                self._failed(way, text)
+        except LinkLostError as problem:
+            self._failed(way, f"{way.where}: {problem}" if way is not None else str(problem))
+        except (StreamError, RpcError, OSError) as problem:
+            self._failed(way, str(problem) or type(problem).__name__)
         except Exception as problem:
             _log.exception("Forwarding failed")
-            self._on_error(str(problem))
+            self._failed(way, str(problem))
         finally:
             await close_writer(writer)
-            if own is not None:
-                await own.close()
+            if way is not None:
+                await self._leave(way)
 
-    async def _channels(self) -> tuple[Channel, Channel, Link | None]:
-        """Where data and errors go, and the link if it is for this connection alone."""
+    async def _carry(self, way: _Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
+        """One connection to its end; what the server says went wrong."""
+        if isinstance(way.link, SpdyLink):
+            patience = None
+            data, error = await self._by_streams(way.link, way.where)
+        else:
+            patience = _QUIET  # without half-closes it cannot be told that this side has ended: silence has to do
+            data, error = await self._by_channels(way.link, way.where)
+        words = self._tasks.spawn(_words(error), name="forwarding error")
+        try:
+            await copy_both(data, reader, writer, patience=patience)
+            data.reset()
+            async with asyncio.timeout(_PATIENCE):
+                return await words
+        except TimeoutError:
+            return ""
+        finally:
+            words.cancel()
+
+    async def _entered(self) -> _Way:
+        """The link that new connections use, made if there is none; `_leave` it."""
         async with self._dialling:
-            if self._link is None or self._link.lost.is_set():
-                if self._link is not None:
-                    await self._link.close()
-                upgraded = await dial(
-                    self._source, Kind.PORTS, self._protocols, timeout=self._timeout, context=self._context
-                )
-                self._where = upgraded.where
-                if upgraded.protocol.startswith("v4."):
-                    link = WebSocketLink(upgraded.wire, (0, 1), client=True, closes=False, random=os.urandom)
-                    link.start()
-                    return await self._by_channels(link)
-                self._link = SpdyLink(upgraded.wire, client=True)
-                self._link.start()
-            shared = self._link
-        return (*await self._by_streams(shared), None)
+            way = self._way
+            if way is not None and way.link.lost.is_set():
+                self._way = None
+                if not way.users:
+                    await self._shut(way)
+            way = self._way or await self._dialled()
+            way.users += 1
+            return way
 
-    async def _by_streams(self, link: SpdyLink) -> tuple[Channel, Channel]:
+    async def _dialled(self) -> _Way:
+        upgraded = await dial(self._source, Kind.PORTS, self._protocols, timeout=self._timeout, context=self._context)
+        if upgraded.protocol.startswith("v4."):
+            link = WebSocketLink(upgraded.wire, (0, 1), client=True, closes=False, random=os.urandom)
+            way = _Way(link, upgraded.where)
+        else:
+            way = self._way = _Way(SpdyLink(upgraded.wire, client=True), upgraded.where)
+        self._ways.add(way)
+        way.link.start()
+        return way
+
+    def _failed(self, way: _Way | None, why: str) -> None:
+        """Tell it. The next connection asks for a new link; those on this one keep it."""
+        if self._way is way:
+            self._way = None
+        self._on_error(why)
+
+    async def _leave(self, way: _Way) -> None:
+        way.users -= 1
+        if not way.users and way is not self._way:
+            await self._shut(way)
+
+    async def _shut(self, way: _Way) -> None:
+        await way.link.close()
+        self._ways.discard(way)
+
+    async def _by_streams(self, link: SpdyLink, where: str) -> tuple[Channel, Channel]:
         self._requests += 1
         headers = {"port": str(self._remote), "requestID": str(self._requests)}
         try:
@@ -134,22 +177,19 @@ class PortForwarder:
                 error.finish()
                 return await link.open({"streamType": DATA, **headers}), error
         except TimeoutError:
-            raise StreamError(f"{self._where}: no stream within {self._timeout:g} s") from None
+            raise StreamError(f"{where}: no stream within {self._timeout:g} s") from None
 
-    async def _by_channels(self, link: WebSocketLink) -> tuple[Channel, Channel, Link]:
+    async def _by_channels(self, link: WebSocketLink, where: str) -> tuple[Channel, Channel]:
         """Both channels begin with the port."""
         data, error = link.channel(0), link.channel(1)
         try:
             async with asyncio.timeout(self._timeout):
                 for channel in (data, error):
                     if await channel.read() != port_bytes(self._remote):
-                        raise StreamError(f"{self._where}: the server did not begin with port {self._remote}")
-        except BaseException as problem:
-            await link.close()
-            if isinstance(problem, TimeoutError):
-                raise StreamError(f"{self._where}: nothing came within {self._timeout:g} s") from None
-            raise
-        return data, error, link
+                        raise StreamError(f"{where}: the server did not begin with port {self._remote}")
+        except TimeoutError:
+            raise StreamError(f"{where}: nothing came within {self._timeout:g} s") from None
+        return data, error
 
 
 async def _words(error: Channel) -> str:

@@ -81,6 +81,24 @@ def test_an_image_without_a_name_gets_one(root: Path, tmp_path: Path) -> None:
     assert "docker.io/library/y:2" in run("import", path, "--name", "y:2", "--root", root).stdout
 
 
+def test_an_image_of_several_files_is_listed_once(root: Path, archive: Path, tmp_path: Path) -> None:
+    """With all the names that it has in the end."""
+    other = tmp_path / "other.tar"
+    other.write_bytes(docker_archive({"": IMAGE}))
+    (found,) = json.loads(run("import", archive, other, "--name", "y:2", "--root", root, "-o", "json").stdout)
+    assert (found["id"], sorted(found["tags"])) == (IMAGE.id, ["docker.io/library/x:1", "docker.io/library/y:2"])
+    assert len(run("import", other, other, "--name", "y:2", "--root", root).stdout.splitlines()) == 3
+
+
+def test_a_name_that_a_later_file_takes_is_listed_once(root: Path, archive: Path, tmp_path: Path) -> None:
+    """The image before it has none any more."""
+    other = make_image([layer({"b": "2"})], architecture="amd64")
+    later = tmp_path / "later.tar"
+    later.write_bytes(docker_archive({"x:1": other}))
+    found = json.loads(run("import", archive, later, "--root", root, "-o", "json").stdout)
+    assert [(one["id"], one["tags"]) for one in found] == [(IMAGE.id, []), (other.id, ["docker.io/library/x:1"])]
+
+
 def test_images_are_removed_by_name(root: Path, archive: Path) -> None:
     """One that is not there is an error, and the others are removed all the same."""
     run("import", archive, "--root", root)
