@@ -1,8 +1,7 @@
 """`interpose pod run`: bring pods up from manifests, and with --watch keep them as they are wanted."""
 
-import re
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -12,7 +11,6 @@ from interpose.errors import ConfigError
 from interpose.host.cgroup.paths import confined
 
 _DURATION = duration(0.0, 7 * 24 * 3600.0)
-_DNS_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 def _seconds(_ctx: click.Context, parameter: click.Parameter, text: str) -> float:
@@ -33,8 +31,10 @@ def _address(_ctx: click.Context, parameter: click.Parameter, given_ones: tuple[
 
 
 def _name(_ctx: click.Context, parameter: click.Parameter, text: str) -> str:
-    if text and not _DNS_NAME.fullmatch(text):
-        raise click.UsageError(f"{parameter.opts[0]}: {text!r} is no name of lower case letters, digits, '-' and '.'")
+    from interpose.kuberuntime.manifest_kinds import SUBDOMAIN
+
+    if text and not SUBDOMAIN.fits(text):
+        raise click.UsageError(f"{parameter.opts[0]}: {text!r} is not {SUBDOMAIN.what}")
     return text
 
 

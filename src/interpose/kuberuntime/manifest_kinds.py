@@ -66,9 +66,13 @@ class Worded:
     what: str
     longest: int = 253
 
+    def fits(self, text: str) -> bool:
+        """Whether a text has the form."""
+        return len(text) <= self.longest and self.form.fullmatch(text) is not None
+
     def read(self, node: Node, key: str, report: Report) -> str | None:
         """The text."""
-        if node.tag == "str" and len(node.text) <= self.longest and self.form.fullmatch(node.text):
+        if node.tag == "str" and self.fits(node.text):
             return node.text
         report.expected(self.what, "str", node, key)
         return None

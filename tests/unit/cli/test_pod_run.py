@@ -150,8 +150,8 @@ def test_who_does_not_stay_answers_nobody(commands: PodCommands, flag: str) -> N
     ("flag", "value", "words"),
     [
         ("--cluster-dns", "foo", "'foo' is no IP address"),
-        ("--cluster-domain", "bad domain", "'bad domain' is no name"),
-        ("--node-name", "a b", "'a b' is no name"),
+        ("--cluster-domain", "bad domain", "'bad domain' is not a name of lower case letters"),
+        ("--node-name", "a b", "'a b' is not a name of lower case letters"),
         ("--cgroup-root", "../../x", "'../../x' is no directory below"),
     ],
 )

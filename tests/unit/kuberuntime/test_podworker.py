@@ -1,12 +1,16 @@
-"""One pod's worker: what it does when the runtime says no, and what it tells."""
+"""One pod's worker: what it does when the runtime says no, when a pod is edited, and when it has to go."""
 
+import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from interpose.kuberuntime.pod import FileItem, Files, Pod, Volume
 from interpose.kuberuntime.podworker import PodWorker
 from interpose.rpc.status import Code
+from interpose.rpc.tasks import TaskBag
+from interpose.testing.eventually import eventually
 from interpose.testing.keptnode import KeptNode
 from interpose.testing.managednode import pod
 
@@ -68,3 +72,56 @@ async def test_a_worker_without_a_pod_has_nothing_to_show(node: KeptNode) -> Non
     await node.keeper.close()
     await worker.run()
     assert node.dirs.uids() == []
+
+
+async def test_a_grace_can_become_shorter_and_never_longer(node: KeptNode) -> None:
+    """What was told to end in an hour is told to end now; who says an hour after that is late."""
+    await node.keeps(pod(termination_grace_period=3600))
+    stall = node.runtime.stall("StopContainer")
+    node.keeper.want([])
+    await node.runtime.wait_for_calls("StopContainer")
+    tasks = TaskBag()
+    stopping = [tasks.spawn(node.keeper.stop(grace), name="stop") for grace in (60, 5, 3600)]
+    await eventually(lambda: node.runtime.calls["StopContainer"] == 2, "another stop")
+    stall.release()
+    node.runtime.clear()
+    await eventually(lambda: all(one.done() for one in stopping), "the pod to be gone")
+    assert [one.timeout for one in node.runtime.requests_of("StopContainer")] == [3600, 5]
+
+
+async def test_a_pod_that_is_wanted_again_has_its_own_grace_again(node: KeptNode) -> None:
+    """A shorter one was for the time before."""
+    web = pod(termination_grace_period=7)
+    await node.keeps(web)
+    worker = node.keeper._workers[web.uid]
+    worker.retire("for once", 3)
+    worker.want(web)
+    worker.retire("again")
+    await eventually(worker.gone.is_set, "its end")
+    assert [one.timeout for one in node.runtime.requests_of("StopContainer")] == [7]
+
+
+def _cannot(*_arguments: object) -> None:
+    raise OSError(errno.ENOSPC, "disk is full")
+
+
+async def test_files_of_a_pod_that_keeps_its_uid_follow_an_edit(
+    node: KeptNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its containers go on. What cannot be written is told and tried again."""
+
+    def with_files(content: bytes) -> Pod:
+        files = Files(items=(FileItem(path="colour", content=content),))
+        return pod(volumes=(Volume(name="settings", source=files),))
+
+    await node.keeps(with_files(b"blue"))
+    file = node.folder / "root/pods/1234/volumes/settings/colour"
+    prepare = node.dirs.prepare
+    monkeypatch.setattr(node.dirs, "prepare", _cannot)
+    await node.keeps(with_files(b"red"))
+    assert any("Volumes are as they were" in one.message for one in caplog.records)
+    assert file.read_bytes() == b"blue"
+    monkeypatch.setattr(node.dirs, "prepare", prepare)
+    await node.pass_time(100)
+    assert file.read_bytes() == b"red"
+    assert node.starts() == 1
