@@ -143,6 +143,7 @@ class Connection(Control):
                     block = self._strip(data, start, position, what, number)
                     if not what & 4:
                         self._fragments = [block]
+                        self._fragments_size = len(block)
                         self._fragment_of = (number, what)
                         position = self._gather(data, position)
                         continue
@@ -253,7 +254,8 @@ class Connection(Control):
 
     def _on_continuation(self, flags: int, payload: bytes, fragments: list[bytes]) -> None:
         fragments.append(payload)
-        if sum(map(len, fragments)) > self.limits.header_block or len(fragments) > 1024:
+        self._fragments_size += len(payload)
+        if self._fragments_size > self.limits.header_block or len(fragments) > 1024:
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "header block is too large")
         if flags & frames.END_HEADERS:
             self._fragments = None

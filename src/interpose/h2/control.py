@@ -6,6 +6,7 @@ go to `later`: they ride on the next write, or the shell flushes them a moment a
 call, and a write of its own for each would wake the backend twice.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 
 from interpose.h2 import frames
@@ -35,7 +36,10 @@ class Control:
         self.later: list[bytes] = []
         self.write: Callable[[bytes], None] = _discard
         self.streams: dict[int, Stream] = {}
-        self.waiting: dict[int, Stream] = {}
+        self.waiting: dict[int, Stream] = {}  # streams with a queue
+        # Those of them that their own window lets send, in the order in which they get their turn. Only these are
+        # looked at when the connection may send again: streams without a window cost nothing, however many there are.
+        self.sendable: OrderedDict[int, Stream] = OrderedDict()
         self.blocked = False  # the transport's buffer is full: no more DATA
         self.allowance = _TURN  # queued bytes that may go out before the transport is asked again
         self.unfinished = False  # a stream stopped for want of allowance
@@ -57,6 +61,7 @@ class Control:
         self._decoder = HpackDecoder(huffman, limits.header_list)
         self._guard = Guard(limits)
         self._fragments: list[bytes] | None = None
+        self._fragments_size = 0
         self._fragment_of = (0, 0)  # stream, flags
         self._resets: dict[int, None] = {}
         self._handlers = (
@@ -131,6 +136,11 @@ class Control:
         if self.streams.pop(stream.number, None) is not None and self.leaving and not self.streams:
             self.on_idle()
 
+    def unqueue(self, stream: Stream) -> None:
+        """Nothing of this stream waits any more."""
+        self.waiting.pop(stream.number, None)
+        self.sendable.pop(stream.number, None)
+
     def forget(self, stream: Stream) -> None:
         """We reset it: what the peer sent before it knew is not its fault."""
         self._remember(stream.number)
@@ -203,12 +213,7 @@ class Control:
         change = self.peer.update(payload)
         self.peer_window = self.peer.initial_window
         if change:
-            # Every open stream is touched: with a thousand of them this is no cheap frame.
-            self._guard.idle("SETTINGS with another window", len(self.streams) // 8)
-            for stream in self.streams.values():
-                stream.send_window += change
-                if stream.send_window > frames.LARGEST_WINDOW:
-                    raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE overflows a window")
+            self._move_windows(change)
         if self.peer.table_lowered:
             # We keep no table: zero is below whatever was asked for, and is said once (RFC 7541 4.2).
             self.table_update = b"\x20"
@@ -217,6 +222,19 @@ class Control:
         if change > 0:
             self._pump()
         self.on_settings()
+
+    def _move_windows(self, change: int) -> None:
+        # Every open stream is touched: with a thousand of them this is no cheap frame.
+        self._guard.idle("SETTINGS with another window", len(self.streams) // 8)
+        for stream in self.streams.values():
+            stream.send_window += change
+            if stream.send_window > frames.LARGEST_WINDOW:
+                raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE overflows a window")
+        for number, stream in self.waiting.items():
+            if stream.send_window > 0:
+                self.sendable[number] = stream
+            else:
+                self.sendable.pop(number, None)
 
     def on_settings(self) -> None:
         """The peer's settings have changed."""
@@ -276,10 +294,13 @@ class Control:
             stream.pump(frames.LARGEST_WINDOW)
 
     def _pump(self) -> None:
-        """Share what the connection may send among the waiting streams, some frames each in turn."""
-        busy = list(self.waiting.values())
-        while busy and not self.blocked:
-            busy = [stream for stream in busy if stream.pump(_QUANTUM)]
+        """Share what the connection may send among the streams that can, some frames each in turn."""
+        sendable = self.sendable
+        while sendable and self.send_window > 0 and not self.blocked:
+            if self.allowance <= 0:
+                self.unfinished = True
+                return
+            next(iter(sendable.values())).pump(_QUANTUM)  # it leaves, or goes to the end
 
 
 def _discard(data: bytes) -> None:

@@ -33,6 +33,12 @@ _STATIC: Final[tuple[Field, ...]] = tuple(make_field(name, value) for name, valu
 _STATIC_COUNT: Final = len(_STATIC)
 # Above this multiple of the limit a block is an attack, not a large request.
 _BOMB: Final = 16
+# The least that RFC 7541 4.1 counts for a field: so many bytes of limit for each, and no more fields than that.
+_LEAST_FIELD: Final = 32
+# After so many bytes of a block the fields are counted: a byte may be a field.
+_STRETCH: Final = 512
+# RFC 7541 4.2: the smallest size in between, and the last one.
+_MOST_RESIZES: Final = 2
 
 
 class HpackDecoder:
@@ -43,6 +49,7 @@ class HpackDecoder:
         self._max_list = max_list
         # So many fields of a short block cannot be over the limit: each is an entry of the table, or shorter than one.
         self._harmless = max_list // (TABLE_SIZE + 64)
+        self._most_fields = max_list // _LEAST_FIELD
         self._table: list[Field] = list(_STATIC)  # index 1 is the first; dynamic entries follow, newest first
         self._used = 0
         self._capacity = TABLE_SIZE
@@ -70,34 +77,43 @@ class HpackDecoder:
         changed = False
         position = 0
         end = len(block)
+        resizes = 0
         while position < end:
-            byte = block[position]
-            position += 1
-            if byte > 0x80:
-                if byte != 0xFF:
-                    append(table[byte - 0x81])
-                else:
-                    index, position = _integer(block, position, 0x7F)
-                    append(table[index - 1])
-            elif byte & 0xE0 == 0x20:
-                if fields:
-                    raise _broken("table size update after a field")
-                capacity = byte & 0x1F
-                if capacity == 0x1F:
-                    capacity, position = _integer(block, position, 0x1F)
-                self._resize(capacity)
-                changed = True
-            elif byte == 0x80:
-                raise _broken("index 0")
-            else:
-                field, position = self._literal(block, byte, position)
-                append(field)
-                if byte & 0x40:
+            stop = end if end - position <= _STRETCH else position + _STRETCH
+            while position < stop:
+                byte = block[position]
+                position += 1
+                if byte > 0x80:
+                    if byte != 0xFF:
+                        append(table[byte - 0x81])
+                    else:
+                        index, position = _integer(block, position, 0x7F)
+                        append(table[index - 1])
+                elif byte & 0xE0 == 0x20:
+                    if fields:
+                        raise _broken("table size update after a field")
+                    capacity = byte & 0x1F
+                    if capacity == 0x1F:
+                        capacity, position = _integer(block, position, 0x1F)
+                    resizes += 1
+                    if resizes > _MOST_RESIZES:
+                        raise _broken("more than two table size updates")
+                    self._resize(capacity)
                     changed = True
-                    table.insert(_STATIC_COUNT, field)
-                    self._used += field.size
-                    while self._used > self._capacity:
-                        self._used -= table.pop().size
+                elif byte == 0x80:
+                    raise _broken("index 0")
+                else:
+                    field, position = self._literal(block, byte, position)
+                    append(field)
+                    if byte & 0x40:
+                        changed = True
+                        table.insert(_STATIC_COUNT, field)
+                        self._used += field.size
+                        while self._used > self._capacity:
+                            self._used -= table.pop().size
+            if len(fields) > self._most_fields and position < end:
+                # It cannot come within the limit any more, and each further field is work.
+                raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "header list has far too many fields")
         if len(fields) > self._harmless or end > _MEMO_LONGEST:
             headers = self._measured(fields)
         else:

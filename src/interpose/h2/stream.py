@@ -6,7 +6,8 @@ DATA and headers that do not end it go straight there, and the sink hears of end
 `peer`, `call` and `since` are the sink's own: the stream at the other side, its record of the call, and when it began.
 
 Sending never blocks and never raises: what the windows do not allow yet is queued, and on a closed stream it is
-dropped. The queue is bounded by whoever feeds it, by giving credit only for what was sent.
+dropped. The queue is bounded by whoever feeds it, by giving credit only for what was sent. Small pieces are joined
+there, so that a byte waiting costs about a byte, and sending a little of a large piece copies no more than that.
 """
 
 from collections import deque
@@ -23,6 +24,27 @@ _pack = frames.SHORT_HEAD.pack
 # Every peer has to take frames of this size, and none that arrives here is larger.
 DEFAULT_FRAME_SIZE: Final = frames.DEFAULT_FRAME_SIZE
 _QUANTUM: Final = 4 * DEFAULT_FRAME_SIZE
+
+
+class _Piece:
+    """What waits in a queue: a header block, or body bytes that later ones may be joined to."""
+
+    __slots__ = ("data", "end", "head")
+
+    def __init__(self, head: bool, data: bytes | bytearray, end: bool) -> None:
+        self.head = head
+        self.data = data
+        self.end = end
+
+    def join(self, data: bytes) -> bool:
+        """Take these body bytes along, if there is room for them. False if they need a piece of their own."""
+        mine = self.data
+        if self.head or self.end or len(mine) + len(data) > DEFAULT_FRAME_SIZE:
+            return False
+        if not isinstance(mine, bytearray):
+            mine = self.data = bytearray(mine)
+        mine += data
+        return True
 
 
 class Sink(Protocol):
@@ -52,6 +74,7 @@ class Stream:
 
     __slots__ = (
         "_queue",
+        "_sent_of_first",
         "call",
         "conn",
         "credited",
@@ -79,7 +102,7 @@ class Stream:
         self.receive_window = conn.stream_window
         self.unacked = 0
         self.credited = 0
-        self._queue: deque[tuple[bool, bytes, bool]] | None = None
+        self._queue: deque[_Piece] | None = None
         self.peer: Stream | None = None
         self.splice: Stream | None = None
         self.call: Any = None
@@ -98,7 +121,9 @@ class Stream:
     @property
     def queued(self) -> int:
         """Bytes waiting for a window."""
-        return sum(len(data) for head, data, _ in self._queue or () if not head)
+        if not self._queue:
+            return 0
+        return sum(len(piece.data) for piece in self._queue if not piece.head) - self._sent_of_first
 
     def send_headers(self, wire: bytes, end: bool) -> None:
         """Write a header block in its outgoing form: response, request or trailers."""
@@ -122,7 +147,7 @@ class Stream:
 
     def _send_headers_slowly(self, wire: bytes, end: bool) -> None:
         if self._queue:
-            self._queue.append((True, wire, end))
+            self._queue.append(_Piece(True, wire, end))
         elif self.sending != DONE:
             self._emit_headers(wire, end)
 
@@ -163,67 +188,76 @@ class Stream:
     def _send_later(self, data: bytes, end: bool) -> int:
         if self.sending == DONE:
             return len(data)
-        if self._queue is None:
-            self._queue = deque()
+        queue = self._queue
+        if queue is None:
+            queue = self._queue = deque()
+            self._sent_of_first = 0
             self.ready = False
-        # A view would keep the whole block alive that it was cut from.
-        self._queue.append((False, bytes(data), end))
-        self.conn.waiting[self.number] = self
-        # All that the windows allow: nobody would come back for the rest, no peer credits what it has not received.
+            self.conn.waiting[self.number] = self
+        if queue and queue[-1].join(data):
+            queue[-1].end = end
+        else:
+            # A view would keep the whole block alive that it was cut from.
+            queue.append(_Piece(False, bytes(data), end))
+        # All that the windows allow, whoever else waits: this stream may never have to queue up at all.
         self.pump(frames.LARGEST_WINDOW)
         return 0
 
-    def pump(self, quantum: int) -> bool:
-        """Send what the windows allow, at most about `quantum` bytes. True if more could be sent now."""
+    def pump(self, quantum: int) -> None:
+        """Send what the windows allow, at most about `quantum` bytes; then queue up among those that could go on."""
         conn = self.conn
         queue = self._queue
         sent = 0
-        more = False
         while queue:
-            head, data, end = queue[0]
-            if head:
+            piece = queue[0]
+            if piece.head:
                 queue.popleft()
-                self._emit_headers(data, end)
+                self._emit_headers(bytes(piece.data), piece.end)
                 continue
-            allowed = min(len(data), self.send_window, conn.send_window)
-            if conn.blocked or (allowed <= 0 and data):
-                break
-            if conn.allowance <= 0:
-                conn.unfinished = True
-                break
-            if sent >= quantum:
-                more = True
-                break
-            sent += self._send_part(queue, max(allowed, 0))
-        if not queue and self._queue is not None:
+            allowed = len(piece.data) - self._sent_of_first
+            if allowed:
+                allowed = min(allowed, self.send_window, conn.send_window)
+                if conn.blocked or allowed <= 0 or sent >= quantum:
+                    break
+                if conn.allowance <= 0:
+                    conn.unfinished = True
+                    break
+            sent += self._send_part(queue, piece, allowed)
+        if not queue:
             self._queue = None
             self.ready = self.sending != DONE
-            conn.waiting.pop(self.number, None)
-        elif sent and queue:
-            # Whoever was served queues up again, or a narrow connection window would always go to the same stream.
-            conn.waiting[self.number] = conn.waiting.pop(self.number)
+            conn.unqueue(self)
+        elif self.send_window <= 0:
+            conn.sendable.pop(self.number, None)
+        else:
+            conn.sendable[self.number] = self
+            if sent:
+                # Whoever was served goes to the end, or a narrow connection window would always go to the same stream.
+                conn.sendable.move_to_end(self.number)
         if sent:
             self.sink.on_sent(self, sent)
-        return more
 
-    def _send_part(self, queue: "deque[tuple[bool, bytes, bool]]", allowed: int) -> int:
+    def _send_part(self, queue: "deque[_Piece]", piece: _Piece, allowed: int) -> int:
         """Send from the first body in the queue, in frames, as far as it is allowed now."""
-        _, data, end = queue.popleft()
         conn = self.conn
+        first = self._sent_of_first
         size = min(allowed, _QUANTUM)
-        last = size == len(data)
-        for start in range(0, size, DEFAULT_FRAME_SIZE) if size else (0,):
-            part = data[start : min(start + DEFAULT_FRAME_SIZE, size)]
-            final = end and last and start + len(part) == size
+        stop = first + size
+        last = stop == len(piece.data)
+        for start in range(first, stop, DEFAULT_FRAME_SIZE) if size else (first,):
+            part = bytes(piece.data[start : min(start + DEFAULT_FRAME_SIZE, stop)])
+            final = piece.end and last and start + len(part) == stop
             conn.emit(_pack(0, len(part), frames.DATA_END if final else frames.DATA_PLAIN, self.number))
             conn.out.append(part)
         self.send_window -= size
         conn.send_window -= size
         conn.allowance -= size
-        if not last:
-            queue.appendleft((False, data[size:], end))
-        elif end:
-            self._sent_all()
+        self._sent_of_first = stop
+        if last:
+            self._sent_of_first = 0
+            queue.popleft()
+            if piece.end:
+                self._sent_all()
         return size
 
     def _sent_all(self) -> None:
@@ -258,7 +292,7 @@ class Stream:
         self.ready = False
         if self._queue is not None:
             self._queue = None
-            self.conn.waiting.pop(self.number, None)
+            self.conn.unqueue(self)
 
 
 class _Nowhere:

@@ -15,7 +15,7 @@ from interpose.h2.client import ClientConnection
 from interpose.h2.errors import ErrorCode
 from interpose.h2.headers import Headers
 from interpose.h2.states import DONE
-from interpose.h2.stream import NOWHERE, Stream
+from interpose.h2.stream import DEFAULT_FRAME_SIZE, NOWHERE, Stream
 from interpose.relay.stats import BOUNDS, MethodStats
 from interpose.rpc.answer import answer, stop_upload
 from interpose.rpc.status import Code, code_of_http, code_of_reset
@@ -234,7 +234,9 @@ class Held:
         self._upstream = upstream
         self._wire = wire
         self._end = end
-        self._parts: list[tuple[bool, bytes, bool]] = []
+        self._body = bytearray()
+        self._body_ends = False
+        self._trailers: bytes | None = None
         self._waiter = Waiter(self._ready, self._expired)
         stream.sink = self
         upstream.wait(self._waiter)
@@ -243,13 +245,13 @@ class Held:
         stream = self._stream
         self._ledger.forwarded(stream)
         self._owner.join(stream, conn, self._wire, self._end)
-        requests = self._owner.requests
-        for head, payload, end in self._parts:
-            if head:
-                if stream.peer is not None:
-                    stream.peer.send_headers(payload, end)
-            else:
-                requests.on_data(stream, payload, end)
+        requests, body = self._owner.requests, self._body
+        # In whole frames, however small those were that came.
+        for start in range(0, len(body) or self._body_ends, DEFAULT_FRAME_SIZE):
+            stop = start + DEFAULT_FRAME_SIZE
+            requests.on_data(stream, bytes(body[start:stop]), self._body_ends and stop >= len(body))
+        if self._trailers is not None and stream.peer is not None:
+            stream.peer.send_headers(self._trailers, True)
 
     def _expired(self, reason: str) -> None:
         stream = self._stream
@@ -260,10 +262,11 @@ class Held:
         self._owner.over(Code.UNAVAILABLE, reason)
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
-        self._parts.append((True, headers.wire, end))
+        self._trailers = headers.wire
 
     def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
-        self._parts.append((False, bytes(data), end))
+        self._body += data
+        self._body_ends = end
 
     def on_sent(self, stream: Stream, count: int) -> None:
         """Nothing was sent."""

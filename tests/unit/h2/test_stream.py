@@ -1,11 +1,13 @@
 """Sending under flow control, credit for what was received, and the queue between them."""
 
+import tracemalloc
+
 import pytest
 
 from interpose.h2.errors import ErrorCode
 from interpose.h2.headers import encode
 from interpose.h2.limits import Limits
-from interpose.h2.server import ServerConnection
+from interpose.h2.server import ServerConnection, ServerStream
 from interpose.h2.stream import NOWHERE, Stream
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import RESPONSE, TRAILERS, Bench
@@ -106,7 +108,7 @@ class TestSending:
         stream.send_headers(encode(TRAILERS), True)
         assert sent(bench) == [("DATA", 1, 5, False)]
         bench.feed(h2peer.window_update(1, 3))
-        assert [frame[:3] for frame in sent(bench)] == [("DATA", 1, 3), ("DATA", 1, 0)]
+        assert sent(bench) == [("DATA", 1, 3, False)]
         bench.feed(h2peer.window_update(1, 1))
         assert [(kind, end) for kind, _, _, end in sent(bench)] == [("DATA", False), ("HEADERS", True)]
 
@@ -274,13 +276,12 @@ class TestSharing:
         assert bench.events == [("sent", 1, 1)]
 
     def test_empty_end_after_a_block_with_no_window_left(self) -> None:
-        """An empty frame that waited for the transport does not wait for the window as well."""
+        """An empty frame waits neither for the transport nor for the window."""
         bench, (one, two) = answering((WINDOW, 10**6), count=2)
         one.send_body(b"x" * 65_535, False)
+        sent(bench)
         bench.conn.blocked = True
         two.send_data(b"", True)
-        sent(bench)
-        bench.conn.resume()
         assert sent(bench) == [("DATA", 3, 0, True)]
 
     def test_transport_fills_up_again_while_resuming(self) -> None:
@@ -298,6 +299,95 @@ class TestSharing:
         assert sent(bench) == [("DATA", 1, 1, True)]
         bench.conn.resume()
         assert sent(bench) == [("DATA", 3, 1, True)]
+
+
+class TestCostOfWaiting:
+    """What a peer that grants nothing, or next to nothing, makes us do."""
+
+    def test_streams_without_a_window_are_not_looked_at(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """However many replies wait for their own window, an update of the connection's costs the same."""
+        bench, streams = answering((WINDOW, 0), count=50)
+        for stream in streams:
+            stream.send_data(b"reply", True)
+        looked_at: list[int] = []
+        pump = ServerStream.pump
+
+        def watched(stream: Stream, quantum: int) -> None:
+            looked_at.append(stream.number)
+            pump(stream, quantum)
+
+        monkeypatch.setattr(ServerStream, "pump", watched)
+        bench.feed(h2peer.window_update(0, 1) * 1000)
+        assert (looked_at, len(bench.conn.waiting)) == ([], 50)
+        bench.feed(h2peer.window_update(7, 2), h2peer.window_update(0, 1))
+        assert looked_at == [7]
+
+    def test_initial_window_says_who_can_send(self) -> None:
+        """Those that a rise lets send do, and those that a cut stops are not looked at any more."""
+        bench, (one, two) = answering((WINDOW, 10), count=2)
+        bench.conn.send_window = 0
+        one.send_data(b"x" * 10, True)
+        two.send_data(b"x" * 20, True)
+        assert list(bench.conn.sendable) == [1, 3]
+        bench.feed(h2peer.settings((WINDOW, 0)))
+        assert list(bench.conn.sendable) == []
+        bench.feed(h2peer.settings((WINDOW, 20)), h2peer.window_update(0, 25))
+        assert sent(bench)[-2:] == [("DATA", 1, 10, True), ("DATA", 3, 15, False)]
+
+    def test_waiting_bytes_cost_their_size(self) -> None:
+        """A body in frames of two bytes takes no more memory than one in large ones, within a factor."""
+        _, (stream,) = answering((WINDOW, 0))
+        tracemalloc.start()
+        try:
+            for _ in range(50_000):
+                stream.send_data(b"ab", False)
+            assert stream.queued == 100_000
+            assert tracemalloc.get_traced_memory()[0] < 300_000
+        finally:
+            tracemalloc.stop()
+
+    def test_a_little_of_a_large_body_copies_a_little(self) -> None:
+        """A window that opens byte by byte does not move the rest of the body each time."""
+        bench, (stream,) = answering((WINDOW, 0))
+        stream.send_body(b"x" * 4_000_000, True)
+        tracemalloc.start()
+        try:
+            bench.feed(h2peer.window_update(1, 1))
+            assert tracemalloc.get_traced_memory()[1] < 1_000_000
+        finally:
+            tracemalloc.stop()
+        assert sent(bench) == [("DATA", 1, 1, False)]
+        assert stream.queued == 3_999_999
+
+    def test_joined_pieces_keep_their_order_and_end(self) -> None:
+        """Bytes join what waits; a header block, an end and a full piece are not joined."""
+        bench, (stream,) = answering((WINDOW, 1))
+        for part in (b"abc", b"de", b"f" * 16_384, b"g"):
+            stream.send_data(part, False)
+        stream.send_headers(encode(TRAILERS), True)
+        bench.feed(h2peer.window_update(1, 2), h2peer.window_update(1, 100_000))
+        frames = bench.frames("DATA", "HEADERS")
+        assert b"".join(frame.payload for frame in frames if frame.kind == "DATA") == b"abcde" + b"f" * 16_384 + b"g"
+        assert [(frame.kind, frame.end) for frame in frames][-2:] == [("DATA", False), ("HEADERS", True)]
+
+    def test_an_end_joins_what_waits(self) -> None:
+        """The last bytes of a body are one frame with those before them."""
+        bench, (stream,) = answering((WINDOW, 0))
+        stream.send_data(b"a", False)
+        stream.send_data(b"b", True)
+        bench.feed(h2peer.window_update(1, 10))
+        assert sent(bench) == [("DATA", 1, 2, True)]
+
+    def test_a_large_body_is_written_in_turns(self) -> None:
+        """Only a write tells whether the transport is full, so no window makes us give it everything at once."""
+        bench, (stream,) = answering((WINDOW, 0))
+        stream.send_body(b"x" * 2_000_000, True)
+        writes: list[int] = []
+        bench.conn.write = lambda data: writes.append(len(data))
+        bench.feed(h2peer.window_update(0, 10_000_000), h2peer.window_update(1, 10_000_000))
+        bench.conn.flush()
+        assert len(writes) > 2
+        assert stream.queued == 0
 
 
 class TestCredit:
