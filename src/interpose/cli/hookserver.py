@@ -5,11 +5,18 @@ from typing import Any
 
 import click
 
-from interpose.cli.options import SettingsCommand, given_flags, told
+from interpose.cli.lazy import Subcommand
+from interpose.cli.options import given_flags, told
+from interpose.cli.settings_group import SettingsGroup
 from interpose.config.hookserver import HOOKSERVER
 from interpose.config.load import load
 
 _FORMATS = ("text", "json")
+_COMMANDS = {
+    "plugins": Subcommand(
+        "interpose.cli.hookserver_plugins", "plugins", "List plugins, those of installed packages too."
+    ),
+}
 
 
 def _hookserver(
@@ -46,9 +53,10 @@ def _hookserver(
     return run(settings, loaded.origins)
 
 
-hookserver = SettingsCommand(
+hookserver = SettingsGroup(
     "hookserver",
     HOOKSERVER,
+    table=_COMMANDS,
     callback=_hookserver,
     help=(
         "Give pods what their QoS class and the node's rules say: as a hook server of a relay, by watching the "

@@ -17,6 +17,7 @@ from interpose.instrumentation.metrics import Collector, build_info, log_collect
 from interpose.instrumentation.process_metrics import process_collector
 from interpose.model.qos import qos_of
 from interpose.runtimehooks.metrics import hook_collector, plugin_collector, value_collector
+from interpose.runtimehooks.plugin import AnyPlugin
 from interpose.runtimehooks.report import Trouble, as_json
 
 if TYPE_CHECKING:
@@ -66,11 +67,19 @@ class HookServerViews(DaemonViews):
             checks.append(Check("registration", lambda: self._daemon.registrar.problem or None))
         if parts.node_file is not None:
             checks.append(Check("nodeslo", self._document_problem))
+        if self._settings.plugins.external:
+            checks.append(Check("plugins", self._plugin_problem))
         return checks
 
     def _document_problem(self) -> str | None:
         file = self._daemon.parts.node_file
         return "; ".join(file.problems) or None if file is not None else None
+
+    def _plugin_problem(self) -> str | None:
+        from interpose.runtimehooks.entry_points import UnusablePlugin
+
+        missing = (one for one in self._daemon.parts.plugins if isinstance(one, UnusablePlugin))
+        return "; ".join(f"{one.name}: {one.problem}" for one in missing) or None
 
     async def _status(self, _request: Request) -> Response:
         daemon, parts = self._daemon, self._daemon.parts
@@ -91,7 +100,7 @@ class HookServerViews(DaemonViews):
                     "error": parts.upstream.last_error,
                 },
                 "cgroup_version": parts.tree.version,
-                "plugins": [self._plugin(plugin.name) for plugin in parts.plugins],
+                "plugins": [self._plugin(plugin) for plugin in parts.plugins],
                 "nodeslo": {
                     "file": self._settings.nodeslo,
                     "seen": parts.document().slo is not None,
@@ -127,11 +136,12 @@ class HookServerViews(DaemonViews):
             }
         )
 
-    def _plugin(self, name: str) -> dict[str, Any]:
-        parts = self._daemon.parts
+    def _plugin(self, plugin: AnyPlugin) -> dict[str, Any]:
+        parts, name = self._daemon.parts, plugin.name
         rules = parts.reconciler.rules
         return {
             "name": name,
+            "module": type(plugin).__module__,
             "rule": name in rules.by_plugin,
             "problem": rules.problems.get(name, ""),
             "left_out": name in parts.runner.left_out,

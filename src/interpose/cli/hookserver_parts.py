@@ -1,5 +1,6 @@
 """The parts of a hook server put together: what the daemon, a single round and a dry run have in common."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -38,7 +39,7 @@ from interpose.runtimehooks.oom_actuator import OomActuator
 from interpose.runtimehooks.plugin import AnyPlugin
 from interpose.runtimehooks.podspec import managed
 from interpose.runtimehooks.reconciler import Reconciler
-from interpose.runtimehooks.registry import plugins_on, stages_of
+from interpose.runtimehooks.registry import all_plugins, plugins_on, stages_of
 from interpose.runtimehooks.resctrl_actuator import ResctrlActuator
 from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.surroundings import Gatherer
@@ -47,6 +48,8 @@ from interpose.store.calls import RuntimeCalls
 from interpose.store.requested import NOT_REQUESTED
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
+
+_log = logging.getLogger(__name__)
 
 _JOURNAL = "hookserver.journal"
 _DOCUMENT = "nodeslo.last-good"
@@ -207,8 +210,17 @@ def stages(settings: HookServerSettings, plugins: tuple[AnyPlugin, ...]) -> froz
 
 
 def chosen_plugins(settings: HookServerSettings) -> tuple[AnyPlugin, ...]:
-    """The plugins that are on."""
-    return plugins_on(settings.plugins)
+    """The plugins that are on: our own, then those of installed packages in the order of the setting."""
+    own, wanted = plugins_on(settings.plugins), settings.plugins.external
+    if not wanted:
+        return own
+    from interpose.runtimehooks.entry_points import UnusablePlugin, installed, load_plugins
+
+    external = load_plugins(wanted, installed(), [one.name for one in all_plugins(settings.plugins)])
+    for one in external:
+        if isinstance(one, UnusablePlugin):
+            _log.error("Plugin cannot be loaded", extra={"kv": {"plugin": one.name, "err": one.problem}})
+    return (*own, *external)
 
 
 def _kubelet(settings: HookServerSettings) -> KubeletPods | None:

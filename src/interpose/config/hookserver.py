@@ -333,6 +333,16 @@ HOOKSERVER_SETTINGS: tuple[Setting, ...] = (
         about="Path of the HAMi library that limits GPU memory inside containers.",
         why="Where its installer puts it.",
     ),
+    _row(
+        "plugins.external",
+        "--external-plugins",
+        words(),
+        about=(
+            "Plugins of installed Python packages that are on (entry points in interpose.hook_plugins), in the order "
+            "in which they run, after our own."
+        ),
+        why="None: a package that is only installed changes nothing.",
+    ),
     *logging_rows(PREFIX, why_level="Info reports changes, not rounds in which nothing changed."),
 )
 
@@ -351,6 +361,9 @@ def contradictions(settings: HookServerSettings, origins: Mapping[str, str]) -> 
     if any(part in ("", ".", "..") for part in kubepods):
         shown = settings.cgroups.kubepods
         problems.append(f"{origins['cgroups.kubepods']}: cgroups.kubepods: {shown!r} is not the name of a cgroup")
+    external = settings.plugins.external
+    if twice := sorted({name for name in external if external.count(name) > 1}):
+        problems.append(f"{origins['plugins.external']}: plugins.external: {', '.join(twice)} is there more than once")
     url = settings.reconcile.kubelet_url
     if url and not url.startswith(("http://", "https://", "unix://", "file://")):
         problems.append(f"{origins['reconcile.kubelet_url']}: reconcile.kubelet_url: {url!r} is not a URL")

@@ -66,6 +66,7 @@ class PluginSettings:
     resctrl: bool = False
     gpu_env: bool = False
     hami_library: str = "/usr/local/vgpu/libvgpu.so"
+    external: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,12 +15,12 @@ from interpose.model.pod import Container, Pod
 from interpose.runtimehooks.applier import Applier
 from interpose.runtimehooks.context import ContainerContext, PodContext, Wish
 from interpose.runtimehooks.desired import wants_of
-from interpose.runtimehooks.hooks import Hooks, Verdict, Watch
+from interpose.runtimehooks.hooks import Hooks, Verdict
 from interpose.runtimehooks.inventory import Inventory, container_target, is_own, pod_target
 from interpose.runtimehooks.journal import Entry, Journal
 from interpose.runtimehooks.originals import ANNOTATION, NEUTRAL, Given, as_asked, given_by, in_force, read_note
 from interpose.runtimehooks.planning import Route, ordered, route_of
-from interpose.runtimehooks.plugin import AnyPlugin
+from interpose.runtimehooks.plugin import AnyPlugin, Watch
 from interpose.runtimehooks.podspec import RESOURCE_STATUS
 from interpose.runtimehooks.rules import Rules
 from interpose.runtimehooks.runner import Runner

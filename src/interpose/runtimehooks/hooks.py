@@ -6,35 +6,14 @@ as its mistake. Where two plugins want different values the later one has it, an
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
-from interpose.model.cgroup import Level, Parameter
+from interpose.model.cgroup import Level, Parameter, Special
 from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Response, Wish
-from interpose.runtimehooks.plugin import AnyPlugin
+from interpose.runtimehooks.plugin import LEFT_OUT, AnyPlugin, Unwatched, Watch
 from interpose.runtimehooks.rules import Rules
 
 C = TypeVar("C", GroupContext, PodContext, ContainerContext)
-
-
-class Watch(Protocol):
-    """Who keeps an eye on plugins while they run."""
-
-    def enter(self, plugin: str) -> bool:
-        """A plugin is about to run; False if it shall not."""
-
-    def leave(self, plugin: str, failure: str) -> None:
-        """It is done; `failure` is empty if nothing went wrong."""
-
-
-class Unwatched:
-    """Nobody does."""
-
-    def enter(self, plugin: str) -> bool:
-        """Let it run."""
-        return True
-
-    def leave(self, plugin: str, failure: str) -> None:
-        """Whatever came of it."""
 
 
 class Failure(NamedTuple):
@@ -93,7 +72,7 @@ class Hooks:
                     verdict.failures.append(Failure(plugin.name, f"has no rule: {problem}"))
                 continue
             if not self._watch.enter(plugin.name):
-                verdict.failures.append(Failure(plugin.name, "left out, it did not return in time before"))
+                verdict.failures.append(Failure(plugin.name, LEFT_OUT))
                 continue
             own = replace(context, response=Response())
             failure = ""
@@ -113,6 +92,11 @@ def _merge(verdict: Verdict, plugin: AnyPlugin, allowed: frozenset[Parameter], r
         if parameter not in allowed:
             verdict.failures.append(Failure(plugin.name, f"sets {parameter}, which it does not serve there"))
             continue
+        value, why = cast("tuple[object, object]", wish)  # plugins of others may have no type checker
+        if not isinstance(value, int | str | Special) or not isinstance(why, str):
+            text = f"sets {parameter} to {value!r} because of {why!r}: a value is int, str, UNLIMITED or CLEAR"
+            verdict.failures.append(Failure(plugin.name, f"{text}, a reason is str"))
+            continue
         before = verdict.wishes.get(parameter)
         if before is not None and before[1].value != wish.value:
             verdict.quarrels.append(Quarrel(parameter, before[0], plugin.name))
@@ -121,4 +105,7 @@ def _merge(verdict: Verdict, plugin: AnyPlugin, allowed: frozenset[Parameter], r
         verdict.failures.append(Failure(plugin.name, "sets environment variables, which it does not serve"))
         return
     for name, (value, why) in response.envs.items():
+        if not all(isinstance(one, str) for one in (name, value, why)):
+            verdict.failures.append(Failure(plugin.name, f"sets variable {name!r}: name, value and reason are str"))
+            continue
         verdict.envs[name] = (plugin.name, value, why)

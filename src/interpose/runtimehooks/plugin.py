@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.model.cgroup import Level, Parameter
@@ -97,9 +97,9 @@ class NodeInputs:
 class Plugin(Generic[R]):
     """The base of every plugin: a subclass overrides what it serves."""
 
-    name: ClassVar[str]  # as known from koordlet; shown in logs, metrics and reasons
-    switch: ClassVar[str]  # the flag that turns it on or off
-    default: ClassVar[bool] = False  # whether it is on unless somebody says otherwise
+    name: ClassVar[str]  # shown in logs, metrics and reasons; ours are known from koordlet
+    switch: ClassVar[str]  # of ours: the flag that turns it on or off
+    default: ClassVar[bool] = False  # of ours: whether it is on unless somebody says otherwise
     summary: ClassVar[str]  # one sentence for --help and the reference
     inputs: ClassVar[frozenset[Input]] = frozenset()
     stages: ClassVar[frozenset[HookPoint]] = frozenset()
@@ -124,3 +124,27 @@ class Plugin(Generic[R]):
 
 
 AnyPlugin = Plugin[Any]
+
+
+class Watch(Protocol):
+    """Who keeps an eye on plugins while they run."""
+
+    def enter(self, plugin: str) -> bool:
+        """A plugin is about to run; False if it shall not."""
+
+    def leave(self, plugin: str, failure: str) -> None:
+        """It is done; `failure` is empty if nothing went wrong."""
+
+
+class Unwatched:
+    """Nobody does."""
+
+    def enter(self, plugin: str) -> bool:
+        """Let it run."""
+        return True
+
+    def leave(self, plugin: str, failure: str) -> None:
+        """Whatever came of it."""
+
+
+LEFT_OUT: Final = "left out, it did not return in time before"

@@ -20,9 +20,9 @@ from interpose.model.pod import Container, Pod
 from interpose.rpc.handlers import Handlers, ServerContext, Unary
 from interpose.rpc.status import Code, RpcError
 from interpose.runtimehooks.context import ContainerContext, PodContext
-from interpose.runtimehooks.hooks import Failure, Hooks, Verdict, Watch
+from interpose.runtimehooks.hooks import Failure, Hooks, Verdict
 from interpose.runtimehooks.messages import answer, container_of, echo, pod_of, read_request
-from interpose.runtimehooks.plugin import AnyPlugin
+from interpose.runtimehooks.plugin import AnyPlugin, Watch
 from interpose.runtimehooks.podspec import managed
 from interpose.runtimehooks.rules import Rules
 from interpose.runtimehooks.runner import Runner

@@ -20,10 +20,10 @@ from interpose.runtimehooks import desired
 from interpose.runtimehooks.applier import Applier
 from interpose.runtimehooks.desired import Desire, Member, Subject
 from interpose.runtimehooks.facts import Facts
-from interpose.runtimehooks.hooks import Hooks, Watch
+from interpose.runtimehooks.hooks import Hooks
 from interpose.runtimehooks.inventory import Inventory
 from interpose.runtimehooks.planning import Action, CriBatch, Item, Route, Step, by_container, ordered, route_of
-from interpose.runtimehooks.plugin import AnyPlugin, NodeInputs
+from interpose.runtimehooks.plugin import AnyPlugin, NodeInputs, Watch
 from interpose.runtimehooks.rules import Rules, changed, make_rules
 from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.surroundings import Surroundings
@@ -127,7 +127,8 @@ class Reconciler:
         async with self._making:
             self.surroundings = await asyncio.to_thread(self._gather, pods, complete)
             before = self.rules
-            self.rules = make_rules(self._plugins, self.surroundings.inputs, before)
+            inputs = self.surroundings.inputs
+            self.rules = await self._runner.run(lambda watch: make_rules(self._plugins, inputs, before, watch))
             if complete:  # that the runtime does not tell all is said where it is asked, and normal at the start
                 self._tell_problems(before)
             names = changed(before, self.rules)

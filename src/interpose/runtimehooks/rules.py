@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from interpose.runtimehooks.plugin import AnyPlugin, NodeInputs, Partly
+from interpose.runtimehooks.plugin import LEFT_OUT, AnyPlugin, NodeInputs, Partly, Unwatched, Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,26 +19,39 @@ class Rules:
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
-def make_rules(plugins: Sequence[AnyPlugin], inputs: NodeInputs, previous: Rules) -> Rules:
+def make_rules(plugins: Sequence[AnyPlugin], inputs: NodeInputs, previous: Rules, watch: Watch | None = None) -> Rules:
     """The rules for these inputs. An unchanged rule stays the same object."""
     rules: dict[str, Any] = {}
     problems: dict[str, str] = {}
     for plugin in plugins:
         old = previous.by_plugin.get(plugin.name)
+        new, problem = _make(plugin, inputs, old, watch if watch is not None else Unwatched())
+        if new is not None:
+            rules[plugin.name] = new
+        if problem:
+            problems[plugin.name] = problem
+    return Rules(by_plugin=rules, problems=problems)
+
+
+def _make(plugin: AnyPlugin, inputs: NodeInputs, old: Any, watch: Watch) -> tuple[Any, str]:
+    """The rule, and what is wrong with the inputs or with the plugin."""
+    if not watch.enter(plugin.name):
+        return old, LEFT_OUT
+    problem = failure = ""
+    try:
         try:
             new = plugin.rule(inputs, old)
         except Partly as error:
-            problems[plugin.name] = str(error)
-            new = error.rule
-        except ValueError as error:
-            problems[plugin.name] = str(error)
-            new = old
-        except Exception as error:  # a mistake of this plugin is no reason to lose the others
-            problems[plugin.name] = f"{type(error).__name__}: {error}"
-            new = old
-        if new is not None:
-            rules[plugin.name] = old if new == old else new
-    return Rules(by_plugin=rules, problems=problems)
+            new, problem = error.rule, str(error)
+        same = bool(new == old)
+    except ValueError as error:
+        problem, same = str(error), True
+    except Exception as error:  # a mistake of this plugin is no reason to lose the others
+        problem = failure = f"{type(error).__name__}: {error}"
+        same = True
+    finally:
+        watch.leave(plugin.name, failure)
+    return (old if same else new), problem
 
 
 def changed(before: Rules, after: Rules) -> frozenset[str]:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from interpose.runtimehooks.hooks import Watch
+from interpose.runtimehooks.plugin import Watch
 from interpose.runtimehooks.watching import Abandoned, Gate, PluginStats, PluginWatch
 
 T = TypeVar("T")

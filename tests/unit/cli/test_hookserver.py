@@ -195,7 +195,7 @@ def test_the_overview_names_the_command() -> None:
         (("--deregister", "--once", "--dry-run"), "--deregister goes alone"),
         (("--once", "--output", "xml"), "'xml' is not one of 'text', 'json'"),
         (("--strange",), "No such option"),
-        (("more",), "unexpected extra argument"),
+        (("more",), "No such command 'more'"),
         (("--mode",), "requires an argument"),
     ],
 )

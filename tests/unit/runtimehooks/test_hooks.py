@@ -176,3 +176,25 @@ def test_context_given_stays_as_it_was() -> None:
     hooks(Toy("A", sets(1)), Toy("B", look)).pod(context)
     assert seen == [{}]
     assert not context.response.wishes
+
+
+@pytest.mark.parametrize(("value", "why"), [(0.5, "half"), (None, "none"), ([1], "a list"), (5, None)])
+def test_a_value_of_another_type_is_the_plugins_mistake(value: Any, why: Any) -> None:
+    """It would break whoever carries it to the kernel, and the wishes of the others with it."""
+    plugins = (Toy("odd", lambda _rule, context: context.response.set(QUOTA, value, why)), Toy("good", sets(5)))
+    verdict = Hooks(plugins, Rules(by_plugin={"odd": 1, "good": 2})).pod(PodContext(request=POD))
+    assert verdict.wishes == {SHARES: ("good", Wish(5, "rule 2"))}
+    assert [one.plugin for one in verdict.failures] == ["odd"]
+    assert repr(value) in verdict.failures[0].text
+
+
+def test_a_variable_that_is_no_text_is_the_plugins_mistake() -> None:
+    """The other variables count."""
+
+    def act(_rule: Any, context: Any) -> None:
+        context.response.set_env("COUNT", 5, "a number")
+        context.response.set_env("TEXT", "5", "a text")
+
+    verdict = Hooks((Toy("odd", act, envs=True),), Rules(by_plugin={"odd": 1})).pod(PodContext(request=POD))
+    assert verdict.envs == {"TEXT": ("odd", "5", "a text")}
+    assert verdict.failures == [Failure("odd", "sets variable 'COUNT': name, value and reason are str")]

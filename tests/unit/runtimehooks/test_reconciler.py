@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from interpose.runtimehooks.originals import ANNOTATION
 from interpose.runtimehooks.planning import Action
 from interpose.runtimehooks.plugin import NodeInputs
 from interpose.runtimehooks.reconciler import Reconciler, Round
+from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.surroundings import Surroundings
 from interpose.runtimehooks.wants import Target
 from interpose.testing.fakecgroup import FakeKernel
@@ -587,3 +590,40 @@ async def test_a_value_that_is_replaced_on_its_way_is_held(rig: Rig, monkeypatch
     rig.want(Level.CONTAINER, cpu_shares=700, cpu_quota=50_000)
     await rig.round()
     assert rig.parts.applier.held == 0
+
+
+class RuleThatHangs(ToyPlugin):
+    """Its rule waits for somebody."""
+
+    def __init__(self, release: threading.Event) -> None:
+        super().__init__("hanging")
+        self._release = release
+
+    def rule(self, node: NodeInputs, previous: tuple[Any, ...] | None) -> tuple[Any, ...]:
+        """After a while."""
+        self._release.wait()
+        return ()
+
+
+async def test_a_rule_that_hangs_holds_up_nobody(rig: Rig) -> None:
+    """The loop goes on, the others get their rules, and it is left out with a reason."""
+    release = threading.Event()
+    runner = Runner(timeout=0.05)
+    made = Reconciler(
+        plugins=(RuleThatHangs(release), rig.toy),
+        sync=rig.parts.sync,
+        inventory=rig.parts.inventory,
+        applier=rig.parts.applier,
+        updates=rig.parts.updates,
+        runner=runner,
+        gather=lambda _pods, _complete: Surroundings(NodeInputs(), rig.parts.node.layout),
+        facts=rig._facts,
+        managed=lambda _pod: True,
+    )
+    try:
+        await made.remake_rules((), complete=True)
+        assert set(made.rules.by_plugin) == {"toy"}
+        assert made.rules.problems == {"hanging": "left out, it did not return in time before"}
+    finally:
+        release.set()
+        await runner.close()

@@ -153,3 +153,55 @@ def test_the_snapshot_before_is_not_touched() -> None:
     before = make_rules([Reading()], of("7"), Rules())
     make_rules([Reading()], of("8"), before)
     assert before == Rules(by_plugin={"reading": Ratio("7")})
+
+
+class Incomparable:
+    """A rule like an array's: == is not a truth."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("which element?")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Arrays(Plugin[Incomparable]):
+    """Makes such rules."""
+
+    name: ClassVar[str] = "arrays"
+
+    def rule(self, node: NodeInputs, previous: Incomparable | None) -> Incomparable:
+        """A new one each time."""
+        return Incomparable()
+
+
+def test_a_rule_that_cannot_be_compared_costs_its_plugin_only() -> None:
+    """The others get theirs."""
+    rules = make_rules((Arrays(), Policy()), NodeInputs(), Rules())
+    assert rules.by_plugin == {"policy": False}
+    assert rules.problems == {"arrays": "RuntimeError: which element?"}
+
+
+class Shut:
+    """A watch that lets nobody in but one, and writes down who leaves."""
+
+    def __init__(self) -> None:
+        self.left: list[tuple[str, str]] = []
+
+    def enter(self, plugin: str) -> bool:
+        """Only those."""
+        return plugin != "policy"
+
+    def leave(self, plugin: str, failure: str) -> None:
+        """With what went wrong."""
+        self.left.append((plugin, failure))
+
+
+def test_a_plugin_that_is_left_out_keeps_its_rule() -> None:
+    """Its function is not called, and the reason is told. Inputs that cannot be used are no failure of a plugin."""
+    watch = Shut()
+    before = Rules(by_plugin={"policy": True})
+    inputs = NodeInputs(annotations={"ratio": "many"})
+    rules = make_rules((Policy(), Reading(), Arrays()), inputs, before, watch)
+    assert rules.by_plugin == {"policy": True}
+    assert rules.problems["policy"] == "left out, it did not return in time before"
+    assert watch.left == [("reading", ""), ("arrays", "RuntimeError: which element?")]

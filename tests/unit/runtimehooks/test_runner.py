@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from interpose.runtimehooks.hooks import Watch
+from interpose.runtimehooks.plugin import Watch
 from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.watching import BOUNDS
 from interpose.testing.eventually import eventually

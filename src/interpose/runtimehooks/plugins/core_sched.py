@@ -58,7 +58,7 @@ class CoreSched(Plugin[CoreSchedRule]):
     name: ClassVar[str] = "CoreSched"
     switch: ClassVar[str] = "core-sched"
     default: ClassVar[bool] = False
-    summary: ClassVar[str] = "Let only containers of the same group share a core."
+    summary: ClassVar[str] = "let only containers of the same group share a core"
     inputs: ClassVar[frozenset[Input]] = frozenset((Input.NODE_SLO, Input.KERNEL))
     # Only a process can have a cookie, so a new container gets it right after its start; what it forks inherits it.
     stages: ClassVar[frozenset[HookPoint]] = frozenset((HookPoint.POST_START_CONTAINER,))

@@ -77,7 +77,7 @@ class GroupIdentity(Plugin[GroupIdentityRule]):
     name: ClassVar[str] = "GroupIdentity"
     switch: ClassVar[str] = "group-identity"
     default: ClassVar[bool] = True
-    summary: ClassVar[str] = "Rank pods by their QoS class: who gets a CPU first when several want it."
+    summary: ClassVar[str] = "rank pods by their QoS class: who gets a CPU first when several want it"
     inputs: ClassVar[frozenset[Input]] = frozenset((Input.NODE_SLO, Input.KERNEL))
     # When a pod is run its cgroup may not exist yet; when its first container is created it does.
     stages: ClassVar[frozenset[HookPoint]] = frozenset((HookPoint.PRE_RUN_POD_SANDBOX, HookPoint.PRE_CREATE_CONTAINER))

@@ -1,0 +1,67 @@
+"""`interpose hookserver plugins`: which plugins there are, which are on, and what is wrong with those of packages.
+
+Packages are imported here as the hook server would import them; nothing else is done with them.
+"""
+
+import json
+import os
+
+import click
+
+from interpose.cli.hookserver_checks import check
+from interpose.config.hookserver import HOOKSERVER
+from interpose.config.load import load
+from interpose.runtimehooks.entry_points import UnusablePlugin, installed, load_plugins
+from interpose.runtimehooks.plugin import AnyPlugin
+from interpose.runtimehooks.registry import all_plugins, plugins_on
+from interpose.views.text import flat, plain, table
+
+_OWN = "interpose"
+
+
+@click.command("plugins")
+@click.option("--config", metavar="FILE", help=f"Settings file, YAML or JSON. [env: {HOOKSERVER.config_env}]")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="Form of the answer.",
+)
+def plugins(config: str | None, output: str) -> int:
+    """List the plugins in the order in which they run, and whether the settings turn them on.
+
+    Settings are those of the environment and of the file. Exit code 1 if one that is on cannot be loaded.
+    """
+    loaded = load(HOOKSERVER, flags={}, env=os.environ, path=config)
+    check(loaded)
+    settings = loaded.settings.plugins
+    own, found = all_plugins(settings), installed()
+    names = dict.fromkeys((*settings.external, *(one.name for one in found)))
+    external = load_plugins(tuple(names), found, [one.name for one in own])
+    on = {one.name for one in plugins_on(settings)}
+    packages = {one.name: one.distribution for one in found}
+    rows = [_row(one, one.name in on, _OWN) for one in own]
+    rows += [_row(one, one.name in settings.external, packages.get(one.name, "")) for one in external]
+    if output == "json":
+        click.echo(json.dumps(rows, indent=2))
+    else:
+        cells = [["NAME", "STATE", "PACKAGE", "WHAT IT DOES"]]
+        cells += [[plain(row[key]) for key in ("name", "state", "package", "summary")] for row in rows]
+        click.echo("\n".join(flat(table(cells))))
+        for row in rows:
+            if row["problem"]:
+                click.echo(f"error: plugin {plain(row['name'])}: {plain(row['problem'])}", err=True)
+    return int(any(row["state"] == "on" and row["problem"] for row in rows))
+
+
+def _row(plugin: AnyPlugin, on: bool, package: str) -> dict[str, str]:
+    problem = plugin.problem if isinstance(plugin, UnusablePlugin) else ""
+    return {
+        "name": plugin.name,
+        "state": "on" if on else "off",
+        "package": package,
+        "summary": plugin.summary,
+        "problem": problem,
+    }

@@ -1,0 +1,42 @@
+"""What an in-process plugin of the hook server may import: a stable interface for packages of others.
+
+A package offers a plugin by an entry point in the group `interpose.hook_plugins`; docs/hooks has the page. Names here
+keep their meaning; everything else in `interpose` may change with any version.
+"""
+
+from interpose.hookapi.hookpoint import HookPoint
+from interpose.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parameter, Special, Value
+from interpose.model.pod import Container, ContainerState, Pod
+from interpose.model.qos import QosClass
+from interpose.model.resources import LinuxResources
+from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Response, Wish
+from interpose.runtimehooks.plugin import CpuPool, CpuPools, Input, Kernel, NodeInputs, Partly, Plugin, Resctrl
+
+__all__ = [
+    "CLEAR",
+    "UNLIMITED",
+    "Container",
+    "ContainerContext",
+    "ContainerState",
+    "CpuPool",
+    "CpuPools",
+    "GroupContext",
+    "HookPoint",
+    "Input",
+    "Kernel",
+    "KubeQos",
+    "Level",
+    "LinuxResources",
+    "NodeInputs",
+    "Parameter",
+    "Partly",
+    "Plugin",
+    "Pod",
+    "PodContext",
+    "QosClass",
+    "Resctrl",
+    "Response",
+    "Special",
+    "Value",
+    "Wish",
+]
