@@ -113,14 +113,21 @@ def _words(words: Sequence[str]) -> int:
 
 def _reset(resets: Sequence[str], loaded: Loaded) -> int:
     """Forget parts of the state; not while somebody relies on it."""
+    from interpose.cli.policy_wanted import state_path
+    from interpose.cli.relay_state_lock import StateLock
     from interpose.host.peers import check_unowned
     from interpose.resmgr import checkpoint
 
     check_unowned(loaded.settings.listen)
-    path = str(Path(loaded.settings.policy.state_dir, checkpoint.FILE))
+    policy = loaded.settings.policy
     actions = {"reset-policy": checkpoint.reset_policy, "reset-config": checkpoint.reset_config}
-    for name in resets:
-        print(f"--{name}: {actions[name](path)}")
+    lock = StateLock(policy)
+    lock.claim()
+    try:
+        for name in resets:
+            print(f"--{name}: {actions[name](str(state_path(policy)))}")
+    finally:
+        lock.release()
     return 0
 
 

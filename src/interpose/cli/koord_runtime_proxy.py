@@ -122,7 +122,7 @@ def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
 
     try:
         return run_loaded(load_flags(parsed.values, env))
-    except (ConfigError, SocketInUseError) as error:
+    except (ConfigError, SocketInUseError, OSError) as error:
         return report(error)
 
 

@@ -26,7 +26,7 @@ from interpose.kuberuntime.lastwords import read_tail
 from interpose.kuberuntime.manifestmemory import ManifestMemory
 from interpose.kuberuntime.phase import ContainerView, Lot
 from interpose.kuberuntime.pod import Pod, RestartPolicy
-from interpose.kuberuntime.podlocks import BusyPodError, WatchLock
+from interpose.kuberuntime.podlocks import BusyPodError, watch_lock
 from interpose.kuberuntime.podstate import Outcome, PodState, Verdict, verdict
 from interpose.kuberuntime.sources import Sources, SourceWatch, Wanted
 from interpose.rpc.tasks import TaskBag
@@ -79,7 +79,7 @@ def run_pods(reach: Reach, options: RunOptions, node: Mapping[str, Any]) -> int:
 
     async def work(runtime: Opened) -> int:
         # For each runtime: two managers would rotate the same logs, and start what the other has just ended.
-        lock = WatchLock(reach.root, runtime.where) if options.watch else None
+        lock = watch_lock(reach.root, runtime.where) if options.watch else None
         try:
             return await _Run(runtime, sources, wanted, options, terminal=terminal, service=service).main()
         finally:

@@ -13,7 +13,12 @@ def state_path(settings: PolicySettings) -> Path:
     return Path(settings.state_dir, STATE_FILE)
 
 
-def policy_wanted(settings: PolicySettings) -> bool:
-    """A policy is named, may come at run time, or an earlier one left containers with CPUs of its choice."""
+def policy_configured(settings: PolicySettings) -> bool:
+    """A policy is named, or may come at run time."""
     comes_later = settings.config or settings.fallback or settings.config_socket != "none"
-    return settings.name != NONE or bool(comes_later) or state_path(settings).exists()
+    return settings.name != NONE or bool(comes_later)
+
+
+def policy_wanted(settings: PolicySettings) -> bool:
+    """There is or may be a policy, or an earlier one left containers with CPUs of its choice."""
+    return policy_configured(settings) or state_path(settings).exists()

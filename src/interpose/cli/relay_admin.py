@@ -23,7 +23,7 @@ from interpose.instrumentation.logging import LogControl
 from interpose.instrumentation.metrics import Collector
 from interpose.relay.backend import Backend
 from interpose.relay.succession import PATH as TAKE_OVER
-from interpose.relay.succession import READY, bequeath
+from interpose.relay.succession import READY, HeldLock, bequeath
 
 if TYPE_CHECKING:
     from interpose.cli.relay_dump import DumpPart
@@ -136,6 +136,7 @@ def take_over_handler(
     watchdog: Callable[[], float | None],
     memory: Callable[[], Mapping[str, object]],
     metrics: tuple[str, socket] | None,
+    lock: Callable[[], HeldLock | None],
     handed_over: Callable[[], None],
 ) -> Handler:
     """Hands the sockets to a successor. `handed_over` is called when it says that it accepts."""
@@ -153,7 +154,7 @@ def take_over_handler(
             if not isinstance(admin, BoundSocket):
                 return
             # In a thread: what there is to remember may be more than the socket takes at once.
-            await asyncio.to_thread(bequeath, sock, listen, admin, watchdog(), memory(), metrics)
+            await asyncio.to_thread(bequeath, sock, listen, admin, watchdog(), memory(), metrics, lock())
             answer = await asyncio.get_running_loop().sock_recv(sock, 64)
             if answer == READY:
                 handed_over()

@@ -7,7 +7,7 @@ an earlier run remembered is read here too; a file that does not fit is set asid
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -21,6 +21,7 @@ from interpose.cli.relay_publishing import Publishing
 from interpose.config.settings import RelaySettings
 from interpose.errors import ConfigError, NotReadyError, SocketInUseError
 from interpose.host.cpusets import resolve
+from interpose.host.replacing import replace_file
 from interpose.host.sysfs import online_now, read_topology
 from interpose.instrumentation.logging import RateLimited
 from interpose.instrumentation.metrics import Family
@@ -67,7 +68,15 @@ def make_policy(configuration: Configuration, topology: Topology) -> Policy:
 class PolicyPart:
     """What the relay has of policies."""
 
-    def __init__(self, settings: RelaySettings, origins: Mapping[str, str], hub: Hub) -> None:
+    def __init__(
+        self,
+        settings: RelaySettings,
+        origins: Mapping[str, str],
+        hub: Hub,
+        *,
+        write: Callable[[str, bytes], None] = replace_file,
+    ) -> None:
+        """`write` replaces the state file."""
         self._settings = settings.policy
         self._take_over = settings.process.take_over
         self._hub = hub
@@ -104,7 +113,8 @@ class PolicyPart:
             # Nothing of an earlier policy is left: without the file, the next start need not load any of this.
             with suppress(OSError):
                 Path(path).unlink(missing_ok=True)
-        self.checkpoint = Checkpoint(path, now=time.time)
+        self._blank = not Path(path).exists()  # nothing is remembered
+        self.checkpoint = Checkpoint(path, now=time.time, write=write)
         self._manager: Manager | None = None
         self._calls: OwnCalls | None = None
         self._reconfiguring: Reconfiguring | None = None
@@ -326,8 +336,14 @@ class PolicyPart:
     # -- what is remembered
 
     def _changed(self) -> None:
-        if not self._retired:
-            self.checkpoint.save_soon(self._now)
+        books, sent = self.manager.books, self._sources.sent
+        # Without a policy, now and before, there is no file; where there was one, it says that the policy has ended.
+        decides = books.configuration.policy != NONE or books.configuration.stands_in
+        blank = not decides and (sent is None or not sent.data)
+        if self._retired or (blank and self._blank):
+            return
+        self._blank = blank and books.ready.is_set()
+        self.checkpoint.save_soon(self._now)
 
     def _now(self) -> State:
         """Everything worth remembering, as a value."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from interpose.cli.relay_interception import Interception
     from interpose.cli.relay_leftovers import Leftovers
     from interpose.cli.relay_policy import PolicyPart
+    from interpose.cli.relay_state_lock import StateLock
     from interpose.instrumentation.metrics import Family
 
 _log = logging.getLogger(__name__)
@@ -83,10 +84,13 @@ async def _main(settings: RelaySettings, origins: Mapping[str, str], log: LogCon
     front = open_front(settings, endpoints, hub)
     if settings.process.take_over:
         await front.meet_backends()
-    policy = _policy(settings, origins, hub)
+    lock = _state_lock(settings)
+    policy = None if lock is None else _policy(settings, origins, hub, lock)
     _check_dump(settings)
     sockets = acquire(settings, endpoints, os.environ)
-    daemon = Daemon(settings, origins, log, hub, front, sockets, stop, policy, embedded)
+    if not _has_state(lock, settings, sockets):
+        lock = policy = None
+    daemon = Daemon(settings, origins, log, hub, front, sockets, stop, policy, embedded, lock)
     try:
         return await daemon.run(ready)
     finally:
@@ -114,6 +118,7 @@ class Daemon:
         stop: "asyncio.Future[str]",
         policy: "PolicyPart | None",
         embedded: "EmbeddedRuntime | None" = None,
+        state_lock: "StateLock | None" = None,
     ) -> None:
         self._settings = settings
         self._origins = origins
@@ -132,6 +137,7 @@ class Daemon:
         self._leftovers = _leftovers(settings, hub) if policy is None else None
         self._dump: DumpPart | None = None
         self._embedded = embedded
+        self._state_lock = state_lock
 
     async def run(self, ready: Callable[[], None]) -> int:
         """Serve until told to stop, then drain."""
@@ -150,6 +156,8 @@ class Daemon:
         await self._start_admin()
         if predecessor is not None:
             predecessor.ready()
+            if self._state_lock is not None:
+                self._state_lock.sign()
             _log.info("Took over", extra={"kv": {"predecessor": predecessor.pid}})
         if self._leftovers is not None:
             self._leftovers.start()
@@ -182,6 +190,8 @@ class Daemon:
         if replaced:
             if self._interception is not None:
                 self._interception.retire()
+            if self._state_lock is not None:
+                self._state_lock.release()
             if self._leftovers is not None:
                 await self._leftovers.close()
             if self._metrics is not None:
@@ -241,6 +251,7 @@ class Daemon:
             watchdog=lambda: self._watchdog,
             memory=lambda: {} if self._interception is None else self._interception.memory(),
             metrics=None if metrics is None else (self._settings.admin.metrics_listen, metrics),
+            lock=lambda: None if self._state_lock is None else self._state_lock.held,
             handed_over=lambda: self._stop_because(_REPLACED),
         )
         collectors = [
@@ -294,6 +305,8 @@ class Daemon:
         await self._stop_admin()
         if self._interception is not None:
             await self._interception.close()
+        if self._state_lock is not None:
+            self._state_lock.release()
         if self._leftovers is not None:
             await self._leftovers.close()
         if self._dump is not None:
@@ -328,15 +341,38 @@ def _dump_wanted(settings: RelaySettings) -> bool:
     return wanted(settings.dump)
 
 
-def _policy(settings: RelaySettings, origins: Mapping[str, str], hub: Hub) -> "PolicyPart | None":
-    """A policy, or what it takes to get one later. Read before the sockets are ours: a mistake in it ends the start."""
+def _state_lock(settings: RelaySettings) -> "StateLock | None":
+    """The lock on what policies remember, for a relay that has to do with them. A predecessor may still have it."""
     from interpose.cli.policy_wanted import policy_wanted
 
     if not policy_wanted(settings.policy):
         return None
+    from interpose.cli.relay_state_lock import StateLock
+
+    lock = StateLock(settings.policy)
+    return lock if settings.process.take_over or lock.claim() else None
+
+
+def _has_state(lock: "StateLock | None", settings: RelaySettings, sockets: Sockets) -> bool:
+    """Whether what policies remember is ours to write. What a predecessor has stays with it if this ends the start."""
+    predecessor = sockets.predecessor
+    given = None if predecessor is None else predecessor.estate.lock
+    if lock is None:
+        if given is not None:
+            os.close(given.descriptor)
+        return False
+    try:
+        return not settings.process.take_over or lock.inherit(given)
+    except BaseException:
+        sockets.close() if predecessor is None else sockets.release()
+        raise
+
+
+def _policy(settings: RelaySettings, origins: Mapping[str, str], hub: Hub, lock: "StateLock") -> "PolicyPart":
+    """A policy, or what it takes to get one later. Read before the sockets are ours: a mistake in it ends the start."""
     from interpose.cli.relay_policy import PolicyPart
 
-    return PolicyPart(settings, origins, hub)
+    return PolicyPart(settings, origins, hub, write=lock.write)
 
 
 def _leftovers(settings: RelaySettings, hub: Hub) -> "Leftovers | None":

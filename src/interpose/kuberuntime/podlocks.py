@@ -10,11 +10,11 @@ import hashlib
 import os
 import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from interpose.errors import ConfigError
+from interpose.host.filelock import FileLock
 
 _PAUSE: Final = 0.05
 _OPEN: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -70,29 +70,15 @@ def _byte(kind: int, uid: str) -> bytes:
     return struct.pack("hhqqi4x", kind, os.SEEK_SET, place, 1, 0)
 
 
-class WatchLock:
-    """One manager that watches, for each root and runtime. Held from its making to `release`."""
+def watch_lock(root: str, runtime: str) -> FileLock:
+    """One manager that watches, for each root and runtime. BlockingIOError names the process that has it."""
+    name = hashlib.sha256(runtime.encode(errors="surrogateescape")).hexdigest()[:16]
+    Path(root).mkdir(mode=0o755, parents=True, exist_ok=True)
 
-    def __init__(self, root: str, runtime: str) -> None:
-        """ConfigError names the process that has it."""
-        name = hashlib.sha256(runtime.encode(errors="surrogateescape")).hexdigest()[:16]
-        Path(root).mkdir(mode=0o755, parents=True, exist_ok=True)
-        self._fd = os.open(f"{root}/watch-{name}.lock", _OPEN, 0o600)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.pread(self._fd, 32, 0).decode(errors="replace").strip() or "unknown"
-            os.close(self._fd)
-            raise ConfigError(
-                f"root {root!r}: pods on {runtime} are watched by another `interpose pod run --watch` "
-                f"(process {owner}); name all manifests in one, or use another --root"
-            ) from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+    def refusal(owner: str) -> str:
+        return (
+            f"root {root!r}: pods on {runtime} are watched by another `interpose pod run --watch` "
+            f"(process {owner}); name all manifests in one, or use another --root"
+        )
 
-    def release(self) -> None:
-        """Let others have it; may be repeated."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            with suppress(OSError):
-                os.close(fd)
+    return FileLock.take(Path(root, f"watch-{name}.lock"), refusal, patience=0)

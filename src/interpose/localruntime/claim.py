@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from interpose.errors import ConfigError
-from interpose.localruntime.folderlock import FolderLock
+from interpose.host.filelock import FileLock
 from interpose.localruntime.places import Places
 
 _OWNER: Final = "root"
@@ -18,13 +18,13 @@ class Claim:
     """Held from its making to `release`."""
 
     def __init__(self, places: Places) -> None:
-        """The folders are there. ConfigError names the one that is another's, and whose."""
+        """The folders are there. BlockingIOError names one that another runtime has, ConfigError one that it left."""
         root, state = places.root.resolve(), places.state.resolve()
         if root == state:
             raise ConfigError(f"root and state are both {str(root)!r}: they have to be two folders")
-        self._locks = [FolderLock(root, "root")]
+        self._locks = [_lock(root, "root")]
         try:
-            self._locks.append(FolderLock(state, "state"))
+            self._locks.append(_lock(state, "state"))
             _settle(state / _OWNER, root, used=any(places.sandboxes.iterdir()))
         except BaseException:
             self.release()
@@ -34,6 +34,13 @@ class Claim:
         """Let others have them; may be repeated."""
         for lock in self._locks:
             lock.release()
+
+
+def _lock(folder: Path, what: str) -> FileLock:
+    def refusal(owner: str) -> str:
+        return f"{what} {str(folder)!r}: in use by another runtime (process {owner})"
+
+    return FileLock.take(folder / "lock", refusal)
 
 
 def _settle(note: Path, root: Path, *, used: bool) -> None:

@@ -1,8 +1,9 @@
 """One relay takes over from another: the listening descriptors change hands, no call fails.
 
 The successor starts fully and connects to the admin socket of the one that runs. The answer to its request carries the
-descriptors of both sockets and of their locks, and of the one for metrics if there is one. From then on both accept.
-When the successor says that it does, the predecessor drains and ends; one that dies before that changes nothing.
+descriptors of both sockets and of their locks, of the one for metrics if there is one, and of the lock on the state of
+a policy. From then on both accept. When the successor says that it does, the predecessor drains and ends; one that dies
+before that changes nothing.
 """
 
 import json
@@ -11,7 +12,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from interpose.errors import ConfigError
 from interpose.host.handover import receive_descriptors, send_descriptors
@@ -26,6 +27,13 @@ _TIMEOUT: Final = 10.0
 _MOST: Final = 64 << 20
 
 
+class HeldLock(NamedTuple):
+    """A lock as it is handed over: which file it is, and the descriptor that holds it."""
+
+    path: str
+    descriptor: int
+
+
 @dataclass(frozen=True, slots=True)
 class Estate:
     """What a predecessor leaves: its sockets, what systemd told it, and what only it knew."""
@@ -36,6 +44,7 @@ class Estate:
     memory: Mapping[str, Any]  # what parts of it knew and no runtime remembers
     metrics: socket.socket | None = None
     metrics_listen: str = ""  # where that listens, as it was said; a relay that says the same goes on with it
+    lock: HeldLock | None = None  # on what a policy remembers
 
 
 class Predecessor:
@@ -63,10 +72,11 @@ def bequeath(
     watchdog: float | None,
     memory: Mapping[str, Any] | None = None,
     metrics: tuple[str, socket.socket] | None = None,
+    lock: HeldLock | None = None,
 ) -> None:
     """Answer a successor: the state as an HTTP response, the descriptors attached to it.
 
-    `metrics` is the address of that listener, as it was said, and its socket.
+    `metrics` is the address of that listener, as it was said, and its socket; `lock` that on a policy's state.
     """
     body = json.dumps(
         {
@@ -77,10 +87,14 @@ def bequeath(
             "watchdog_interval": watchdog,
             "memory": dict(memory or {}),
             **({} if metrics is None else {"metrics": {"listen": metrics[0]}}),
+            **({} if lock is None else {"lock": {"path": lock.path}}),
         }
     ).encode()
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
     last = [] if metrics is None else [metrics[1].fileno()]
+    if lock is not None:
+        # The last of all: a successor of an older version does not look for it, and holds it while it lives.
+        last.append(lock.descriptor)
     send_descriptors(sock, head + body, [*listen.descriptors, *admin.descriptors, *last])
 
 
@@ -138,12 +152,13 @@ def _read_estate(admin_path: str, answer: bytes, fds: list[int]) -> tuple[int, E
     if sockets[1].path != admin_path:
         raise ValueError(f"its admin socket is {sockets[1].path}")
     memory = state.get("memory")
-    metrics = state.get("metrics")  # one of an older version has none
+    metrics, lock = state.get("metrics"), state.get("lock")  # one of an older version has none
     return state["pid"], Estate(
         sockets[0],
         sockets[1],
         state["watchdog_interval"],
         memory if isinstance(memory, dict) else {},
-        None if metrics is None else socket.socket(fileno=fds[0]),
+        None if metrics is None else socket.socket(fileno=fds.pop(0)),
         "" if metrics is None else metrics["listen"],
+        None if lock is None else HeldLock(lock["path"], fds.pop(0)),
     )

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.errors import ConfigError
-from interpose.kuberuntime.podlocks import BusyPodError, PodLocks, WatchLock
+from interpose.kuberuntime.podlocks import BusyPodError, PodLocks, watch_lock
 
 
 async def test_one_at_a_time_has_a_pod(tmp_path: Path) -> None:
@@ -44,10 +43,10 @@ def test_where_there_can_be_no_locks_nobody_acts(tmp_path: Path) -> None:
 
 def test_one_manager_watches_a_root_and_runtime(tmp_path: Path) -> None:
     """The other one hears which process does; on another runtime it may."""
-    first = WatchLock(str(tmp_path), "/run/a.sock")
-    with pytest.raises(ConfigError, match=rf"process {os.getpid()}\)"):
-        WatchLock(str(tmp_path), "/run/a.sock")
-    WatchLock(str(tmp_path), "/run/b.sock").release()
+    first = watch_lock(str(tmp_path), "/run/a.sock")
+    with pytest.raises(BlockingIOError, match=rf"process {os.getpid()}\)"):
+        watch_lock(str(tmp_path), "/run/a.sock")
+    watch_lock(str(tmp_path), "/run/b.sock").release()
     first.release()
     first.release()
-    WatchLock(str(tmp_path), "/run/a.sock").release()
+    watch_lock(str(tmp_path), "/run/a.sock").release()

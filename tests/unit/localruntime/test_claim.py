@@ -19,8 +19,8 @@ def _places(folder: Path, root: str = "root", state: str = "state") -> Places:
 def test_both_folders_are_ours(tmp_path: Path) -> None:
     """Whoever shares one of them is refused while we are there, by the name of the folder."""
     first = Claim(_places(tmp_path))
-    for root, state, words in (("root", "other", "^root "), ("other", "state", "^state ")):
-        with pytest.raises(ConfigError, match=words):
+    for root, state, words in (("root", "other", "] root "), ("other", "state", "] state ")):
+        with pytest.raises(BlockingIOError, match=words):
             Claim(_places(tmp_path, root, state))
     Claim(_places(tmp_path, "other", "third")).release()
     first.release()

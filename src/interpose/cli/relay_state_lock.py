@@ -1,0 +1,87 @@
+"""One relay at a time has what a policy remembers: the lock on its file in the state directory.
+
+A relay with a policy does not start while another one has it. One without a policy leaves the file of another that runs
+alone. A successor gets the lock of its predecessor, so there is no moment in which nobody has it.
+"""
+
+import errno
+import logging
+import os
+from pathlib import Path
+
+from interpose.cli.policy_wanted import policy_configured, state_path
+from interpose.config.settings import PolicySettings
+from interpose.host.filelock import FileLock
+from interpose.host.replacing import replace_file
+from interpose.relay.succession import HeldLock
+
+_log = logging.getLogger(__name__)
+
+
+class StateLock:
+    """Nobody's until `claim` or `inherit`; held from then to `release`."""
+
+    def __init__(self, settings: PolicySettings) -> None:
+        self._folder = Path(settings.state_dir)
+        self._configured = policy_configured(settings)
+        self._lock: FileLock | None = None
+        self._released = False
+        self.path = f"{state_path(settings)}.lock"
+
+    def claim(self, *, patience: float = 2.0) -> bool:
+        """Take it. False if another relay has it and this one has no policy; with a policy that is a BlockingIOError.
+
+        A directory in which no lock can be made does not stop a relay: it cannot remember anything there either.
+        """
+        try:
+            self._take(patience)
+        except BlockingIOError as error:
+            if self._configured:
+                raise
+            _log.info("State of a policy is left alone", extra={"kv": {"why": error.strerror}})
+            return False
+        except OSError as error:
+            kv = {"setting": "policy.state_dir", "file": self.path, "err": str(error)}
+            _log.error("State directory cannot be locked", extra={"kv": kv})
+        return True
+
+    def inherit(self, given: HeldLock | None) -> bool:
+        """Go on with what a predecessor has; else as `claim`. It is signed when the predecessor has left."""
+        if given is not None and given.path == self.path:
+            self._lock = FileLock(given.descriptor)
+            return True
+        if given is not None:
+            os.close(given.descriptor)
+        return self.claim()
+
+    def _take(self, patience: float) -> None:
+        if self._lock is None:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = FileLock.take(Path(self.path), self._refusal, patience=patience)
+
+    def _refusal(self, owner: str) -> str:
+        return f"policy.state_dir (--state-dir) {str(self._folder)!r}: in use by another relay (process {owner})"
+
+    @property
+    def held(self) -> HeldLock | None:
+        """For a successor."""
+        return None if self._lock is None else HeldLock(self.path, self._lock.descriptor)
+
+    def sign(self) -> None:
+        """The predecessor has left: whoever is refused from now on is told our number."""
+        if self._lock is not None:
+            self._lock.sign()
+
+    def write(self, path: str, data: bytes) -> None:
+        """As `replace_file`, and only with the lock: where it could not be made before, it is tried again."""
+        if self._released:
+            raise BlockingIOError(errno.EAGAIN, "the state is another relay's now", path)
+        self._take(0)
+        replace_file(path, data)
+
+    def release(self) -> None:
+        """Let others have it; nothing is written any more. May be repeated."""
+        self._released = True
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
