@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 NGINX, SOCAT, HOOKED = "nginx", "socat", "hooked"
 PLUGIN_SOCKET = "plugin.sock"
-SETTLES_WITHIN = 30.0
 
 # Reuse of connections by "always": the default keeps the first request of a connection for a fresh one. The limits on
 # time are far away, and a tunnel has none.
@@ -137,7 +136,6 @@ def _hooked(folder: Path, listen: Path, backend: Path) -> Child:
     child.wait_listening(_admin(listen))
     child.wait_until(
         lambda: [one["state"] for one in ask(str(_admin(listen)), "GET", "/v1/hooks")["plugins"]] == ["connected"],
-        within=SETTLES_WITHIN,
         what="its hook server",
     )
     return child

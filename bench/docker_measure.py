@@ -118,7 +118,7 @@ def settled_cpu(child: Child | None) -> float:
     if child is None:
         return 0.0
     try:
-        wait_for(lambda: not children(child.pid), within=10, what="the last connection's process to end")
+        wait_for(lambda: not children(child.pid), what="the last connection's process to end")
     except LabError as error:
         raise child.error(str(error)) from None
     return child.cpu_seconds()

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OFF, BEFORE = "off", "before"
-SETTLES_WITHIN = 60.0
 # Looks in a row at which relay and reader must sleep: both do so for a moment between two pieces.
 QUIET_LOOKS = 5
 BETWEEN_LOOKS = 0.01
@@ -134,7 +133,7 @@ class Relay:
         return dump.get("pid", 0)
 
     def _watch(self, condition: Callable[[], T], what: str) -> T:
-        return self.child.wait_until(condition, within=SETTLES_WITHIN, what=what, every=BETWEEN_LOOKS)
+        return self.child.wait_until(condition, what=what, every=BETWEEN_LOOKS)
 
 
 @contextlib.contextmanager

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from bench.contestants import Contestant
     from bench.workloads import Workload
 
-FIRST_CALL_WITHIN = 20.0
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
@@ -84,7 +82,7 @@ class Bench:
         return time.perf_counter() - begin, child
 
     def first_call(self, socket: Path) -> None:
-        wait_for(lambda: accepts(socket), within=FIRST_CALL_WITHIN, what=f"{socket} to accept", every=0.001)
+        wait_for(lambda: accepts(socket), what=f"{socket} to accept", every=0.001)
         with RawConnection(socket, self._one_request) as connection:
             connection.run(1, 1)
 
@@ -140,5 +138,5 @@ def _cpu(child: Child | None) -> float:
     """CPU time once the children of finished connections (socat forks) have been counted in."""
     if child is None:
         return 0.0
-    wait_for(lambda: not children(child.pid), within=5, what="the last connection's process to end")
+    wait_for(lambda: not children(child.pid), what="the last connection's process to end")
     return child.cpu_seconds()

@@ -230,7 +230,7 @@ def remove_groups(group: str) -> None:
         return not left
 
     with contextlib.suppress(LabError):
-        wait_for(removed, within=10, what=f"the cgroup {group} to be empty", every=0.1)
+        wait_for(removed, what=f"the cgroup {group} to be empty", every=0.1)
 
 
 def namespaces() -> frozenset[str]:

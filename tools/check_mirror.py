@@ -181,7 +181,6 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "testing/policychecks": "tests/integration stands on it",
     "testing/policystack": "tests/integration stands on it",
     "testing/seams": "tests/integration stands on it",
-    "testing/eventually": "tests/integration stands on it",
     "testing/grpcpeer": "tests/integration stands on it",
     "testing/rawbackend": "tests/integration stands on it",
     "testing/serve": "tests/integration stands on it",

@@ -26,6 +26,7 @@ from interpose.rpc.client import Client
 from interpose.rpc.status import RpcError
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.hookserver import register
 from interpose.testing.lab.processes import Child
@@ -236,10 +237,10 @@ async def _remove_all(socket: Path) -> None:
     upstream = Upstream(str(socket), hub=hub, limits=Limits(), wait=5.0)
     try:
         client = Client(upstream, hub)
-        found = await client.unary(METHODS["ListPodSandbox"].paths[0].encode(), b"", timeout=30.0)
+        found = await client.unary(METHODS["ListPodSandbox"].paths[0].encode(), b"", timeout=WAIT_LIMIT)
         for pod in cri.ListPodSandboxResponse.FromString(found).items:
             gone = cri.RemovePodSandboxRequest(pod_sandbox_id=pod.id).SerializeToString()
-            await client.unary(METHODS["RemovePodSandbox"].paths[0].encode(), gone, timeout=30.0)
+            await client.unary(METHODS["RemovePodSandbox"].paths[0].encode(), gone, timeout=WAIT_LIMIT)
     finally:
         await upstream.close()
 

@@ -76,7 +76,7 @@ def test_a_config_map_moves_what_runs(
     assert f"ConfigMap {NAMESPACE}/{MAP} is in force" in told["message"]
     condition = cluster.wait_condition("ConfigApplied")
     assert (condition["status"], condition["message"]) == ("True", told["message"])
-    wait_for(lambda: cluster.look(lambda seen: seen.annotation), within=10, what="the annotation")
+    wait_for(lambda: cluster.look(lambda seen: seen.annotation), what="the annotation")
     shown = cluster.look(lambda seen: seen.annotation)
     assert (shown["state"], shown["source"], shown["message"]) == ("applied", f"{NAMESPACE}/{MAP}", told["message"])
     # As people see it.
@@ -129,8 +129,8 @@ def test_pools_of_the_cluster_show_on_the_node(
     cluster.create({**general, "policy.static-pools.n1": pools("1", "0")})
     web.wait_cpus("0")
     cluster.wait_event("ConfigApplied")
-    wait_for(lambda: marks(cluster) == ("1", "true", "cmk=true:NoSchedule"), within=20, what="the marks of the pools")
-    wait_for(lambda: "interpose_policy_published 1.0" in node_relay.metrics(), within=10, what="the metric")
+    wait_for(lambda: marks(cluster) == ("1", "true", "cmk=true:NoSchedule"), what="the marks of the pools")
+    wait_for(lambda: "interpose_policy_published 1.0" in node_relay.metrics(), what="the metric")
     cluster.edit({**general, "policy.static-pools.n1": pools("1", "0"), "policy.static-pools.n2": "for: another"})
     # Without its own key it has what all have. The edit before has been seen by then, and was none for this node.
     cluster.edit(general)
@@ -141,7 +141,7 @@ def test_pools_of_the_cluster_show_on_the_node(
     cluster.kubectl("taint", "node", "n1", "team=blue:NoSchedule")
     cluster.edit(static())
     web.wait_cpus("0-1")
-    wait_for(lambda: marks(cluster) == ("0", None, "team=blue:NoSchedule"), within=20, what="the marks to be gone")
+    wait_for(lambda: marks(cluster) == ("0", None, "team=blue:NoSchedule"), what="the marks to be gone")
     assert "interpose/published" not in cluster.kubectl("get", "node", "n1", "-o", "yaml")
 
 

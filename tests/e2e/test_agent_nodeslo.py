@@ -43,7 +43,7 @@ def test_rules_of_the_cluster_reach_pods_that_run(
     kubepods: Kubepods,
 ) -> None:
     """Of the NodeSLO and of an annotation of the Node. One that cannot be used changes nothing, and is told."""
-    wait_for(agent.state.exists, within=20, what="the first state of the node")
+    wait_for(agent.state.exists, what="the first state of the node")
     server = HookServer(
         scratch,
         hooked_relay.socket,
@@ -61,7 +61,7 @@ def test_rules_of_the_cluster_reach_pods_that_run(
 
         def wait_quotas(*expected: int) -> None:
             what = f"quotas to be {expected}"
-            server.child.wait_until(lambda: (web.cpu[1], batch.cpu[1]) == expected, within=20, what=what)
+            server.child.wait_until(lambda: (web.cpu[1], batch.cpu[1]) == expected, what=what)
 
         wait_quotas(100_000, 100_000)
         kubectl("annotate", "node", "n1", f"{RATIO_ANNOTATION}=1.2")
@@ -88,7 +88,7 @@ def test_rules_of_the_cluster_reach_pods_that_run(
         # An agent that starts again, and one that is away, change nothing.
         agent.kill()
         agent.start()
-        wait_for(lambda: agent.status()["nodeslo"]["state"] == "applied", within=20, what="the agent to be back")
+        wait_for(lambda: agent.status()["nodeslo"]["state"] == "applied", what="the agent to be back")
         assert (web.cpu[1], batch.cpu[1]) == (66_667, 66_667)
         assert agent.state.stat().st_mode & 0o777 == 0o600
         assert len(cluster.events("NodeSLORejected")) == 1

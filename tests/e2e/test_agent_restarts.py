@@ -51,12 +51,12 @@ class Node:
 
     def wait_newest(self) -> None:
         """Until the containers have what the cluster says, and nothing more is to come."""
-        self.web.wait_cpus(str(self.reserved), within=30)
-        self.db.wait_cpus(str(1 - self.reserved), within=30)
-        wait_for(self.known, within=30, what="the agent to have the newest map", every=0.02)
+        self.web.wait_cpus(str(self.reserved))
+        self.db.wait_cpus(str(1 - self.reserved))
+        wait_for(self.known, what="the agent to have the newest map", every=0.02)
         assert self.relay.configured() == self.edits
         # One that is killed before this comes back with the configuration before.
-        wait_for(lambda: not self.relay.policy()["state_file"]["dirty"], within=10, what="the state file to be written")
+        wait_for(lambda: not self.relay.policy()["state_file"]["dirty"], what="the state file to be written")
 
     def known(self) -> bool:
         """Whether the agent says that the newest map is in force."""
@@ -130,7 +130,7 @@ def test_what_is_in_force_is_not_put_in_force_again(node: Node) -> None:
     unchanged = 'interpose_policy_configurations_total{outcome="unchanged"}'
 
     def wait_told(times: int) -> None:
-        wait_for(lambda: f"{unchanged} {times:.1f}" in node.relay.metrics(), within=30, what="the relay to be told")
+        wait_for(lambda: f"{unchanged} {times:.1f}" in node.relay.metrics(), what="the relay to be told")
         node.wait_newest()
 
     for rudely in (False, True):
@@ -141,9 +141,9 @@ def test_what_is_in_force_is_not_put_in_force_again(node: Node) -> None:
     node.start(AGENT, forgetful=False)
     wait_told(2)
     node.stop(CLUSTER, rudely=False)
-    wait_for(lambda: node.agent.status()["node_object"]["problem"], within=30, what="the agent to notice", every=0.02)
+    wait_for(lambda: node.agent.status()["node_object"]["problem"], what="the agent to notice", every=0.02)
     node.start(CLUSTER, forgetful=True)
-    wait_for(lambda: not problems(node.agent.status()), within=30, what="the agent to follow again", every=0.02)
+    wait_for(lambda: not problems(node.agent.status()), what="the agent to follow again", every=0.02)
     wait_told(2)
     assert node.agent.status()["configuration"]["pushes"] == {"accepted": 1}
     node.assert_untouched(node.reserved)
@@ -165,7 +165,7 @@ def test_tokens_rotate_and_the_api_server_is_away_for_a_while(node: Node) -> Non
         agent.lay_down()
         node.wait_newest()
     cluster.away()
-    wait_for(lambda: agent.status()["node_object"]["problem"], within=30, what="the agent to notice", every=0.02)
+    wait_for(lambda: agent.status()["node_object"]["problem"], what="the agent to notice", every=0.02)
     node.assert_untouched(node.reserved)
     assert node.known()
     # It comes back with another token as well.

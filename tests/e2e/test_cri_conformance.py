@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 # The first test of a runtime waits for all points of it.
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 THOROUGH = bool(os.environ.get("INTERPOSE_THOROUGH"))
 POINTS = dict(named_points())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.policypods import BURSTABLE, CriResmgr, PolicyPod
 from interpose.testing.lab.processes import wait_for
@@ -30,7 +31,7 @@ NEW = ("Available policies:", "  * static: ", "  * static-plus: ", "  * static-p
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
     """A command line that prints something and ends."""
     argv = [str(program("cri-resmgr")), *flags]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=WAIT_LIMIT, check=False)
 
 
 def lives(resmgr: CriResmgr, kubepods: Kubepods, *, web_has: str, db_has: str) -> None:
@@ -103,7 +104,7 @@ def test_forgetting_the_policy(containerd: Containerd, scratch: Path, kubepods: 
         PolicyPod(client, kubepods, "web", 100, BURSTABLE) as web,
         PolicyPod(client, kubepods, "db") as db,
     ):
-        wait_for(lambda: not resmgr.policy()["state_file"]["dirty"], within=10, what="the state to be written")
+        wait_for(lambda: not resmgr.policy()["state_file"]["dirty"], what="the state to be written")
         refused = run(*resmgr.argv("--reset-policy")[1:])
         assert refused.returncode != 0
         assert str(resmgr.socket) in refused.stderr

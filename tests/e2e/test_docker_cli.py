@@ -197,7 +197,7 @@ def test_logs(docker: Parity) -> None:
     made = docker.proxied.run("run", "-d", "--name", NAME, *HOST, TEST_IMAGE, "sh", "-c", script)
     try:
         assert made.code == 0, made
-        wait_for(lambda: b"oops" in docker.direct.run("logs", NAME).err, within=10, what="the output")
+        wait_for(lambda: b"oops" in docker.direct.run("logs", NAME).err, what="the output")
         assert docker.same("logs", NAME).out == b"line 0\nline 1\nline 2\n"
         assert docker.same("logs", "--tail", "1", NAME).code == 0
         with docker.proxied.open("logs", "-f", NAME) as following:

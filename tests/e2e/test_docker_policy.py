@@ -103,7 +103,7 @@ def test_a_resize_is_honoured(web: DockerPod, db: DockerPod) -> None:
 def test_an_exit_frees_cpus(web: DockerPod, db: DockerPod) -> None:
     """dockerd tells of a process that ended by itself; nobody has to ask."""
     os.kill(db.inspect()["State"]["Pid"], signal.SIGKILL)
-    wait_for(lambda: web.cpus == "0-1", within=10, what="the other one to have its CPU back")
+    wait_for(lambda: web.cpus == "0-1", what="the other one to have its CPU back")
 
 
 def test_a_container_made_by_hand_is_nobodys_business(
@@ -132,7 +132,7 @@ def test_a_new_relay_keeps_what_was_given(dockerd: Dockerd, scratch: Path, kubep
             assert (db.cpus, past.cpus) == ("1", "0-1")
             relay.kill()
             relay.start()
-            wait_for(lambda: past.cpus == "0", within=10, what="the other one to leave the CPU")
+            wait_for(lambda: past.cpus == "0", what="the other one to leave the CPU")
             assert (relay.exclusive(), db.cpus) == ({"db": "1"}, "1")
         finally:
             db.client = direct

@@ -33,7 +33,7 @@ def store_counts(relay: Relay) -> tuple[int, int]:
 def wait_store(relay: Relay, *counts: int) -> None:
     """Until the relay knows so many pods and containers."""
     relay.child.wait_until(
-        lambda: store_counts(relay) == counts, within=15, what=f"a store of {counts}, not {store_counts(relay)}"
+        lambda: store_counts(relay) == counts, what=f"a store of {counts}, not {store_counts(relay)}"
     )
 
 
@@ -168,7 +168,7 @@ def test_dockerd_restarts(scratch: Path, plugin: HookPlugin) -> None:
                 dockerd.start()
                 pod.client.close()
                 relay.child.wait_until(
-                    lambda: client.request("GET", "/_ping").status == 200, within=15, what="the relay to be connected"
+                    lambda: client.request("GET", "/_ping").status == 200, what="the relay to be connected"
                 )
                 assert pod.inspect()["State"]["Status"] == "exited"
                 client.call("POST", f"/containers/{pod.sandbox_id}/start")

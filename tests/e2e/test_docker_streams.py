@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interpose.testing.dockershim import DockerClient
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.dockercli import DockerCli
 from interpose.testing.lab.images import TEST_IMAGE, ImageSpec, archive
 from interpose.testing.lab.processes import wait_for
@@ -76,7 +77,7 @@ def no_socket_left(relay: Relay) -> Iterator[None]:
     """As many as before, soon after the block; those for calls of its own come and go."""
     before = sockets(relay)
     yield
-    wait_for(lambda: sockets(relay) <= before + 1, within=10, what=f"{before} sockets, not {sockets(relay)}")
+    wait_for(lambda: sockets(relay) <= before + 1, what=f"{before} sockets, not {sockets(relay)}")
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ def test_much_output(relay: Relay, cli: DockerCli) -> None:
 def test_somebody_who_does_not_read(relay: Relay, flood: str) -> None:
     """dockerd has to wait, the relay holds little; then they are gone, and so is the connection to dockerd."""
     with constant_memory(relay), no_socket_left(relay), socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(20)
+        client.settimeout(WAIT_LIMIT)
         client.connect(str(relay.socket))
         client.sendall(
             f"POST /containers/{flood}/attach?stream=1&stdout=1 HTTP/1.1\r\nHost: d\r\n"
@@ -183,7 +184,7 @@ def test_an_archive_out(relay: Relay, cli: DockerCli) -> None:
     made = cli.run("run", "-d", *HOST, TEST_IMAGE, "sh", "-c", f"head -c {LARGE} /dev/zero > /f; mkdir /ok; sleep 1000")
     name = made.text.strip()
     try:
-        wait_for(lambda: cli.run("exec", name, "ls", "-d", "/ok").code == 0, within=20, what="the file", every=0.2)
+        wait_for(lambda: cli.run("exec", name, "ls", "-d", "/ok").code == 0, what="the file", every=0.2)
         with constant_memory(relay):
             done = cli.run("cp", f"{name}:/f", "-")
         with tarfile.open(fileobj=io.BytesIO(done.out)) as tar:

@@ -44,13 +44,13 @@ def test_relay_killed_in_the_middle(containerd: Containerd, scratch: Path) -> No
         with CriClient(relay.socket) as client:
             live(LabPod(client, "before"))
         with Load(relay.socket, method="Status") as load:
-            load.wait_ok(100, since=0, within=10)
-            wait_for(lambda: finished(file) > len(LIFE), within=10, what="the first calls to be written", every=0.05)
+            load.wait_ok(100, since=0)
+            wait_for(lambda: finished(file) > len(LIFE), what="the first calls to be written", every=0.05)
             killed = time.monotonic()
             relay.kill()
         # But for the last milliseconds everything had left the relay.
         answered = len(LIFE) + sum(sample.ok and sample.ended < killed - 0.5 for sample in load.samples())
-        wait_for(lambda: finished(file) >= answered, within=10, what=f"{answered} calls to be written", every=0.05)
+        wait_for(lambda: finished(file) >= answered, what=f"{answered} calls to be written", every=0.05)
         names = [flow.name for flow in Recording(file).flows() if flow.end is not None]
         assert names == [*LIFE, *["Status"] * (len(names) - len(LIFE))]
         relay.start()
@@ -68,12 +68,12 @@ def test_following_over_rotations(containerd: Containerd, scratch: Path) -> None
     file, out = scratch / "a.crirec", scratch / "followed"
     options = ("--record", str(file), "--record-size", "64KiB", "--record-files", "1000")
     with Relay(scratch, containerd.socket, options) as relay, CriClient(relay.socket) as client:
-        wait_for(file.exists, within=10, what="the recording to begin")
+        wait_for(file.exists, what="the recording to begin")
         with (
             dump_child(out, "follow", file, "--from-start", "-o", "jsonl") as follower,
             LabPod(client, "followed") as pod,
         ):
-            follower.wait_until(lambda: "StartContainer" in out.read_text(), within=10, what="the first calls")
+            follower.wait_until(lambda: "StartContainer" in out.read_text(), what="the first calls")
             count = 0
             while len(rotated_set(file)) < 4:
                 for _ in range(20):
@@ -82,12 +82,12 @@ def test_following_over_rotations(containerd: Containerd, scratch: Path) -> None
             for _ in range(3):
                 pod.info()
                 count += 1
-            follower.wait_until(lambda: out.read_text().count("\n") >= count + 3, within=10, what="all calls")
+            follower.wait_until(lambda: out.read_text().count("\n") >= count + 3, what="all calls")
             assert follower.running
             pod.remove()
-            follower.wait_until(lambda: "RemovePodSandbox" in out.read_text(), within=10, what="the last call")
+            follower.wait_until(lambda: "RemovePodSandbox" in out.read_text(), what="the last call")
             follower.signal(signal.SIGINT)
-            assert follower.wait(10) == 0
+            assert follower.wait() == 0
         assert relay.child.stop() == 0
     followed = [json.loads(line) for line in out.read_text().splitlines()]
     numbers = [one["number"] for one in followed]
@@ -128,10 +128,10 @@ def test_taken_over_under_load(containerd: Containerd, scratch: Path) -> None:
         with CriClient(relay.socket) as client, ThreadPoolExecutor(4) as pool:
             callers = [pool.submit(call_until, stopped, client, numbers) for _ in range(4)]
             try:
-                wait_for(lambda: next(numbers) > 500, within=10, what="some calls")
+                wait_for(lambda: next(numbers) > 500, what="some calls")
                 old = relay.take_over()
                 taken_over = next(numbers)
-                wait_for(lambda: next(numbers) > taken_over + 500, within=10, what="some more calls")
+                wait_for(lambda: next(numbers) > taken_over + 500, what="some more calls")
             finally:
                 stopped.set()
             made = [number for caller in callers for number in caller.result()]

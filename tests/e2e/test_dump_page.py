@@ -276,7 +276,7 @@ def test_centuries_between_two_calls_are_drawn(browser: Browser, tmp_path: Path)
         " window.drawn.push(text); return old.call(this, text, ...rest); }; undefined"
     )
     browser.press("j")
-    wait_for(lambda: browser.evaluate("window.drawn.length") > 0, within=10, what="the timeline")
+    wait_for(lambda: browser.evaluate("window.drawn.length") > 0, what="the timeline")
     drawn = json.loads(browser.evaluate("JSON.stringify(window.drawn)"))
     dates = [text for text in drawn if text.count("-") == 2]
     assert 2 < len(dates) < 50
@@ -375,12 +375,12 @@ def test_twenty_thousand_calls_load_and_scroll(browser: Browser, tmp_path: Path)
 
     assert browser.text("#count") == "20\u202f000 calls"
     browser.evaluate("document.querySelector('#list').scrollTop = 260000")
-    wait_for(lambda: "10005" in browser.texts("#list .c.num"), within=20, what="rows in the middle")
+    wait_for(lambda: "10005" in browser.texts("#list .c.num"), what="rows in the middle")
     browser.press("G")
-    wait_for(lambda: "20000" in browser.texts("#list .c.num"), within=20, what="the last row")
+    wait_for(lambda: "20000" in browser.texts("#list .c.num"), what="the last row")
     assert browser.evaluate(f"document.querySelectorAll({json.dumps(ROWS)}).length") < 100
     search(browser, "~m Create ~p x2x4q-3$")
-    wait_for(lambda: browser.text("#count").startswith("17 of"), within=20, what="the search")
+    wait_for(lambda: browser.text("#count").startswith("17 of"), what="the search")
 
 
 def test_what_is_missing_is_said(browser: Browser, tmp_path: Path) -> None:

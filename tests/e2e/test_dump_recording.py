@@ -215,10 +215,10 @@ def test_recording_from_outside(containerd: Containerd, scratch: Path) -> None:
         relay.child.wait_listening(relay.admin)
         live(LabPod(client, "before"))
         with dump_child(log, "record", "--socket", relay.admin, "-w", file) as recorder:
-            recorder.wait_until(log.read_text, within=10, what="the recording to begin")
+            recorder.wait_until(log.read_text, what="the recording to begin")
             live(LabPod(client, "during"))
             recorder.signal(signal.SIGINT)
-            assert recorder.wait(10) == 0
+            assert recorder.wait() == 0
         live(LabPod(client, "after"))
         assert relay.child.running
         assert relay.child.stop() == 0

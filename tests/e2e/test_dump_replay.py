@@ -55,7 +55,7 @@ def recorded(containerd: Containerd) -> Iterator[Recorded]:
     ):
         gone = LabPod(client, "gone")
         live(gone)
-        wait_for(lambda: short.status().state == cri.CONTAINER_EXITED, within=10, what="the container to end")
+        wait_for(lambda: short.status().state == cri.CONTAINER_EXITED, what="the container to end")
         look_around(client, stays)
         found = Recorded(
             file=file,

@@ -114,16 +114,16 @@ def test_registration_as_a_koordlet_writes_it(kubelet: CriClient, hooked_relay: 
     plugin.default = _koordlet
     try:
         file.write_text(former)
-        wait_for(lambda: in_force() == ["PostStopPodSandbox"], within=10, what="the first registration")
+        wait_for(lambda: in_force() == ["PostStopPodSandbox"], what="the first registration")
         with described_pod(kubelet) as pod:
             pod.container_config.linux.resources.cpuset_cpus = "0"
             with file.open("w") as writing:
                 writing.write(text[:40])
                 writing.flush()
-                wait_for(lambda: _problem(hooked_relay, file.name), within=10, what="half a file to be noticed")
+                wait_for(lambda: _problem(hooked_relay, file.name), what="half a file to be noticed")
                 assert in_force() == ["PostStopPodSandbox"]
                 writing.write(text[40:])
-            wait_for(lambda: set(in_force()) == set(hooks[:4]), within=10, what="the second registration")
+            wait_for(lambda: set(in_force()) == set(hooks[:4]), what="the second registration")
             assert not _problem(hooked_relay, file.name)
             pod.run()
             pod.create()

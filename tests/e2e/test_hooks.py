@@ -239,7 +239,7 @@ def test_restarted_relay_tells_the_same(containerd: Containerd, scratch: Path, p
             pod.client = after
             pod.update(memory_limit_in_bytes=100 * MEBIBYTE)
             # Hooks had everything for that first call already; a status is what the runtime says until then.
-            wait_for(lambda: relay.hooks()["store"]["containers"], within=10, what="the store to be in step")
+            wait_for(lambda: relay.hooks()["store"]["containers"], what="the store to be in step")
             assert pod.status().resources.linux.cpu_shares == 512  # what was asked for
             # A second container: its request still names the cgroup that the kubelet had asked for.
             first, pod.container_config.metadata.name = pod.container_id, "second"
@@ -272,9 +272,9 @@ def test_upgraded_relay_asks_about_every_call(containerd: Containerd, scratch: P
         update.linux.cpu_shares = 55
         request = update.SerializeToString()
         with Load(relay.socket, method="UpdateContainerResources", request=request, threads=2) as load:
-            load.wait_ok(5, since=0, within=10)
+            load.wait_ok(5, since=0)
             relay.take_over()
-            load.wait_ok(5, since=time.monotonic(), within=10)
+            load.wait_ok(5, since=time.monotonic())
         assert load.failures() == []
         assert plugin.points == [HookPoint.PRE_UPDATE_CONTAINER_RESOURCES] * len(load.samples())
         assert pod.cgroup_file("cpu", "cpu.shares").read_text() == "300\n"
@@ -325,7 +325,7 @@ def test_containerd_restarts(own_containerd: Containerd, scratch: Path, plugin: 
         pod.create()
         pod.start()
         own_containerd.restart()
-        wait_for(lambda: client.outcome("Version").code == "OK", within=10, what="the relay to be connected again")
+        wait_for(lambda: client.outcome("Version").code == "OK", what="the relay to be connected again")
         plugin.calls.clear()
         plugin.answers[HookPoint.PRE_UPDATE_CONTAINER_RESOURCES] = set_shares(300)
         pod.update(memory_limit_in_bytes=100 * MEBIBYTE)

@@ -19,6 +19,7 @@ import pytest
 from interpose.kube.api import CONFIG_MAPS, NODE_SLOS, NODES
 from interpose.testing.apiserver.background import Running, background
 from interpose.testing.apiserver.server import ApiServer
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import Child
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Kubectl:
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=60,
+            timeout=WAIT_LIMIT,
             check=False,
         )
         assert done.returncode == code, f"kubectl {' '.join(words)}: {done.returncode}\n{done.stdout}"
@@ -213,10 +214,10 @@ def test_describe(kubectl: Kubectl, folder: Path) -> None:
 def test_watch(kubectl: Kubectl) -> None:
     """`get -w` shows changes as they come."""
     with kubectl.watching("get", "node", "n1", "-w", "-o", "jsonpath={.metadata.labels.a}/") as child:
-        child.wait_until(lambda: "/" in child.log_tail(), within=20, what="the node")
+        child.wait_until(lambda: "/" in child.log_tail(), what="the node")
         for value in ("b", "c"):
             kubectl.run("label", "node", "n1", f"a={value}", "--overwrite")
-            child.wait_until(lambda: f"{value}/" in child.log_tail(), within=20, what=f"label {value}")  # noqa: B023
+            child.wait_until(lambda: f"{value}/" in child.log_tail(), what=f"label {value}")  # noqa: B023
 
 
 def test_what_is_not_there_and_what_is_not_allowed(kubectl: Kubectl) -> None:

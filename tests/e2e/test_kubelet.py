@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.podrun import IMAGE, pod_image, write_cni
 from interpose.testing.lab.pods import remove_groups
@@ -29,7 +30,7 @@ from interpose.testing.lab.runtime import Runtime
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.e2e
 
 KUBELET: Final = os.environ.get("INTERPOSE_KUBELET", "")
 PORT: Final = 20250
@@ -112,12 +113,14 @@ class Node:
             "container-runtime-endpoint": f"unix://{self.socket}",
             "hostname-override": "lab",
         }
-        known = subprocess.run([KUBELET, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+        known = subprocess.run(
+            [KUBELET, "--help"], capture_output=True, text=True, timeout=WAIT_LIMIT, check=True
+        ).stdout
         if "--container-runtime " in known:  # until 1.26
             flags["container-runtime"] = "remote"
         argv = [*self._inside, KUBELET, *(f"--{key}={value}" for key, value in flags.items())]
         self._child = Child(argv, log=self.folder / "kubelet.log")
-        self._child.wait_until(self._serves, within=120, what="the kubelet to serve", every=0.5)
+        self._child.wait_until(self._serves, what="the kubelet to serve", every=0.5)
 
     def stop(self) -> None:
         """End the kubelet; pods go on."""
@@ -128,7 +131,7 @@ class Node:
         """What its own server answers."""
         request = urllib.request.Request(f"https://127.0.0.1:{PORT}{path}", method=method)
         context = ssl._create_unverified_context()
-        with urllib.request.urlopen(request, timeout=60, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=WAIT_LIMIT, context=context) as answer:
             text: str = answer.read().decode()
         return text
 
@@ -143,7 +146,7 @@ class Node:
 
     def wait_ready(self, pod: str) -> None:
         """Until its container is."""
-        wait_for(lambda: self.main(pod).get("ready"), within=120, what=f"pod {pod} to be ready", every=0.5)
+        wait_for(lambda: self.main(pod).get("ready"), what=f"pod {pod} to be ready", every=0.5)
 
     def group(self, pod: str, file: str) -> str:
         """A control file of its container."""
@@ -178,7 +181,7 @@ def own_places(folder: Path) -> Iterator[tuple[str, ...]]:
             steps.append(f"mount --bind {mine} {place}")
         script = "; ".join([*steps, f"touch {done}", "exec sleep 10000"])
         holder = stack.enter_context(Child(["unshare", "-m", "sh", "-ec", script], log=folder / "mounts.log"))
-        holder.wait_until(done.exists, within=10, what="the mount namespace")
+        holder.wait_until(done.exists, what="the mount namespace")
         yield ("nsenter", f"--mount=/proc/{holder.pid}/ns/mnt")
 
 
@@ -270,6 +273,6 @@ def test_without_manifests_nothing_is_left(node: Node) -> None:
     """Containers are told to end first; the kubelet removes what ended once a minute."""
     for file in node.manifests.iterdir():
         file.unlink()
-    wait_for(lambda: not node.left(), within=200, what="the runtime to be empty", every=1)
+    wait_for(lambda: not node.left(), what="the runtime to be empty", every=1)
     assert (node.notes / "end").read_text() == "told\n"
     assert node.runtime.leftovers() == {}

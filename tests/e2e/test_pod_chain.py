@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from interpose.hookapi.hookpoint import HookPoint
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.hookserver import response_to
 from interpose.testing.lab.dumps import calls, methods
 from interpose.testing.lab.embedded import AS_NOBODY, NOBODY, EmbeddedRelay, NobodysRuntime
@@ -62,7 +63,7 @@ class Chain:
     def show(self, *words: str) -> str:
         """A view for people."""
         argv = [str(program()), *words, "--admin", str(self.relay.admin)]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+        return subprocess.run(argv, capture_output=True, text=True, timeout=WAIT_LIMIT, check=True).stdout
 
 
 def control(group: str, name: str) -> str:
@@ -100,7 +101,6 @@ def chain(request: pytest.FixtureRequest, two_cpus: None) -> Iterator[Chain]:
         yield Chain(pods=pods, relay=relay, plugin=plugin, recording=recording, said=said)
 
 
-@pytest.mark.timeout(300)
 def test_pods_come_up_through_the_chain(chain: Chain) -> None:
     """And are shown as what they are."""
     assert "2 pods up" in chain.said
@@ -121,7 +121,7 @@ def test_what_the_hook_server_changed_is_in_the_container(chain: Chain, pod: str
 def test_the_policy_gave_each_its_cpus(chain: Chain) -> None:
     """The Guaranteed pod has CPU 1 alone, the other has what is left."""
     web, db = chain.group("web"), chain.group("db")
-    wait_for(lambda: control(web, "cpuset.cpus") == "0", within=20, what="web to leave CPU 1")
+    wait_for(lambda: control(web, "cpuset.cpus") == "0", what="web to leave CPU 1")
     assert control(db, "cpuset.cpus") == "1"
     assert chain.pods.run("logs", "db").stdout.splitlines()[1].split() == ["Cpus_allowed_list:", "1"]
     assert control(db, "memory.limit_in_bytes") == str(64 << 20)
@@ -154,7 +154,7 @@ def test_a_pod_that_goes_gives_its_cpus_back(chain: Chain) -> None:
     """The last test: the pod is removed, and comes back as it was."""
     web = chain.group("web")
     chain.pods.run("rm", "db")
-    wait_for(lambda: control(web, "cpuset.cpus") == "0-1", within=20, what="web to have both CPUs")
+    wait_for(lambda: control(web, "cpuset.cpus") == "0-1", what="web to have both CPUs")
     chain.pods.run("run", "-f", DATA / "chain.yaml")
     assert chain.relay.exclusive() == {"db": "1"}
     chain.pods.run("rm", "--all")
@@ -181,7 +181,6 @@ def ordinary(pods: PodCommand) -> None:
     assert pods.document("ls") == []
 
 
-@pytest.mark.timeout(300)
 def test_the_plain_executor_runs_pods_as_root(scratch: Path) -> None:
     """Without runc: ordinary processes in the image's files and in a cgroup."""
     if reason := Runtime.missing():
@@ -198,7 +197,6 @@ def test_the_plain_executor_runs_pods_as_root(scratch: Path) -> None:
         assert runtime.leftovers() == {}
 
 
-@pytest.mark.timeout(300)
 def test_anybody_can_run_pods(scratch: Path) -> None:
     """Without root: runtime, images and pods of a user who may do nothing else."""
     if reason := NobodysRuntime.missing():

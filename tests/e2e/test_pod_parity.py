@@ -263,7 +263,6 @@ def test_every_manifest_has_an_expectation() -> None:
     assert sorted(file.stem for file in MANIFESTS) == sorted(UP)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", sorted(UP))
 def test_what_is_up_is_the_same(stories: dict[str, Story], name: str) -> None:
     """States, last words, logs, and all that the kernel says of processes and cgroups."""

@@ -12,6 +12,7 @@ import grpc
 import pytest
 
 from interpose.api.resmgr_config_pb2 import SetConfigReply, SetConfigRequest
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.images import FOREVER
 from interpose.testing.lab.policypods import BURSTABLE, PolicyPod, PolicyRelay
@@ -61,7 +62,7 @@ class Agent:
     def send(self, data: Mapping[str, str]) -> str:
         """SetConfig; the reasons against it, empty if it is in force."""
         request = SetConfigRequest(node_name=self._node, config=data).SerializeToString()
-        return SetConfigReply.FromString(self._call(request, timeout=20)).error
+        return SetConfigReply.FromString(self._call(request, timeout=WAIT_LIMIT)).error
 
 
 def test_policies_follow_each_other_without_draining(containerd: Containerd, scratch: Path, kubepods: Kubepods) -> None:
@@ -163,11 +164,11 @@ def test_an_edited_document_takes_effect(containerd: Containerd, scratch: Path, 
             ("policy: [", "line 2"),
         ):
             file.write_text(text)
-            found = wait_for(lambda: relay.policy()["problems"], within=10, what="the problem to be told")
+            found = wait_for(lambda: relay.policy()["problems"], what="the problem to be told")
             assert any(problem in one for one in found), found
             assert (web.cpus, db.cpus, relay.policy()["reserved"]) == ("1", "0", "1")
             file.write_text(DOCUMENT.format(reserved=1, relaxed="false"))
-            wait_for(lambda: not relay.policy()["problems"], within=10, what="the problem to be gone")
+            wait_for(lambda: not relay.policy()["problems"], what="the problem to be gone")
         # At a restart as well.
         relay.kill()
         relay.start()
@@ -202,7 +203,7 @@ def test_an_agent_sends_the_configuration(containerd: Containerd, scratch: Path,
         metrics = relay.metrics().splitlines()
         assert 'interpose_policy_configurations_total{outcome="accepted"} 2.0' in metrics
         assert 'interpose_policy_configurations_total{outcome="rejected"} 2.0' in metrics
-        wait_for(lambda: not relay.policy()["state_file"]["dirty"], within=10, what="the state file to be written")
+        wait_for(lambda: not relay.policy()["state_file"]["dirty"], what="the state file to be written")
         relay.kill()
         relay.start()
         assert relay.policy()["origin"] == "agent of node n1"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.policypods import BURSTABLE, PolicyPod, PolicyRelay
 from interpose.testing.lab.processes import wait_for
@@ -45,7 +46,7 @@ def test_a_killed_relay_knows_who_has_what(relay: PolicyRelay, kubepods: Kubepod
     with CriClient(relay.socket) as client, PolicyPod(client, kubepods, "web", 100, BURSTABLE) as web:
         with PolicyPod(client, kubepods, "db") as db:
             for spoil in (lambda: None, relay.state_file.unlink, lambda: relay.state_file.write_text("{")):
-                wait_for(relay.state_file.exists, within=10, what="the state file")
+                wait_for(relay.state_file.exists, what="the state file")
                 relay.kill()
                 assert (db.cpus, web.cpus) == ("1", "0")
                 spoil()
@@ -56,7 +57,7 @@ def test_a_killed_relay_knows_who_has_what(relay: PolicyRelay, kubepods: Kubepod
             with pytest.raises(grpc.RpcError, match="1 wanted, 0 free"), PolicyPod(client, kubepods, "second"):
                 pass
             db.resize(500)
-            wait_for(lambda: not relay.policy()["state_file"]["dirty"], within=10, what="the state file to be written")
+            wait_for(lambda: not relay.policy()["state_file"]["dirty"], what="the state file to be written")
             relay.kill()
             relay.start()
             assert (db.cpus, web.cpus) == ("0-1", "0-1")
@@ -98,7 +99,7 @@ def test_a_successor_takes_over_while_pods_come(relay: PolicyRelay, kubepods: Ku
 
     with CriClient(relay.socket) as client, PolicyPod(client, kubepods, "db") as db, ThreadPoolExecutor(3) as pool:
         coming = [pool.submit(make, number) for number in range(6)]
-        wait_for(lambda: any(one.done() for one in coming), within=20, what="the first pod")
+        wait_for(lambda: any(one.done() for one in coming), what="the first pod")
         relay.take_over()
         pods = [one.result() for one in coming]
         try:
@@ -106,7 +107,7 @@ def test_a_successor_takes_over_while_pods_come(relay: PolicyRelay, kubepods: Ku
             assert [(pod.cpus, pod.born) for pod in pods] == [("0", "0")] * len(pods)
             assert (db.cpus, db.runs_on) == ("1", "1")
             assert relay.exclusive() == {"db": "1"}
-            wait_for(lambda: relay.policy()["containers"] == len(pods) + 1, within=10, what="all in the books")
+            wait_for(lambda: relay.policy()["containers"] == len(pods) + 1, what="all in the books")
             db.stop()
             assert {pod.cpus for pod in pods} == {"0-1"}
         finally:
@@ -128,9 +129,9 @@ def test_a_create_in_flight_survives_a_successor(own_containerd: Containerd, scr
             db.run()
             own_containerd.child.pause()
             made = pool.submit(db.create)
-            wait_for(lambda: relay.policy()["containers"] == 2, within=10, what="the create to be on its way")
+            wait_for(lambda: relay.policy()["containers"] == 2, what="the create to be on its way")
             successor = pool.submit(relay.take_over)
-            wait_for(lambda: "Relay is draining" in relay.log.read_text(), within=10, what="the old relay to drain")
+            wait_for(lambda: "Relay is draining" in relay.log.read_text(), what="the old relay to drain")
             assert not made.done()
             own_containerd.child.resume()
             made.result()
@@ -157,9 +158,9 @@ def test_containerd_restarts(own_containerd: Containerd, scratch: Path, kubepods
     ):
         with PolicyPod(client, kubepods, "db") as db:
             own_containerd.kill()
-            assert client.outcome("ListContainers", timeout=10).code == "UNAVAILABLE"
+            assert client.outcome("ListContainers", timeout=WAIT_LIMIT).code == "UNAVAILABLE"
             own_containerd.start()
-            wait_for(lambda: client.outcome("Status").code == "OK", within=10, what="the runtime to be back")
+            wait_for(lambda: client.outcome("Status").code == "OK", what="the runtime to be back")
             assert_kept(relay, web, db)
             db.resize(500)
             assert (db.cpus, web.cpus) == ("0-1", "0-1")

@@ -19,7 +19,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.localruntime import mounting
 from interpose.streaming.client import run_command
 from interpose.streaming.dialing import StreamError
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.daemon import unmount_below
 from interpose.testing.lab.killable import PLUGINS, KillableRuntime
@@ -29,7 +29,7 @@ from interpose.testing.lab.processes import wait_for
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.e2e
 
 LOST = (255, "Unknown")
 KILLED = (137, "Error")
@@ -97,7 +97,7 @@ def test_the_shim_is_killed(node: KillableRuntime, client: CriClient) -> None:
     first, holder = pod.first, pod.holder
     slay(pod.shim)
     assert pod.ended(client) == LOST
-    wait_for(lambda: not pod.ready(client), within=5, what="the sandbox to be not ready")
+    wait_for(lambda: not pod.ready(client), what="the sandbox to be not ready")
     slay(first, holder)  # only waits for them
 
 
@@ -105,7 +105,7 @@ def test_the_holder_is_killed(node: KillableRuntime, client: CriClient) -> None:
     """The sandbox is not ready; its container goes on until somebody stops it, and ends as it should."""
     pod = MortalPod(node, client)
     slay(pod.holder)
-    wait_for(lambda: not pod.ready(client), within=5, what="the sandbox to be not ready")
+    wait_for(lambda: not pod.ready(client), what="the sandbox to be not ready")
     assert pod.says(client, "echo", "here") == b"here\n"
     with pytest.raises(grpc.RpcError, match="not ready"):
         pod.add(client, name="second")
@@ -135,7 +135,7 @@ def test_all_of_it_is_killed(node: KillableRuntime, client: CriClient, *, away: 
     if away:
         node.start()
     assert pod.ended(client) == LOST
-    wait_for(lambda: not pod.ready(client), within=5, what="the sandbox to be not ready")
+    wait_for(lambda: not pod.ready(client), what="the sandbox to be not ready")
     assert pod.status(client, waiting).state == cri.CONTAINER_CREATED
 
 
@@ -154,7 +154,7 @@ def test_a_shim_is_killed_while_the_runtime_is_away(node: KillableRuntime, clien
 def test_a_container_ends_while_the_runtime_is_away(node: KillableRuntime, client: CriClient) -> None:
     """The shim has written down how."""
     pod = MortalPod(node, client, "sh", "-c", 'trap "exit 7" TERM; while :; do sleep 0.02; done')
-    wait_for(lambda: b"sh" in Path(f"/proc/{pod.first}/cmdline").read_bytes(), within=5, what="the shell")
+    wait_for(lambda: b"sh" in Path(f"/proc/{pod.first}/cmdline").read_bytes(), what="the shell")
     node.kill()
     slay(pod.first)
     node.start()
@@ -185,10 +185,10 @@ def test_a_shim_is_killed_while_it_starts_a_container(scratch: Path) -> None:
         second = pod.add(client, name="second")
         (tools / "now").touch()
         request = cri.StartContainerRequest(container_id=second)
-        call = client.raw("StartContainer")(request.SerializeToString(), timeout=30)
-        wait_for(lambda: (tools / "begun").exists(), within=10, what="the start to begin")
+        call = client.raw("StartContainer")(request.SerializeToString(), timeout=WAIT_LIMIT)
+        wait_for(lambda: (tools / "begun").exists(), what="the start to begin")
         slay(pod.shim)
-        assert call.exception(timeout=30) is not None
+        assert call.exception(timeout=WAIT_LIMIT) is not None
         assert pod.ended(client) == LOST
         assert pod.status(client, second).state == cri.CONTAINER_EXITED
         # What is left of both containers may still be put away; a start is not under way any more.
@@ -202,10 +202,10 @@ def test_the_runtime_is_killed_while_a_network_plugin_works(scratch: Path) -> No
         slow(tools, f"{PLUGINS}/{one}", '[ "$CNI_COMMAND" = ADD ]', 2.0)
     with started(scratch, "--cni-bin-dirs", str(tools)) as node, clean_after(node), CriClient(node.socket) as client:
         request = cri.RunPodSandboxRequest(config=config_on(node))
-        call = client.raw("RunPodSandbox")(request.SerializeToString(), timeout=30)
-        wait_for(lambda: (tools / "begun").exists(), within=10, what="the plugin to begin")
+        call = client.raw("RunPodSandbox")(request.SerializeToString(), timeout=WAIT_LIMIT)
+        wait_for(lambda: (tools / "begun").exists(), what="the plugin to begin")
         with again(node) as other:
-            assert call.exception(timeout=30) is not None
+            assert call.exception(timeout=WAIT_LIMIT) is not None
             assert not other.call("ListPodSandbox").items
             assert not working(tools)
 
@@ -226,7 +226,7 @@ def test_no_line_of_a_log_is_lost(node: KillableRuntime, client: CriClient) -> N
     pod = MortalPod(node, client, *NUMBERS)
     for _ in range(3):
         enough = len(pod.log) + 200
-        wait_for(lambda: len(pod.log) > enough, within=10, what="more lines")  # noqa: B023
+        wait_for(lambda: len(pod.log) > enough, what="more lines")  # noqa: B023
         again(node).__exit__()
     with CriClient(node.socket) as later:
         later.call("StopContainer", cri.StopContainerRequest(container_id=pod.container, timeout=0))
@@ -259,7 +259,7 @@ async def test_sessions_of_a_killed_runtime(node: KillableRuntime, client: CriCl
     with again(node) as other:
         outcomes = await asyncio.gather(*sessions, return_exceptions=True)
         assert [type(one) for one in outcomes] == [StreamError, StreamError]
-        wait_for(lambda: b"600" not in pod.says(other, *PROCESSES), within=10, what="the exec'd process to end")
+        wait_for(lambda: b"600" not in pod.says(other, *PROCESSES), what="the exec'd process to end")
         assert pod.status(other).state == cri.CONTAINER_RUNNING
         words: list[bytes] = []
         assert await run_command(exec_url(other, "echo", "again"), stdout=words.append) == 0
@@ -305,7 +305,7 @@ def test_the_disk_is_full(scratch: Path) -> None:
             assert "No space left" in refused.details
             slay(pods[1].shim)
             assert pods[1].ended(client) == LOST
-            wait_for(lambda: not pods[1].ready(client), within=10, what="the sandbox to be seen as dead")
+            wait_for(lambda: not pods[1].ready(client), what="the sandbox to be seen as dead")
             remove_all(client)
             filler.unlink()
     finally:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.killable import KillableRuntime
 from interpose.testing.lab.killsoak import KillSoak
@@ -33,7 +34,6 @@ THOROUGH = bool(os.environ.get("INTERPOSE_THOROUGH"))
 FIRST = 19  # the acts before are those of an empty start
 STEP = 1 if THOROUGH else 37
 WHOLE = 400  # more acts than there are
-PATIENCE = 40.0
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +59,14 @@ def until_killed(node: KillableRuntime, script: PodScript, at: int) -> bool:
         pass
     if script.done and node.child.running:
         return node.child.stop() != 0  # it may die while it leaves
-    assert node.child.wait(20) == -signal.SIGKILL
+    assert node.child.wait() == -signal.SIGKILL
     return True
 
 
 def finish(node: KillableRuntime, script: PodScript) -> None:
     """Let another runtime bring it to its end: then nothing is left on the machine."""
     node.start()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + WAIT_LIMIT
     while not script.done:
         # Calls are answered when all is in order, which may take longer than a client waits.
         with contextlib.suppress(RuntimeAwayError), CriClient(node.socket) as client:
@@ -88,7 +88,7 @@ def finished_without_trace(node: KillableRuntime, script: PodScript, images: lis
         raise
 
 
-@pytest.mark.timeout(3600 if THOROUGH else 90, method="thread")
+@pytest.mark.timeout(3600 if THOROUGH else 900, method="thread")
 def test_killed_at_any_act(node: KillableRuntime) -> None:
     """Whatever it was doing: the pod comes up after it, works, and goes without a trace."""
     images = node.images_now()
@@ -102,7 +102,7 @@ def test_killed_at_any_act(node: KillableRuntime) -> None:
     assert not killed
 
 
-@pytest.mark.timeout(3600 if THOROUGH else 90, method="thread")
+@pytest.mark.timeout(3600 if THOROUGH else 900, method="thread")
 @pytest.mark.parametrize("first", range(40, 300, 20) if THOROUGH else (113,))
 def test_killed_again_while_it_repairs(node: KillableRuntime, first: int) -> None:
     """What is left of a half done repair is repaired by the next one."""
@@ -118,7 +118,7 @@ def test_killed_again_while_it_repairs(node: KillableRuntime, first: int) -> Non
     assert not killed
 
 
-@pytest.mark.timeout(3600 if THOROUGH else 300, method="thread")
+@pytest.mark.timeout(3600 if THOROUGH else 900, method="thread")
 def test_everything_is_killed_at_random(scratch: Path) -> None:
     """Runtime, manager, shims, holders, containers, while manifests change: pods come up again, and leave no trace."""
     if reason := KillableRuntime.missing():

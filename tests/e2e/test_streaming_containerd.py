@@ -195,7 +195,7 @@ async def test_ports_are_forwarded(pod: LabPod, protocol: str) -> None:
     assert await reader.read() == b""
     writer.close()
     await writer.wait_closed()
-    await eventually(lambda: errors, "the reason", within=15)
+    await eventually(lambda: errors, "the reason")
     assert str(port) in errors[0]
     await forwarder.close()
-    await eventually(lambda: not connected, "all connections to end", within=15)
+    await eventually(lambda: not connected, "all connections to end")

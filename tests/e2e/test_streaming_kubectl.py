@@ -17,7 +17,7 @@ import pytest
 
 from interpose.rpc.tasks import TaskBag
 from interpose.streaming.server import StreamServer
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeattendant import FakeAttendant
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ async def test_a_killed_kubectl_ends_the_work(lab: Lab) -> None:
     await lab.attendant.hanging.wait()
     process.kill()
     await process.communicate()
-    await asyncio.wait_for(lab.attendant.cancelled.wait(), 10)
+    await asyncio.wait_for(lab.attendant.cancelled.wait(), WAIT_LIMIT)
 
 
 async def test_ports_are_forwarded(lab: Lab) -> None:
@@ -242,7 +242,7 @@ async def test_ports_are_forwarded(lab: Lab) -> None:
 
     await one(1)
     await asyncio.gather(*(one(number) for number in range(2, 12)))
-    await eventually(lambda: not connected, "the connections to end", within=10)
+    await eventually(lambda: not connected, "the connections to end")
     target.close()
     await target.wait_closed()
     reader, writer = await asyncio.open_connection("127.0.0.1", local)

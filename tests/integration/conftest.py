@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.hooknode import write_boot, write_cpus
 from interpose.testing.hookserver import FakeHookServer, serve_hooks
@@ -38,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(60, method="thread"))
+            item.add_marker(pytest.mark.timeout(900, method="thread"))
 
 
 @pytest.fixture(autouse=True)
@@ -151,12 +152,12 @@ def hookserver(scratch: Path, memory: Path, runtime_path: Path) -> Iterator[Call
 
 class _UnixHttp(http.client.HTTPConnection):
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=10)
+        super().__init__("localhost", timeout=WAIT_LIMIT)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(10)
+        self.sock.settimeout(WAIT_LIMIT)
         self.sock.connect(str(self._path))
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from interpose.resmgr.configserver import Outcome
 from interpose.testing.agentstack import MAP, QUICK, Agent, Cluster, cluster, fetch
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import program
@@ -97,7 +97,7 @@ async def relays(scratch: Path) -> AsyncIterator[Relays]:
 
 async def soon(condition: Any, what: str) -> None:
     """Wait, as long as a busy machine needs."""
-    await eventually(condition, what, within=20)
+    await eventually(condition, what)
 
 
 def pushes(agent: Agent) -> dict[str, int]:
@@ -379,7 +379,7 @@ async def test_a_second_agent_says_who_is_there(here: Cluster, agent: Agent) -> 
     """It ends at once and disturbs nobody."""
     agent.start()
     argv = agent.argv("--admin-listen", "none")
-    ended = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, timeout=30)
+    ended = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, timeout=WAIT_LIMIT)
     assert ended.returncode == 1
     assert f"{agent.child.pid}" in ended.stderr
     assert agent.status()["pid"] == agent.child.pid
@@ -427,7 +427,7 @@ async def test_what_a_person_sees(scratch: Path, here: Cluster, agent: Agent, re
     agent.start()
     await here.reported("ConfigApplied")
     argv = [str(program()), "agent", "status", "--admin", str(agent.admin)]
-    shown = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, timeout=30)
+    shown = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, timeout=WAIT_LIMIT)
     assert shown.returncode == 0, shown.stderr
     assert "Configuration applied" in shown.stdout
     assert f"-> kube-system/{MAP} " in " ".join(shown.stdout.split()) + " "

@@ -19,7 +19,7 @@ from interpose.agent.report import CONDITION
 from interpose.testing.agentstack import MAP, Agent
 from interpose.testing.apiserver.background import background
 from interpose.testing.apiserver.server import ApiServer
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.lab.relay import Relay, program
 from interpose.testing.serve import serve_runtime
@@ -92,7 +92,7 @@ class Place:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=30,
+            timeout=WAIT_LIMIT,
         )
         found = done.stdout
         for here, there in self._words.items():
@@ -135,7 +135,7 @@ async def shows(place: Place, command: str, printed: str) -> None:
             return fits(printed, found)
 
         with suppress(AssertionError):  # below, with what was found
-            await eventually(again, command, within=20)
+            await eventually(again, command)
     assert fits(printed, found), f"{command}\n{found}"
 
 

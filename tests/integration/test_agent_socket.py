@@ -14,7 +14,7 @@ from interpose.agent.nodeservice import AgentSocket, NodeService
 from interpose.api import resmgr_agent_pb2 as agent
 from interpose.host.sockets import bind_unix
 from interpose.rpc.tasks import TaskBag
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.nodeapi import NodeApi, plain_node
 
@@ -40,7 +40,7 @@ class Caller:
 
     async def raw(self, method: str, data: bytes) -> bytes:
         """Any bytes to any method."""
-        reply: bytes = await self._channel.unary_unary(f"/v1.Agent/{method}")(data, timeout=5.0)
+        reply: bytes = await self._channel.unary_unary(f"/v1.Agent/{method}")(data, timeout=WAIT_LIMIT)
         return reply
 
 

@@ -30,6 +30,7 @@ from interpose.testing.apiserver.connection import HttpConnection
 from interpose.testing.apiserver.resources import PODS
 from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.certificates import Authority, write_pair
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import Child
 
 
@@ -49,13 +50,13 @@ async def client(server: ApiServer, scratch: Path) -> AsyncIterator[KubeClient]:
 
 
 async def _next(events: Any) -> WatchEvent:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WAIT_LIMIT):
         event: WatchEvent = await anext(events)
         return event
 
 
 async def _watching(server: ApiServer, count: int = 1) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WAIT_LIMIT):
         await server.changes.until(lambda: len(server.watches) == count)
 
 
@@ -161,7 +162,7 @@ async def test_a_stall_holds_requests(server: ApiServer, client: KubeClient) -> 
     """Until it is released."""
     stall = server.faults.stall(lambda logged: logged.method == "GET")
     asking = asyncio.create_task(client.get(NODES, "n"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WAIT_LIMIT):
         await stall.entered.wait()
         assert not asking.done()
         stall.release()
@@ -300,7 +301,7 @@ async def _raw(server: ApiServer, target: str, *, method: str = "GET", body: byt
     reader, writer = await asyncio.open_connection(server.host, server.port)
     head = f"{method} {target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\nContent-Length: {len(body)}\r\n"
     writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_LIMIT):
         data = await reader.read()
     writer.close()
     return data
@@ -441,7 +442,7 @@ def start(scratch: Path) -> Iterator[Callable[..., Child]]:
         def starting(*options: str) -> Child:
             argv = [sys.executable, "-m", "interpose.testing.apiserver", *options]
             child = stack.enter_context(Child(argv, log=scratch / "apiserver.log"))
-            child.wait_until(lambda: "://" in child.log_tail(), within=20, what="an address")
+            child.wait_until(lambda: "://" in child.log_tail(), what="an address")
             return child
 
         yield starting

@@ -16,7 +16,7 @@ from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import LOG_BURST, Upstream
 from interpose.testing import h2peer
 from interpose.testing.echoservice import EchoService, failed
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, unary
 from interpose.testing.stack import relay_stack
 
@@ -89,7 +89,7 @@ async def test_graceful_stop_of_the_backend_loses_no_call(relay_path: Path, runt
     async with relay_stack(relay_path, runtime_path) as stack, grpc_channel(relay_path) as channel:
         async with grpc_server(runtime_path, handlers) as old:
             call = channel.unary_unary("/test.Echo/Wait")(b"")
-            await asyncio.wait_for(entered.wait(), 5)
+            await asyncio.wait_for(entered.wait(), WAIT_LIMIT)
             stopping = asyncio.create_task(old.stop(10))
             await eventually(lambda: not stack.runtime.up, "GOAWAY to arrive")
             # grpcio removes the path when it stops listening, whoever has bound it since.
@@ -117,7 +117,7 @@ async def test_backend_that_ages_its_connections_loses_no_call(relay_path: Path,
             while stack.runtime.dials < 6:
                 assert await call(b"ping") == b"ping"
 
-        await asyncio.wait_for(asyncio.gather(*(caller() for _ in range(8))), 20)
+        await asyncio.wait_for(asyncio.gather(*(caller() for _ in range(8))), WAIT_LIMIT)
         assert stack.listener.accepted == 1
 
 
@@ -131,10 +131,10 @@ async def test_total_streams_are_limited(relay_path: Path, runtime_path: Path) -
         grpc_channel(relay_path) as other,
     ):
         hanging = channel.unary_unary("/test.Echo/Hang")(b"")
-        await asyncio.wait_for(service.entered.wait(), 5)
+        await asyncio.wait_for(service.entered.wait(), WAIT_LIMIT)
         assert (await failed(other.unary_unary("/test.Echo/Unary")(b""))).code() is grpc.StatusCode.UNAVAILABLE
         hanging.cancel()
-        await asyncio.wait_for(service.cancelled.wait(), 5)
+        await asyncio.wait_for(service.cancelled.wait(), WAIT_LIMIT)
         assert await other.unary_unary("/test.Echo/Unary")(b"now") == b"now"
 
 

@@ -13,7 +13,7 @@ from interpose.config.settings import LimitSettings
 from interpose.h2.errors import ErrorCode
 from interpose.testing import h2peer
 from interpose.testing.echoservice import EchoService
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server
 from interpose.testing.h2hpack import Encoder
 from interpose.testing.stack import Stack, relay_stack
@@ -46,7 +46,7 @@ class Neighbour:
         """Call until cancelled."""
         while True:
             message = b"%d" % self.rounds
-            assert await self._channel.unary_unary("/test.Echo/Unary")(message, timeout=5) == message
+            assert await self._channel.unary_unary("/test.Echo/Unary")(message, timeout=WAIT_LIMIT) == message
             self.rounds += 1
 
     async def goes_on(self, task: asyncio.Task[None]) -> None:
@@ -80,7 +80,7 @@ async def converse(path: Path, data: bytes) -> bytes:
     reader, writer = await asyncio.open_unix_connection(str(path))
     try:
         writer.write(data)
-        return await asyncio.wait_for(reader.read(-1), 10)
+        return await asyncio.wait_for(reader.read(-1), WAIT_LIMIT)
     finally:
         writer.close()
 
@@ -140,7 +140,7 @@ async def test_header_list_over_the_limit_costs_one_stream(scratch: Path) -> Non
         writer.write(HELLO + h2peer.headers(1, block, end=True) + h2peer.ping(b"behindit"))
         answer = b""
         while b"behindit" not in answer:
-            part = await asyncio.wait_for(reader.read(65536), 5)
+            part = await asyncio.wait_for(reader.read(65536), WAIT_LIMIT)
             assert part, answer
             answer += part
         writer.close()
@@ -167,7 +167,7 @@ async def test_slow_loris_is_cut_off(scratch: Path, start: bytes) -> None:
         await goes_on()
         stack.listener.tick()
         with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
-            await asyncio.wait_for(reader.readexactly(1 << 20), 5)
+            await asyncio.wait_for(reader.readexactly(1 << 20), WAIT_LIMIT)
         await goes_on()
         assert stack.listener.faults == {"SLOW": 1}
         writer.close()
@@ -204,7 +204,7 @@ async def test_peer_that_does_not_read_is_cut_off(scratch: Path) -> None:
         for _ in range(400):
             try:
                 writer.write(h2peer.ping() * 4000)
-                await asyncio.wait_for(writer.drain(), 10)
+                await asyncio.wait_for(writer.drain(), WAIT_LIMIT)
             except ConnectionError:
                 gone = True
                 break

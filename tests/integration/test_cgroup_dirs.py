@@ -13,7 +13,7 @@ import pytest
 
 from interpose.localruntime import cgroups
 from interpose.localruntime.cgroups import CgroupDirs
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make cgroups")
 
@@ -108,7 +108,7 @@ def test_deeper_than_a_path_can_be(dirs: CgroupDirs, parent: str) -> None:
         os.close(at)
         assert dirs.processes(parent) == [child.pid]
         assert not dirs.strike(parent)
-        assert child.wait(5) == -signal.SIGKILL
+        assert child.wait(WAIT_LIMIT) == -signal.SIGKILL
     assert dirs.remove(parent)
     assert not dirs.exists(parent)
 

@@ -10,6 +10,7 @@ import pytest
 
 from interpose.cli.config_recognise import KINDS
 from interpose.config.programs import PROGRAMS
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.relay import program
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +36,7 @@ def interpose(place: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
     command: list[str | Path] = [program(), *words]
     return subprocess.run(
-        command, cwd=place, env=environment, capture_output=True, encoding="utf-8", check=False, timeout=60
+        command, cwd=place, env=environment, capture_output=True, encoding="utf-8", check=False, timeout=WAIT_LIMIT
     )
 
 

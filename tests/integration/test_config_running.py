@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.hookserver import HookServer
 from interpose.testing.lab.relay import Relay, program, relay_argv
 
@@ -13,7 +14,7 @@ from interpose.testing.lab.relay import Relay, program, relay_argv
 def config(*words: object) -> "subprocess.CompletedProcess[str]":
     """Run the real command."""
     command = [str(program()), "config", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_LIMIT)
 
 
 def settings(*words: object) -> dict[str, Any]:

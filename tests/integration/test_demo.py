@@ -14,6 +14,7 @@ from interpose.model.cgroup import Level, Parameter
 from interpose.testing import demo, demoprograms, demostory
 from interpose.testing.demonode import processes_of
 from interpose.testing.demoreport import STARTED, Spot
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import closed_to
 from interpose.testing.lab.relay import program
 
@@ -25,7 +26,7 @@ def told(place: Path, columns: int, *options: str, user: int | None = None) -> s
     """A whole run, with its scratch folder in that place."""
     env = {**os.environ, "COLUMNS": str(columns), "TMPDIR": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [*COMMAND, *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, user=user, env=env)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_LIMIT, user=user, env=env)
 
 
 @pytest.fixture
@@ -38,7 +39,6 @@ def place(scratch: Path) -> Path:
     return folder
 
 
-@pytest.mark.timeout(180)
 def test_the_demo_shows_values_reasons_and_that_all_comes_back(place: Path, scratch: Path) -> None:
     """It ends well, stays within the terminal, says who wants what, and leaves nothing but what is to be kept.
 
@@ -83,7 +83,7 @@ def test_the_demo_shows_values_reasons_and_that_all_comes_back(place: Path, scra
     (command,) = [line for line in done.stdout.splitlines() if line.startswith("  $ interpose dump show ")]
     words = shlex.split(command)
     listed = subprocess.run(
-        [program(), *words[2:]], cwd=folder, capture_output=True, text=True, check=True, timeout=30
+        [program(), *words[2:]], cwd=folder, capture_output=True, text=True, check=True, timeout=WAIT_LIMIT
     ).stdout.splitlines()
     assert ["CreateContainer" in line for line in listed[1:]] == [True] * recorded.count(" CreateContainer ")
     page = (folder / "demo.html").read_text()
@@ -92,7 +92,6 @@ def test_the_demo_shows_values_reasons_and_that_all_comes_back(place: Path, scra
     assert f"interpose dump live {folder}/demo.crirec\n" in kept
 
 
-@pytest.mark.timeout(180)
 def test_it_needs_no_root(place: Path) -> None:
     """Nor a narrow terminal."""
     if why := closed_to(NOBODY):
@@ -105,7 +104,6 @@ def test_it_needs_no_root(place: Path) -> None:
     assert processes_of(place) == []
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("moment", ["  $ interpose pod run", "3. A Guaranteed pod comes"])
 def test_who_has_seen_enough_can_stop_it(place: Path, moment: str) -> None:
     """In the middle, also twice: no process and no file is left."""
@@ -128,7 +126,6 @@ def test_who_has_seen_enough_can_stop_it(place: Path, moment: str) -> None:
     assert processes_of(place) == []
 
 
-@pytest.mark.timeout(180)
 def test_a_value_that_is_not_as_promised_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

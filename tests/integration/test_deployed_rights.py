@@ -86,10 +86,10 @@ async def test_the_agent_works_with_its_rights(scratch: Path, deployed: dict[Ide
         try:
             await asyncio.to_thread(agent.start)
             await here.reported("ConfigApplied")
-            await eventually(lambda: here.annotation is not None, "an annotation of the node", within=20.0)
-            await eventually(lambda: "ConfigApplied" in here.reasons, "an event about the node", within=20.0)
-            await eventually(agent.state.exists, "the state of the node to be written", within=20.0)
-            await eventually(lambda: '"NodeSLO"' in agent.state.read_text(), "the NodeSLO in it", within=20.0)
+            await eventually(lambda: here.annotation is not None, "an annotation of the node")
+            await eventually(lambda: "ConfigApplied" in here.reasons, "an event about the node")
+            await eventually(agent.state.exists, "the state of the node to be written")
+            await eventually(lambda: '"NodeSLO"' in agent.state.read_text(), "the NodeSLO in it")
         finally:
             await asyncio.to_thread(agent.__exit__)
         refused = {one.query.get("fieldSelector", one.path) for one in here.server.requests if one.code == 403}

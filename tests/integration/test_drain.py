@@ -11,7 +11,7 @@ import pytest
 from interpose.relay.drain import Drain
 from interpose.testing import h2peer
 from interpose.testing.echoservice import EchoService, failed
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, unary
 from interpose.testing.h2hpack import Encoder
 from interpose.testing.stack import Stack, relay_stack
@@ -49,7 +49,7 @@ async def test_idle_connections_are_asked_to_go(stack: Stack) -> None:
     """A client without calls hangs up by itself and the drain is over at once."""
     async with grpc_channel(stack.socket) as channel:
         await channel.unary_unary("/test.Echo/Unary")(b"")
-        assert await asyncio.wait_for(drain(stack, 10), 5)
+        assert await asyncio.wait_for(drain(stack, 10), WAIT_LIMIT)
         assert not stack.listener.links
 
 
@@ -63,13 +63,13 @@ async def test_complete_reply_waits_for_its_slow_reader(stack: Stack) -> None:
     leaving = drain(stack, 10)
     answer = b""
     while h2peer.ping(b"draining") not in answer:
-        answer += await asyncio.wait_for(reader.read(65536), 5)
+        answer += await asyncio.wait_for(reader.read(65536), WAIT_LIMIT)
     writer.write(h2peer.ping(b"draining", ack=True))
     # Longer than a client with nothing in flight would get.
     done, _ = await asyncio.wait([leaving], timeout=1.3)
     assert not done
     writer.write(h2peer.window_update(0, 200_000) + h2peer.window_update(1, 200_000))
-    answer += await asyncio.wait_for(reader.read(-1), 5)
+    answer += await asyncio.wait_for(reader.read(-1), WAIT_LIMIT)
     frames = h2peer.read_frames(answer)
     assert sum(len(frame.payload) for frame in frames if frame.kind == "DATA") == 100_005
     assert [frame.end for frame in frames if frame.kind == "HEADERS"] == [False, True]

@@ -20,6 +20,7 @@ from interpose.dump.fileset import rotated_set
 from interpose.dump.frames import Begin, Dropped, End, Header, Message
 from interpose.dump.framestream import FrameStream
 from interpose.dump.reading import Recording
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.lab.processes import Child, wait_for
 from interpose.testing.lab.relay import Relay, program
@@ -42,7 +43,7 @@ def status(relay: Relay) -> Any:
 
 def scribe(relay: Relay) -> int:
     """The pid of its scribe."""
-    return int(wait_for(lambda: status(relay)["pid"], within=10, what="the scribe to start"))
+    return int(wait_for(lambda: status(relay)["pid"], what="the scribe to start"))
 
 
 def pull(image: str, password: str) -> cri.PullImageRequest:
@@ -56,7 +57,7 @@ async def call(relay: Path, method: str, request: Any, **more: Any) -> bytes | g
     async with grpc_channel(relay) as channel:
         try:
             reply: bytes = await channel.unary_unary(path)(
-                request.SerializeToString(), wait_for_ready=True, timeout=10, **more
+                request.SerializeToString(), wait_for_ready=True, timeout=WAIT_LIMIT, **more
             )
         except grpc.aio.AioRpcError as error:
             code: grpc.StatusCode = error.code()
@@ -124,9 +125,9 @@ async def test_recording_survives_the_relay(
     pid = scribe(relay)
     await call(relay.socket, "Version", cri.VersionRequest())
     name = 'interpose_dump_queue_bytes{reader="scribe"}'
-    wait_for(lambda: _value(admin, name) == 0, within=10, what="an empty queue")
+    wait_for(lambda: _value(admin, name) == 0, what="an empty queue")
     relay.kill()
-    wait_for(lambda: not Path(f"/proc/{pid}").exists() or _dead(pid), within=10, what="the scribe to end")
+    wait_for(lambda: not Path(f"/proc/{pid}").exists() or _dead(pid), what="the scribe to end")
     recording = Recording(file)
     assert [flow.name for flow in recording.flows()] == ["Version"]
     assert recording.damage == []
@@ -160,13 +161,13 @@ async def test_scribe_that_hangs_holds_up_nothing(
     try:
         async with grpc_channel(relay.socket) as channel:
             for _ in range(300):
-                assert await channel.unary_unary(RUNTIME + "ListContainers")(b"", timeout=10)
+                assert await channel.unary_unary(RUNTIME + "ListContainers")(b"", timeout=WAIT_LIMIT)
         assert status(relay)["dropped"] > 0
         assert _value(admin, 'interpose_dump_bodies_dropped_total{reader="scribe"}') > 0
     finally:
         os.kill(pid, signal.SIGCONT)
     queue = 'interpose_dump_queue_bytes{reader="scribe"}'
-    wait_for(lambda: _value(admin, queue) == 0, within=10, what="the queue to be empty again")
+    wait_for(lambda: _value(admin, queue) == 0, what="the queue to be empty again")
     await call(relay.socket, "Status", cri.StatusRequest())
     assert relay.child.stop() == 0
     text = dump.read_text()
@@ -182,10 +183,10 @@ async def test_scribe_that_dies_is_started_again(
     relay = start_relay("--no-hooks", "--dump", "on,Version", "--dump-file", str(dump), "--record", str(file))
     pid = scribe(relay)
     await call(relay.socket, "Version", cri.VersionRequest(version="first"))
-    wait_for(lambda: dump.exists() and "first" in dump.read_text(), within=10, what="the first line")
+    wait_for(lambda: dump.exists() and "first" in dump.read_text(), what="the first line")
     os.kill(pid, signal.SIGKILL)
     await call(relay.socket, "Version", cri.VersionRequest(version="unseen"))
-    wait_for(lambda: status(relay)["starts"] == 2 and status(relay)["readers"] == 1, within=10, what="another scribe")
+    wait_for(lambda: status(relay)["starts"] == 2 and status(relay)["readers"] == 1, what="another scribe")
     await call(relay.socket, "Version", cri.VersionRequest(version="second"))
     assert relay.child.stop() == 0
     text = dump.read_text()
@@ -201,7 +202,7 @@ async def test_signals_to_the_whole_group_leave_the_scribe_to_the_relay(
     dump = scratch / "dump"
     relay = start_relay("--no-hooks", "--dump", "reset,full:.*", "--dump-file", str(dump))
     pid = scribe(relay)
-    wait_for(dump.exists, within=10, what="the scribe to be at work")
+    wait_for(dump.exists, what="the scribe to be at work")
     await call(relay.socket, "Version", cri.VersionRequest(version="last"))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         os.kill(pid, number)
@@ -223,7 +224,7 @@ async def test_attached_reader_sees_calls_and_leaves_no_trace(
         assert isinstance(begin, Begin)
         assert begin.path.endswith("/Status")
         assert status(relay)["readers"] == 1
-    wait_for(lambda: status(relay)["readers"] == 0, within=10, what="the reader to be gone")
+    wait_for(lambda: status(relay)["readers"] == 0, what="the reader to be gone")
     await call(relay.socket, "Status", cri.StatusRequest())
     assert _value(admin, 'interpose_dump_frames_total{reader="attached"}') == 5
     assert relay.child.stop() == 0
@@ -247,10 +248,10 @@ async def test_reader_that_does_not_read_loses_frames(
     """And hears of it when it reads again."""
     relay = start_relay("--no-hooks", "--dump-queue", "64KiB")
     with attach(str(relay.admin)) as attached:
-        wait_for(lambda: status(relay)["readers"] == 1, within=10, what="the reader to be there")
+        wait_for(lambda: status(relay)["readers"] == 1, what="the reader to be there")
         async with grpc_channel(relay.socket) as channel:
             for _ in range(2000):
-                await channel.unary_unary(RUNTIME + "ListContainers")(b"", timeout=10)
+                await channel.unary_unary(RUNTIME + "ListContainers")(b"", timeout=WAIT_LIMIT)
         assert status(relay)["dropped"] > 0
         stream = FrameStream()
         while (data := attached.read(0.2)) is not None:
@@ -287,7 +288,7 @@ async def test_messages_are_not_shown_on_a_network_address(scratch: Path, runtim
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     with Relay(scratch, scratch / "runtime.sock", ("--no-hooks", "--admin-listen", address)) as relay:
-        relay.child.wait_until(lambda: _answers(address), within=10, what="the admin port")
+        relay.child.wait_until(lambda: _answers(address), what="the admin port")
         with pytest.raises(click.ClickException, match=r"unix admin socket only.*403"):
             attach(address)
 
@@ -337,7 +338,7 @@ def test_file_in_no_directory_ends_the_start(scratch: Path, option: str) -> None
         [*argv, "--runtime-endpoint", str(scratch / "r"), option, str(scratch / "no" / "x")],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=WAIT_LIMIT,
         check=False,
     )
     assert done.returncode == 78

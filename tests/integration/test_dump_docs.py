@@ -18,6 +18,7 @@ from interpose.dump.live.keys import GROUPS
 from interpose.dump.outputs import OUTPUTS, FlowTexts, View
 from interpose.dump.reading import Recording, open_recording
 from interpose.dump.viewing import Viewing
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.relay import program
 from interpose.testing.recordings import sample_recording
 
@@ -56,7 +57,13 @@ def shown(words: list[str], recording: Path) -> list[str]:
     environment = {**os.environ, "TZ": "UTC", "PYTHONIOENCODING": "utf-8", "COLUMNS": str(WIDTH)}
     command: list[str | Path] = [program(), *words]
     done = subprocess.run(
-        command, cwd=recording.parent, env=environment, capture_output=True, encoding="utf-8", check=False, timeout=60
+        command,
+        cwd=recording.parent,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=WAIT_LIMIT,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -130,7 +137,11 @@ def test_the_reader_reads(tmp_path: Path) -> None:
     reader.write_text(text)
 
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", reader, recording], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-W", "ignore", reader, recording],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=WAIT_LIMIT,
     )
 
     with Recording(recording) as source:

@@ -12,6 +12,7 @@ from interpose.api import hook_pb2 as hook
 from interpose.dispatcher.client import HookCallError, HookClient
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.rpc.transport import Hub
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import Child
 
 PLUGIN = Path(__file__).parents[2] / "examples/hook-plugin/plugin.py"
@@ -22,7 +23,7 @@ META = hook.PodSandboxMetadata(name="pod")
 def plugin(scratch: Path, spawn: Callable[..., Child]) -> Child:
     """The plugin, registered."""
     child = spawn(sys.executable, PLUGIN, "--socket", scratch / "p.sock", "--hooks-dir", scratch)
-    child.wait_until((scratch / "batch.json").exists, within=30, what="its registration")
+    child.wait_until((scratch / "batch.json").exists, what="its registration")
     return child
 
 
@@ -42,14 +43,14 @@ async def create(client: HookClient, tier: str, shares: int = 1024) -> hook.Cont
         container_resources=hook.LinuxContainerResources(cpu_shares=shares, memory_limit_in_bytes=1 << 30),
         container_envs={"A": "1"},
     )
-    answer = await client.call(HookPoint.PRE_CREATE_CONTAINER, request.SerializeToString(), timeout=10)
+    answer = await client.call(HookPoint.PRE_CREATE_CONTAINER, request.SerializeToString(), timeout=WAIT_LIMIT)
     return hook.ContainerResourceHookResponse.FromString(answer)
 
 
 async def run(client: HookClient, tier: str) -> hook.PodSandboxHookResponse:
     """What it says about a pod."""
     request = hook.PodSandboxHookRequest(pod_meta=META, labels={"tier": tier})
-    answer = await client.call(HookPoint.PRE_RUN_POD_SANDBOX, request.SerializeToString(), timeout=10)
+    answer = await client.call(HookPoint.PRE_RUN_POD_SANDBOX, request.SerializeToString(), timeout=WAIT_LIMIT)
     return hook.PodSandboxHookResponse.FromString(answer)
 
 
@@ -59,10 +60,10 @@ async def test_registration(scratch: Path, client: HookClient) -> None:
     assert document["remote-endpoint"] == str(scratch / "p.sock")
     served = set(map(HookPoint, document["runtime-hooks"]))
     for point in served:
-        assert await client.call(point, b"", timeout=10) == b""
+        assert await client.call(point, b"", timeout=WAIT_LIMIT) == b""
     for point in set(HookPoint) - served:
         with pytest.raises(HookCallError, match="UNIMPLEMENTED"):
-            await client.call(point, b"", timeout=10)
+            await client.call(point, b"", timeout=WAIT_LIMIT)
 
 
 async def test_batch_pods_are_marked(client: HookClient) -> None:
@@ -83,13 +84,13 @@ async def test_batch_containers_get_few_shares(client: HookClient) -> None:
 async def test_stopped_containers_are_logged(client: HookClient, plugin: Child) -> None:
     """With pod and container."""
     request = hook.ContainerResourceHookRequest(pod_meta=META, container_meta=hook.ContainerMetadata(name="c"))
-    await client.call(HookPoint.POST_STOP_CONTAINER, request.SerializeToString(), timeout=10)
-    plugin.wait_until(lambda: "Stopped pod/c" in plugin.log.read_text(), within=10, what="the line in its log")
+    await client.call(HookPoint.POST_STOP_CONTAINER, request.SerializeToString(), timeout=WAIT_LIMIT)
+    plugin.wait_until(lambda: "Stopped pod/c" in plugin.log.read_text(), what="the line in its log")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_leaves_nothing_behind(plugin: Child, scratch: Path, number: signal.Signals) -> None:
     """The registration goes, and it ends well."""
     plugin.signal(number)
-    assert plugin.wait(within=20) == 0
+    assert plugin.wait() == 0
     assert not (scratch / "batch.json").exists()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import program
 
@@ -37,7 +38,7 @@ def pod(scratch: Path, runtime: Child) -> Callable[..., "subprocess.CompletedPro
 
     def run(*words: str) -> "subprocess.CompletedProcess[str]":
         command = [str(program()), "pod", *words]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=50)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=WAIT_LIMIT)
 
     return run
 

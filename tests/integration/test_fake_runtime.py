@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interpose.api import cri_pb2 as cri
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import bidi_stream, grpc_channel, grpc_server, server_stream, unary
 from interpose.testing.lab.processes import rss_bytes
@@ -58,27 +58,27 @@ async def test_events_reach_every_subscriber(channel: Any, stack: Stack, runtime
     """Three subscriptions of two clients; each sees each event; ending one ends it at the runtime."""
     async with grpc_channel(stack.socket) as other:
         streams = [one.unary_stream(f"{V1}/GetContainerEvents")(b"") for one in (channel, channel, other)]
-        await asyncio.wait_for(runtime.events.wait_for_subscribers(3), 5)
+        await asyncio.wait_for(runtime.events.wait_for_subscribers(3), WAIT_LIMIT)
         reply = await channel.unary_unary(f"{V1}/RunPodSandbox")(run_request(pod_config("new")).SerializeToString())
         sandbox = cri.RunPodSandboxResponse.FromString(reply).pod_sandbox_id
         for stream in streams:
             event = cri.ContainerEventResponse.FromString(await stream.read())
             assert event.container_id == sandbox
         streams[0].cancel()
-        await asyncio.wait_for(runtime.events.wait_for_subscribers(2), 5)
+        await asyncio.wait_for(runtime.events.wait_for_subscribers(2), WAIT_LIMIT)
         assert stack.stats(f"{V1}/GetContainerEvents").in_flight == 2
         for stream in streams[1:]:
             stream.cancel()
-    await asyncio.wait_for(runtime.events.wait_for_subscribers(0), 5)
+    await asyncio.wait_for(runtime.events.wait_for_subscribers(0), WAIT_LIMIT)
 
 
 async def test_stalled_call_delays_nobody(channel: Any, runtime: FakeRuntime) -> None:
     """One call stands still at the runtime; others on the same connections pass."""
     stall = runtime.stall("Status")
     stalled = channel.unary_unary(f"{V1}/Status")(b"")
-    await asyncio.wait_for(stall.entered.wait(), 5)
+    await asyncio.wait_for(stall.entered.wait(), WAIT_LIMIT)
     for _ in range(50):
-        await asyncio.wait_for(channel.unary_unary(f"{V1}/Version")(b""), 1)
+        await asyncio.wait_for(channel.unary_unary(f"{V1}/Version")(b""), WAIT_LIMIT)
     assert not stalled.done()
     stall.release()
     assert await stalled

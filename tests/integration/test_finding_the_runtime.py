@@ -10,6 +10,7 @@ from interpose.h2.limits import Limits
 from interpose.rpc.client import Client
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.serve import serve_runtime
 
@@ -26,7 +27,7 @@ async def test_runtime_that_comes_later_is_found_wherever_it_is(scratch: Path) -
     upstream.start()
     try:
         async with serve_runtime(places[1], FakeRuntime()):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(WAIT_LIMIT):
                 assert await Client(upstream, hub).unary(VERSION, b"")
             assert upstream.path == places[1]
     finally:

@@ -14,7 +14,7 @@ from interpose.rpc.status import RpcError
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
 from interpose.testing.echoservice import DETAILS, EchoService, failed
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, unary
 from interpose.testing.stack import Stack, relay_stack
 
@@ -145,7 +145,7 @@ async def test_deadline_travels_and_ends_the_call(channel: Any, service: EchoSer
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     assert service.remaining is not None
     assert 0 < service.remaining <= 0.31
-    await asyncio.wait_for(service.cancelled.wait(), 5)
+    await asyncio.wait_for(service.cancelled.wait(), WAIT_LIMIT)
     await channel.unary_unary("/test.Echo/Unary")(b"")
     assert service.remaining is None
 
@@ -153,9 +153,9 @@ async def test_deadline_travels_and_ends_the_call(channel: Any, service: EchoSer
 async def test_cancel_reaches_the_server_at_once(channel: Any, service: EchoService, stack: Stack) -> None:
     """The client gives up; the server's handler is cancelled, and the call is counted as such."""
     call = channel.unary_unary("/test.Echo/Hang")(b"")
-    await asyncio.wait_for(service.entered.wait(), 5)
+    await asyncio.wait_for(service.entered.wait(), WAIT_LIMIT)
     call.cancel()
-    await asyncio.wait_for(service.cancelled.wait(), 1)
+    await asyncio.wait_for(service.cancelled.wait(), WAIT_LIMIT)
     await eventually(lambda: stack.relay.in_flight == 0, "the call to be counted")
     assert (stack.stats("/x").codes[1], stack.stats("/x").resets) == (1, 1)
 
@@ -165,11 +165,11 @@ async def test_lost_client_is_a_cancelled_call(stack: Stack, service: EchoServic
     hub = Hub()
     client = Upstream(str(stack.socket), hub=hub, limits=Limits(), wait=10.0)
     call = asyncio.create_task(Client(client, hub).unary(b"/test.Echo/Hang", b""))
-    await asyncio.wait_for(service.entered.wait(), 5)
+    await asyncio.wait_for(service.entered.wait(), WAIT_LIMIT)
     await client.close()
     with pytest.raises(RpcError):
         await call
-    await asyncio.wait_for(service.cancelled.wait(), 5)
+    await asyncio.wait_for(service.cancelled.wait(), WAIT_LIMIT)
     await eventually(lambda: not stack.listener.links, "the connection to end")
 
 

@@ -21,7 +21,7 @@ from interpose.rpc.framing import RESPONSE_HEADERS, frame, status_trailers
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.transport import Hub
 from interpose.testing import h2peer
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_server, unary
 from interpose.testing.h2hpack import Encoder
 from interpose.testing.hookserver import FakeHookServer, echo, serve_hooks
@@ -100,7 +100,7 @@ async def test_a_call(bench: Bench, path: Path) -> None:
     """The hook server sees the message, our metadata and the time left; we get its answer."""
     server = FakeHookServer(echo)
     async with serve_hooks(path, server):
-        answer = await bench.client.call(CREATE, MESSAGE, metadata=((b"x-a", b"1"),), timeout=5.0)
+        answer = await bench.client.call(CREATE, MESSAGE, metadata=((b"x-a", b"1"),), timeout=WAIT_LIMIT)
     assert hook.ContainerResourceHookResponse.FromString(answer).container_envs == {"A": "1"}
     (asked,) = server.calls
     assert (asked.point, asked.request) == (CREATE, REQUEST)
@@ -136,7 +136,7 @@ async def test_grpcio_hook_server(bench: Bench, path: Path, compression: Any) ->
         return request
 
     async with grpc_server(path, {CREATE.rpc.decode(): unary(answer)}, compression=compression):
-        assert await bench.client.call(CREATE, MESSAGE + bytes(100_000), timeout=5.0) == MESSAGE + bytes(100_000)
+        assert await bench.client.call(CREATE, MESSAGE + bytes(100_000), timeout=WAIT_LIMIT) == MESSAGE + bytes(100_000)
         assert 0 < seen["remaining"] <= 5.0
         error = await _failure_at(bench, HookPoint.PRE_START_CONTAINER)
         assert (error.code, error.reason) == (Code.UNIMPLEMENTED, Reason.REFUSED)
@@ -144,7 +144,7 @@ async def test_grpcio_hook_server(bench: Bench, path: Path, compression: Any) ->
 
 async def _failure_at(bench: Bench, point: HookPoint) -> HookCallError:
     with pytest.raises(HookCallError) as caught:
-        await bench.client.call(point, MESSAGE, timeout=5.0)
+        await bench.client.call(point, MESSAGE, timeout=WAIT_LIMIT)
     return caught.value
 
 
@@ -254,7 +254,7 @@ async def test_no_answer_in_time(bench: Bench, path: Path) -> None:
         error = await bench.failure(timeout=0.05)
         assert (error.code, error.reason) == (Code.DEADLINE_EXCEEDED, Reason.TIMEOUT)
         assert error.message == "no answer within 0.05 s"
-        await asyncio.wait_for(server.changes.until(lambda: server.cancelled == [CREATE]), 5)
+        await asyncio.wait_for(server.changes.until(lambda: server.cancelled == [CREATE]), WAIT_LIMIT)
 
 
 async def test_cancellation_reaches_the_hook_server(bench: Bench, path: Path) -> None:
@@ -265,9 +265,9 @@ async def test_cancellation_reaches_the_hook_server(bench: Bench, path: Path) ->
             backend.resets.clear()
             task = asyncio.create_task(bench.call())
             seen = len(backend.requests)
-            await asyncio.wait_for(backend.changes.until(lambda seen=seen: len(backend.requests) > seen), 5)  # type: ignore[misc]
+            await asyncio.wait_for(backend.changes.until(lambda seen=seen: len(backend.requests) > seen), WAIT_LIMIT)  # type: ignore[misc]
             task.cancel()
-            await asyncio.wait_for(backend.changes.until(lambda: backend.resets == [ErrorCode.CANCEL]), 5)
+            await asyncio.wait_for(backend.changes.until(lambda: backend.resets == [ErrorCode.CANCEL]), WAIT_LIMIT)
     assert bench.client.breaker.state is State.CLOSED
 
 
@@ -280,7 +280,7 @@ async def test_cancelled_trial_lets_another_one_try(bench: Bench, path: Path) ->
         bench.clock.ahead += 2
         asked = len(server.calls)
         trial = asyncio.create_task(bench.call())
-        await asyncio.wait_for(server.changes.until(lambda: len(server.calls) > asked), 5)
+        await asyncio.wait_for(server.changes.until(lambda: len(server.calls) > asked), WAIT_LIMIT)
         assert (await bench.failure()).reason is Reason.OPEN
         trial.cancel()
         await asyncio.gather(trial, return_exceptions=True)
@@ -413,8 +413,8 @@ async def test_crash_during_a_call(bench: Bench, path: Path) -> None:
     server.stall(HookPoint.PRE_START_CONTAINER)
     server.crash(CREATE)
     async with serve_hooks(path, server):
-        other = asyncio.create_task(bench.client.call(HookPoint.PRE_START_CONTAINER, b"", timeout=30))
-        await asyncio.wait_for(server.changes.until(lambda: len(server.calls) == 1), 5)
+        other = asyncio.create_task(bench.client.call(HookPoint.PRE_START_CONTAINER, b"", timeout=WAIT_LIMIT))
+        await asyncio.wait_for(server.changes.until(lambda: len(server.calls) == 1), WAIT_LIMIT)
         error = await bench.failure(timeout=30)
         assert (error.code, error.reason) == (Code.UNAVAILABLE, Reason.BROKEN)
         assert error.message == "its connection was lost during the call"
@@ -448,7 +448,7 @@ async def test_back_when_the_socket_reappears(bench: Bench, path: Path) -> None:
     assert bench.client.breaker.retry_in(bench.clock()) > 5
     openings = bench.client.breaker.openings
     async with serve_hooks(path, FakeHookServer(echo)):
-        await eventually(lambda: bench.client.breaker.state is State.CLOSED, "the breaker to hear of it", within=5)
+        await eventually(lambda: bench.client.breaker.state is State.CLOSED, "the breaker to hear of it")
         assert bench.client.state == "connected"
         assert await bench.call()
     assert (bench.client.breaker.openings, bench.client.breaker.state) == (openings, State.CLOSED)
@@ -485,13 +485,13 @@ async def test_goaway_is_followed_by_another_connection(bench: Bench, path: Path
     stall = server.stall(CREATE)
     async with serve_hooks(path, server) as local:
         early = asyncio.create_task(bench.call())
-        await asyncio.wait_for(server.changes.until(lambda: len(server.calls) == 1), 5)
+        await asyncio.wait_for(server.changes.until(lambda: len(server.calls) == 1), WAIT_LIMIT)
         local.listener.drain()
         for link in local.listener.links:
             link.conn.flush()
         await eventually(lambda: not bench.dials.up, "GOAWAY")
         late = asyncio.create_task(bench.call())
-        await asyncio.wait_for(server.changes.until(lambda: len(server.calls) == 2), 5)
+        await asyncio.wait_for(server.changes.until(lambda: len(server.calls) == 2), WAIT_LIMIT)
         stall.release()
         assert await early
         assert await late
@@ -523,7 +523,7 @@ async def test_process_that_is_killed(bench: Bench, start_plugin: Callable[..., 
     await eventually(lambda: bench.client.last_error == "Connection refused", "the end to be noticed")
     await bench.open_breaker()
     start_plugin("--echo", "--set-shares", "7")
-    await eventually(lambda: bench.client.state == "connected", "the next one", within=10)
+    await eventually(lambda: bench.client.state == "connected", "the next one")
     assert await shares(bench) == 7
 
 
@@ -584,7 +584,7 @@ async def test_reset_call(bench: Bench, path: Path) -> None:
     async with raw_backend(path) as backend:
         backend.answer = None
         task = asyncio.create_task(bench.failure(timeout=30))
-        await asyncio.wait_for(backend.changes.until(lambda: bool(backend.streams)), 5)
+        await asyncio.wait_for(backend.changes.until(lambda: bool(backend.streams)), WAIT_LIMIT)
         backend.streams[0].reset(ErrorCode.INTERNAL_ERROR)
         backend.streams[0].conn.flush()
         error = await task
@@ -640,7 +640,7 @@ async def test_close_leaves_nothing(path: Path) -> None:
         tasks, descriptors = len(asyncio.all_tasks()), _descriptors()
         bench = Bench(path)
         call = asyncio.create_task(bench.failure(timeout=30))
-        await asyncio.wait_for(server.changes.until(lambda: len(server.calls) == 1), 5)
+        await asyncio.wait_for(server.changes.until(lambda: len(server.calls) == 1), WAIT_LIMIT)
         await bench.client.close()
         assert (await call).reason is Reason.BROKEN
         assert (await bench.failure()).message == f"{path} is not reachable: the client is closed"

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from interpose.testing.eventually import WAIT_LIMIT
+
 PAGE = Path(__file__).parents[2] / "docs/hooks/writing-a-plugin.md"
 BLOCK = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -34,7 +36,7 @@ def test_plugin_and_its_test(scratch: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=90,
+        timeout=WAIT_LIMIT,
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

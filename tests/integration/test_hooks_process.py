@@ -22,7 +22,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.testing import pods
 from interpose.testing.echoservice import failed
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.hookserver import FakeHookServer, register, serve_hooks, set_shares
@@ -90,7 +90,7 @@ StartNode = Callable[..., AbstractAsyncContextManager[Node]]
 
 def serving(child: Child) -> Child:
     """A relay that answers; from binding the socket until then clients wait, and grpcio does so for a moment only."""
-    child.wait_until(lambda: "Relay is listening" in child.log_tail(), within=20, what="the start")
+    child.wait_until(lambda: "Relay is listening" in child.log_tail(), what="the start")
     return child
 
 
@@ -230,7 +230,7 @@ async def test_plugin_under_fail_sees_the_very_first_call(
         request = pods.run_request(pods.pod_config("first")).SerializeToString()
         child = spawn(*argv)
         path = "/runtime.v1.RuntimeService/RunPodSandbox"
-        error = await failed(channel.unary_unary(path)(request, wait_for_ready=True, timeout=20))
+        error = await failed(channel.unary_unary(path)(request, wait_for_ready=True, timeout=WAIT_LIMIT))
         assert error.code() is grpc.StatusCode.FAILED_PRECONDITION, child.log_tail()
         assert "hook server plugin (failure policy Fail) at PreRunPodSandbox" in error.details()
     assert runtime.calls["RunPodSandbox"] == 0
@@ -241,7 +241,7 @@ async def stalled_call(node: Node) -> AsyncIterator["asyncio.Task[Any]"]:
     """A RunPodSandbox whose hook server does not answer, and a relay that was told to stop meanwhile."""
     stall = node.plugin.stall(PRE_RUN)
     calling: asyncio.Task[Any] = asyncio.create_task(node.call(pods.run_request(pods.pod_config("slow"))))
-    await asyncio.wait_for(stall.entered.wait(), 10)
+    await asyncio.wait_for(stall.entered.wait(), WAIT_LIMIT)
     node.relay.child.signal(signal.SIGTERM)
     await eventually(lambda: not node.relay.socket.exists(), "the relay to drain")
     yield calling
@@ -258,7 +258,7 @@ async def test_stop_during_a_stalled_hook(scratch: Path, directory: Path, start_
         else:
             assert (await failed(calling)).code() is grpc.StatusCode.FAILED_PRECONDITION
         assert node.runtime.calls["RunPodSandbox"] == (policy == "Ignore")
-        assert await asyncio.to_thread(node.relay.child.wait, 10) == 0
+        assert await asyncio.to_thread(node.relay.child.wait) == 0
 
 
 async def test_grace_is_shorter_than_a_stalled_hook(scratch: Path, directory: Path, start_node: StartNode) -> None:
@@ -266,7 +266,7 @@ async def test_grace_is_shorter_than_a_stalled_hook(scratch: Path, directory: Pa
     register(directory, "plugin", scratch / "plugin.sock")
     async with start_node("--grace", "200ms", "--hooks-timeout", "20s") as node, stalled_call(node) as calling:
         assert (await failed(calling)).code() is grpc.StatusCode.UNAVAILABLE
-        assert await asyncio.to_thread(node.relay.child.wait, 10) == 1
+        assert await asyncio.to_thread(node.relay.child.wait) == 1
         await eventually(lambda: node.plugin.cancelled == [PRE_RUN], "the hook server to hear of it")
         assert node.runtime.calls["RunPodSandbox"] == 0
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from interpose.testing.eventually import WAIT_LIMIT
+
 TOOL = Path(__file__).parents[2] / "tools/soak.py"
 PODS = 3000
 # On a busy machine the soak ends with fewer pods rather than late.
@@ -19,7 +21,7 @@ def test_lives_of_pods_leave_nothing_behind() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=55,
+        timeout=WAIT_LIMIT,
     )
 
     told = done.stdout + done.stderr

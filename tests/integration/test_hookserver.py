@@ -19,7 +19,7 @@ from interpose.api import hook_pb2 as hook
 from interpose.config.hookserver_settings import PluginSettings
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.runtimehooks.registry import plugins_on, stages_of
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.fakestate import Sandbox
 from interpose.testing.grpcpeer import grpc_channel
@@ -158,7 +158,7 @@ def test_without_an_admin_socket(fake_node: FakeNodeStart, hookserver: Make) -> 
     cgroups = fake_node(pods=3)
     server = hookserver("--admin-listen", "none")
     server.start_unready()
-    server.child.wait_until(lambda: set(quotas(cgroups).values()) >= {50_100}, within=20, what="values")
+    server.child.wait_until(lambda: set(quotas(cgroups).values()) >= {50_100}, what="values")
     assert not server.admin.exists()
 
 
@@ -190,7 +190,7 @@ def test_not_ready_without_a_registration(fake_node: FakeNodeStart, hookserver: 
     assert f"[-]registration failed: file {scratch}/place/d/qos.json: Not a directory" in text
     assert server.status()["registration"]["registered"] is False
     (scratch / "place").unlink()
-    wait_for(lambda: ask("/readyz")[0] == 200, within=10, what="the registration", every=0.05)
+    wait_for(lambda: ask("/readyz")[0] == 200, what="the registration", every=0.05)
     assert (scratch / "place" / "d" / "qos.json").exists()
 
 
@@ -198,11 +198,11 @@ def test_nodeslo_that_cannot_be_used_keeps_the_last_good_one(running: HookServer
     """File, key and value are named, values stay; mending it ends that."""
     cgroups = memory / "cgroup"
     running.tell(TOGETHER)
-    running.child.wait_until(lambda: set(quotas(cgroups).values()) == {-1}, within=10, what="quotas to go")
+    running.child.wait_until(lambda: set(quotas(cgroups).values()) == {-1}, what="quotas to go")
     broken = node_document()
     broken["nodeSLO"]["spec"]["resourceUsedThresholdWithBE"]["enable"] = "maybe"
     running.tell(broken)
-    wait_for(lambda: ask("/readyz")[0] == 503, within=10, what="the complaint", every=0.02)
+    wait_for(lambda: ask("/readyz")[0] == 503, what="the complaint", every=0.02)
     text = ask("/readyz/nodeslo")[1]
     assert f"file {running.nodeslo}" in text
     assert "resourceUsedThresholdWithBE.enable" in text
@@ -210,7 +210,7 @@ def test_nodeslo_that_cannot_be_used_keeps_the_last_good_one(running: HookServer
     assert running.status()["nodeslo"]["problems"]
     assert set(quotas(cgroups).values()) == {-1}
     running.tell(ALONE)
-    running.child.wait_until(lambda: 50_100 in quotas(cgroups).values(), within=10, what="quotas to come back")
+    running.child.wait_until(lambda: 50_100 in quotas(cgroups).values(), what="quotas to come back")
     assert ask("/readyz")[0] == 200
 
 
@@ -221,10 +221,10 @@ def test_nodeslo_that_comes_later(fake_node: FakeNodeStart, hookserver: Make, as
     server.start_unready()
     server.nodeslo.unlink()
     server.child.wait_listening(server.admin)
-    wait_for(lambda: "does not exist" in ask("/readyz/nodeslo")[1], within=10, what="the complaint", every=0.02)
-    server.child.wait_until(lambda: 50_100 in quotas(cgroups).values(), within=20, what="quotas")
+    wait_for(lambda: "does not exist" in ask("/readyz/nodeslo")[1], what="the complaint", every=0.02)
+    server.child.wait_until(lambda: 50_100 in quotas(cgroups).values(), what="quotas")
     server.tell(TOGETHER)
-    server.child.wait_until(lambda: set(quotas(cgroups).values()) == {-1}, within=10, what="quotas to go")
+    server.child.wait_until(lambda: set(quotas(cgroups).values()) == {-1}, what="quotas to go")
 
 
 def test_edit_of_the_nodeslo_reaches_running_pods(
@@ -239,7 +239,7 @@ def test_edit_of_the_nodeslo_reaches_running_pods(
     ):
         began = time.monotonic()
         running.tell(document)
-        running.child.wait_until(reached, within=10, what="the values of the new rule")
+        running.child.wait_until(reached, what="the values of the new rule")
         record_property("seconds", round(time.monotonic() - began, 3))
 
 
@@ -289,9 +289,9 @@ def test_registration_is_kept(running: HookServer) -> None:
     """Deleted or changed by somebody, it comes back."""
     text = running.registration.read_text()
     running.registration.unlink()
-    running.child.wait_until(running.registration.exists, within=10, what="the file to come back")
+    running.child.wait_until(running.registration.exists, what="the file to come back")
     running.registration.write_text("{}")
-    running.child.wait_until(lambda: running.registration.read_text() == text, within=10, what="its text to come back")
+    running.child.wait_until(lambda: running.registration.read_text() == text, what="its text to come back")
 
 
 def test_standalone_neither_listens_nor_registers(fake_node: FakeNodeStart, hookserver: Make, ask: Ask) -> None:
@@ -299,7 +299,7 @@ def test_standalone_neither_listens_nor_registers(fake_node: FakeNodeStart, hook
     cgroups = fake_node(pods=3)
     server = hookserver("--mode", "standalone")
     server.start()
-    server.child.wait_until(lambda: 50_100 in quotas(cgroups).values(), within=20, what="quotas")
+    server.child.wait_until(lambda: 50_100 in quotas(cgroups).values(), what="quotas")
     assert not server.socket.exists()
     assert not server.registration.exists()
     assert ask("/readyz/registration")[0] == 404
@@ -372,10 +372,10 @@ def test_stopping_leaves_values(fake_node: FakeNodeStart, hookserver: Make, poli
     cgroups = fake_node(pods=3)
     server = hookserver("--failure-policy", policy)
     server.start()
-    server.child.wait_until(lambda: 50_100 in quotas(cgroups).values(), within=20, what="quotas")
+    server.child.wait_until(lambda: 50_100 in quotas(cgroups).values(), what="quotas")
     before = quotas(cgroups)
     server.child.signal(signal.SIGTERM)
-    assert server.child.wait(5) == 0
+    assert server.child.wait() == 0
     assert quotas(cgroups) == before
     assert (server.registration.exists(), server.socket.exists(), server.admin.exists()) == (stays, False, False)
 
@@ -403,7 +403,7 @@ async def create(server: HookServer) -> Any:
     )
     async with grpc_channel(server.socket) as channel:
         path = HookPoint.PRE_CREATE_CONTAINER.rpc.decode()
-        answer = await channel.unary_unary(path)(message.SerializeToString(), timeout=10)
+        answer = await channel.unary_unary(path)(message.SerializeToString(), timeout=WAIT_LIMIT)
         return hook.ContainerResourceHookResponse.FromString(answer).container_resources
 
 
@@ -414,15 +414,15 @@ async def test_rule_that_changes_while_the_runtime_is_away(scratch: Path, memory
     async with node_here(memory, scratch) as (node, _):
         async with serve_runtime(scratch / "runtime.sock", node.runtime):
             await asyncio.to_thread(server.start)
-            await eventually(lambda: set(quotas(cgroups).values()) >= {100_000}, "quotas", within=20)
+            await eventually(lambda: set(quotas(cgroups).values()) >= {100_000}, "quotas")
         assert (await create(server)).cpu_quota == 50_000
         server.tell(TOGETHER)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_LIMIT):
             while (await create(server)).cpu_quota != -1:
                 pass
         container = next(path for path in quotas(cgroups) if path.count("/") == 4 and quotas(cgroups)[path] == 100_000)
         async with serve_runtime(scratch / "runtime.sock", node.runtime):
-            await eventually(lambda: quotas(cgroups)[container] == -1, "the container to follow", within=20)
+            await eventually(lambda: quotas(cgroups)[container] == -1, "the container to follow")
         await asyncio.to_thread(server.stop)
 
 
@@ -433,7 +433,7 @@ async def test_pod_that_appears(scratch: Path, memory: Path, hookserver: Make) -
         await asyncio.to_thread(server.start)
         late = be_pod(node, "late", batch_cpu=700)
         place = f"cpu,cpuacct/{node.directory(late.containers[0])}"
-        await eventually(lambda: quotas(memory / "cgroup")[place] == 70_000, "the values of a new pod", within=20)
+        await eventually(lambda: quotas(memory / "cgroup")[place] == 70_000, "the values of a new pod")
         await asyncio.to_thread(server.stop)
 
 
@@ -445,7 +445,7 @@ async def test_stopping_while_the_runtime_hangs(scratch: Path, memory: Path, hoo
         server.start_unready()
         await node.runtime.wait_for_calls("UpdateContainerResources")
         server.child.signal(signal.SIGTERM)
-        assert await asyncio.to_thread(server.child.wait, 5) == 0
+        assert await asyncio.to_thread(server.child.wait) == 0
         stall.release()
 
 
@@ -477,7 +477,7 @@ def test_many_pods(
         last = server.status()["round"]
         return last if last["reason"] == "tick" and last["written"] == 0 and last["pods"] == 200 else None
 
-    last = server.child.wait_until(settled, within=40, what="a round with nothing to do", every=0.1)
+    last = server.child.wait_until(settled, what="a round with nothing to do", every=0.1)
     record_property("cpu_seconds", last["cpu_seconds"])
     record_property("seconds", last["seconds"])
     print(f"200 pods: {last['cpu_seconds'] * 1000:.0f} ms CPU, {last['wanted']} values")

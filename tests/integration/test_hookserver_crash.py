@@ -243,7 +243,7 @@ def test_kill_9(fake_node: FakeNodeStart, hookserver: Make, first: int) -> None:
         server.tell(DOCUMENTS[1])
         enough, before = lines(server) + 1 + 2 * cut, content(cgroups)
         server.start_unready()
-        wait_for(partial(_moment, server, enough), within=20, what="the moment", every=0)
+        wait_for(partial(_moment, server, enough), what="the moment", every=0)
         server.kill()
         mend(cgroups, before)
         server.start()
@@ -272,7 +272,7 @@ def test_kill_9_while_values_go_back(fake_node: FakeNodeStart, hookserver: Make,
         assert server.single("--once").returncode == 0
         enough, before = lines(server) + 1 + 4 * cut, content(cgroups)
         child = spawn(*server.argv("--restore"))
-        wait_for(partial(_written, server, enough, child), within=20, what="the moment", every=0)
+        wait_for(partial(_written, server, enough, child), what="the moment", every=0)
         child.kill()
         mend(cgroups, before)
         assert server.single("--restore").returncode == 0

@@ -29,7 +29,7 @@ from interpose.runtimehooks.registrar import Registrar
 from interpose.runtimehooks.rules import Rules
 from interpose.runtimehooks.runner import Runner
 from interpose.testing import pods
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.hookstack import HookStack
 
@@ -171,7 +171,7 @@ def request(**resources: Any) -> hook.ContainerResourceHookRequest:
 async def ask(channel: Any, message: Any, point: HookPoint = CREATE) -> Any:
     """One call."""
     data = message if isinstance(message, bytes) else message.SerializeToString()
-    answer = await channel.unary_unary(point.rpc.decode())(data, timeout=20)
+    answer = await channel.unary_unary(point.rpc.decode())(data, timeout=WAIT_LIMIT)
     return hook.ContainerResourceHookResponse.FromString(answer)
 
 
@@ -222,7 +222,7 @@ async def test_raising_and_hanging_plugins_next_to_a_good_one(scratch: Path, rel
     """The good one is heard; the one that hangs costs its time once."""
 
     def hangs(_context: ContainerContext) -> None:
-        release.wait(30)
+        release.wait(WAIT_LIMIT)
 
     plugins = Toy("raises", raises), Toy("hangs", hangs), Toy("good", sets(shares=7))
     async with serve(scratch / "hooks.sock", *plugins) as served, grpc_channel(served.path) as channel:
@@ -382,7 +382,7 @@ async def test_raising_and_hanging_plugins_behind_a_relay(node: HookStack, relea
     """Containers are created with what the good one wants."""
 
     def hangs(_context: ContainerContext) -> None:
-        release.wait(30)
+        release.wait(WAIT_LIMIT)
 
     async with registered(node, Toy("raises", raises), Toy("hangs", hangs), Toy("good", sets(shares=7))) as served:
         for name in ("one", "two"):

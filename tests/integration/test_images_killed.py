@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from interpose.localruntime.images.store import ImageStore
 from interpose.testing.imagefiles import docker_archive, layer, make_image
 from interpose.testing.registry import FakeRegistry
@@ -55,7 +53,6 @@ def check(found: list[dict[str, Any]], before: list[str], after: list[str]) -> N
     assert found[-1]["images"] == after
 
 
-@pytest.mark.timeout(110)
 async def test_a_killed_import_leaves_nothing(tmp_path: Path) -> None:
     """At each of its steps; the same import again works."""
     file = tmp_path / "image.tar"
@@ -63,7 +60,6 @@ async def test_a_killed_import_leaves_nothing(tmp_path: Path) -> None:
     check(await killed(tmp_path / "images", "import", str(file)), [], [IMAGE.id])
 
 
-@pytest.mark.timeout(110)
 async def test_a_killed_removal_can_be_done_again(tmp_path: Path) -> None:
     """An image is there whole, or not at all."""
     file = tmp_path / "image.tar"
@@ -75,7 +71,6 @@ async def test_a_killed_removal_can_be_done_again(tmp_path: Path) -> None:
     check(await killed(tmp_path / "images", "rm", "x:1"), [IMAGE.id], [])
 
 
-@pytest.mark.timeout(110)
 async def test_a_killed_pull_leaves_nothing(tmp_path: Path) -> None:
     """At some of its steps, since most are those of an import; the same pull again works."""
     async with FakeRegistry() as registry:

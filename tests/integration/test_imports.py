@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from interpose.testing.dockershim import DockerClient
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import DOCKER, relay_argv
@@ -85,7 +86,7 @@ async def test_pass_through_relay_loads_only_what_it_needs(
     async with grpc_channel(relay) as channel:
         for version in ("v1", "v1alpha2"):
             path = f"/runtime.{version}.RuntimeService/ListContainers"
-            assert await channel.unary_unary(path)(b"", wait_for_ready=True, timeout=10)
+            assert await channel.unary_unary(path)(b"", wait_for_ready=True, timeout=WAIT_LIMIT)
     resident = child.rss_bytes()
     assert await asyncio.to_thread(child.stop) == 0
     loaded = modules.read_text().split()

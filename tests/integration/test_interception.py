@@ -12,6 +12,7 @@ from interpose.relay.interceptor import Body, Call, Proceed, Reply, Unreadable, 
 from interpose.relay.messages import CriParser
 from interpose.rpc.framing import frame, parse_timeout, status_trailers
 from interpose.rpc.status import Code
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.rawbackend import RawAnswer, answer_headers
 from interpose.testing.seams import CREATE, ODD, REPLY, Stub, add_env, look, prefixed, seams
@@ -271,10 +272,10 @@ async def test_cancel_reaches_interceptor_and_backend(scratch: Path) -> None:
     async with seams(scratch, Stub(watch)) as it:
         it.backend.answer = None
         task = asyncio.create_task(it.call(ODD))
-        await asyncio.wait_for(it.backend.changes.until(lambda: len(it.backend.requests) == 1), 5)
+        await asyncio.wait_for(it.backend.changes.until(lambda: len(it.backend.requests) == 1), WAIT_LIMIT)
         task.cancel()
-        await asyncio.wait_for(cancelled.wait(), 1)
-        await asyncio.wait_for(it.backend.changes.until(lambda: it.backend.resets == [8]), 1)
+        await asyncio.wait_for(cancelled.wait(), WAIT_LIMIT)
+        await asyncio.wait_for(it.backend.changes.until(lambda: it.backend.resets == [8]), WAIT_LIMIT)
         assert it.stack.stats(CREATE.decode()).codes[Code.CANCELLED] == 1
         assert it.stack.relay.in_flight == 0
 
@@ -294,9 +295,9 @@ async def test_cancel_before_proceed_never_reaches_the_backend(scratch: Path) ->
 
     async with seams(scratch, Stub(think)) as it:
         task = asyncio.create_task(it.call(ODD))
-        await asyncio.wait_for(entered.wait(), 5)
+        await asyncio.wait_for(entered.wait(), WAIT_LIMIT)
         task.cancel()
-        await asyncio.wait_for(cancelled.wait(), 1)
+        await asyncio.wait_for(cancelled.wait(), WAIT_LIMIT)
         assert it.backend.requests == []
 
 
@@ -314,7 +315,7 @@ async def test_lost_backend_is_seen_as_unavailable(scratch: Path) -> None:
     async with seams(scratch, stub) as it:
         it.backend.answer = None
         task = asyncio.create_task(it.call(ODD))
-        await asyncio.wait_for(it.backend.changes.until(lambda: len(it.backend.streams) == 1), 5)
+        await asyncio.wait_for(it.backend.changes.until(lambda: len(it.backend.streams) == 1), WAIT_LIMIT)
         for link in list(it.stack.runtime._links.values()):
             link.abort()
         status = (await task).status

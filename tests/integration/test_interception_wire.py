@@ -10,6 +10,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.relay.interceptor import Call, Proceed, Reply, refusal
 from interpose.rpc.framing import frame
 from interpose.rpc.status import Code
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.rawbackend import RawAnswer, answer_headers
 from interpose.testing.seams import ODD, REPLY, Stub, add_env, look, seams
 
@@ -134,7 +135,7 @@ async def test_large_message_within_the_limit_passes_both_ways(scratch: Path) ->
     )
     async with seams(scratch, Stub(look)) as it:
         it.backend.answer = RawAnswer(body=frame(REPLY + b"\xba\x3e\x80\x80\x80\x01" + bytes(1 << 21)))
-        reply = await asyncio.wait_for(it.call(big), 20)
+        reply = await asyncio.wait_for(it.call(big), WAIT_LIMIT)
         assert it.backend.requests[0].body == frame(big)
         assert it.backend.answer is not None
         assert reply.body == it.backend.answer.body

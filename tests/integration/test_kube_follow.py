@@ -14,7 +14,7 @@ from interpose.kube.follow import Follower
 from interpose.kube.kubeconfig import find_access
 from interpose.rpc.tasks import TaskBag
 from interpose.testing.apiserver.server import ApiServer
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 
 def config_map(value: str, name: str = "cm") -> dict[str, Any]:
@@ -41,7 +41,7 @@ async def following(access: Any, resource: Any = CONFIG_MAPS, **more: Any) -> As
     async def sleep(seconds: float) -> None:
         await asyncio.sleep(seconds / 100)
 
-    client, tasks = KubeClient(access, timeout=5, user_agent="interpose-agent/0"), TaskBag()
+    client, tasks = KubeClient(access, timeout=WAIT_LIMIT, user_agent="interpose-agent/0"), TaskBag()
     namespace = "kube-system" if resource.namespaced else ""
     follower = Follower(client, resource, name="cm", namespace=namespace, changed=lambda: None, sleep=sleep, **more)
     tasks.spawn(follower.run(), name="follow")

@@ -10,7 +10,7 @@ from interpose.kube.address import parse_server
 from interpose.kube.api import UnreachableError
 from interpose.kube.dialing import dial
 from interpose.kube.http import HttpClient, HttpLimits, Request, Streams
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.scriptedserver import Peer, ScriptedServer
 
 GET = Request(method="GET", target="/x", headers=(("Host", "h"),), again=True)
@@ -313,5 +313,5 @@ async def test_cancelled_request_leaves_nothing() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await ask(client)
-        await asyncio.wait_for(gone.wait(), 5)
+        await asyncio.wait_for(gone.wait(), WAIT_LIMIT)
         await client.close()

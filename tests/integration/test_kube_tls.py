@@ -17,6 +17,7 @@ from interpose.kube.api import NODES, UnreachableError
 from interpose.kube.client import KubeClient
 from interpose.kube.kubeconfig import find_access
 from interpose.testing.certificates import Authority, Pair
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.scriptedserver import Peer, Script, ScriptedServer
 
 
@@ -50,7 +51,7 @@ async def who(peer: Peer) -> None:
 @asynccontextmanager
 async def asking(server: ScriptedServer, **access: Any) -> AsyncIterator[KubeClient]:
     """A client of the server."""
-    client = KubeClient(Access(server=parse_server(server.url), source="test", **access), timeout=5)
+    client = KubeClient(Access(server=parse_server(server.url), source="test", **access), timeout=WAIT_LIMIT)
     try:
         yield client
     finally:

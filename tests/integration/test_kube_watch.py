@@ -17,6 +17,7 @@ from interpose.kube.api import (
 )
 from interpose.kube.client import KubeClient
 from interpose.kube.http import HttpLimits
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.scriptedkube import NODE, answering, query_of, serving, streaming
 from interpose.testing.scriptedserver import Peer
 
@@ -153,4 +154,4 @@ async def test_watch_that_nobody_wants_any_more() -> None:
         events = cast(AsyncGenerator[WatchEvent, None], client.watch(NODES, version="5"))
         await anext(events)
         await events.aclose()
-        await asyncio.wait_for(gone.wait(), 5)
+        await asyncio.wait_for(gone.wait(), WAIT_LIMIT)

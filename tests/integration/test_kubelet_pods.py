@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interpose.runtimehooks.kubelet import KubeletPods
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 _SELF_SIGNED = (
     *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
@@ -115,7 +115,7 @@ async def test_encrypted_with_a_token_that_is_replaced(certificate: Path, scratc
     token = scratch / "token"
     async with kubelet(server_context(certificate)) as fake:
         source = KubeletPods(
-            f"https://127.0.0.1:{fake.port}/pods/", token_file=str(token), ca_file=str(certificate), timeout=20
+            f"https://127.0.0.1:{fake.port}/pods/", token_file=str(token), ca_file=str(certificate), timeout=WAIT_LIMIT
         )
         for word in ("first", "second"):
             token.write_text(f"{word}\n")
@@ -183,7 +183,7 @@ async def test_refresh_that_is_cancelled_ends_its_request() -> None:
         source = KubeletPods(f"http://127.0.0.1:{fake.port}/pods", timeout=30)
         fake.stalled = asyncio.Event()
         task = asyncio.create_task(source.refresh())
-        await asyncio.wait_for(fake.stalled.wait(), 5)
+        await asyncio.wait_for(fake.stalled.wait(), WAIT_LIMIT)
         assert not await source.refresh()
         assert source.trouble == "the request before has not ended yet"
         task.cancel()

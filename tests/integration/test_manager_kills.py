@@ -24,7 +24,7 @@ from interpose.testing.lab.pods import remove_groups
 from interpose.testing.lab.relay import program
 
 THOROUGH = bool(os.environ.get("INTERPOSE_THOROUGH"))
-pytestmark = pytest.mark.timeout(3600 if THOROUGH else 110, method="thread")
+pytestmark = pytest.mark.timeout(3600 if THOROUGH else 900, method="thread")
 
 MANIFEST = """
 apiVersion: v1

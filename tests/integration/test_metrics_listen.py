@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from interpose.testing.agentstack import fetch
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.hookserver import HookServer
 from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import program
@@ -31,11 +32,11 @@ def test_a_relay_can_be_scraped_without_an_admin_socket(
     """By any name of the machine: the check of the Host header is for the admin socket alone."""
     argv = [program(), "relay", "--listen", scratch / "relay.sock", "--runtime-endpoint", scratch / "none.sock"]
     child = spawn(*argv, "--admin-listen", "none", "--metrics-listen", f":{unused_tcp_port}")
-    child.wait_until(lambda: "Relay is listening" in child.log_tail(), within=15, what="all sockets")
+    child.wait_until(lambda: "Relay is listening" in child.log_tail(), what="all sockets")
     request = urllib.request.Request(
         f"http://127.0.0.1:{unused_tcp_port}/livez", headers={"host": "node-1.example.com"}
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=WAIT_LIMIT) as answer:
         assert answer.read() == b"ok"
     status, text = fetch(f"127.0.0.1:{unused_tcp_port}/readyz")
     assert status == 503
@@ -47,8 +48,8 @@ def test_a_port_in_use_ends_the_start(spawn: Callable[..., Child], scratch: Path
     listen = f"127.0.0.1:{unused_tcp_port}"
     argv = [program(), "relay", "--runtime-endpoint", scratch / "none.sock", "--metrics-listen", listen]
     first = spawn(*argv, "--listen", scratch / "a.sock", "--admin-listen", scratch / "a-admin.sock")
-    first.wait_until(lambda: "Relay is listening" in first.log_tail(), within=15, what="all sockets")
+    first.wait_until(lambda: "Relay is listening" in first.log_tail(), what="all sockets")
     second = spawn(*argv, "--listen", scratch / "b.sock", "--admin-listen", scratch / "b-admin.sock")
-    assert second.wait(15) == 1
+    assert second.wait() == 1
     assert f"cannot listen on {listen}" in second.log_tail()
     assert not (scratch / "b.sock").exists()

@@ -18,7 +18,7 @@ from interpose.rpc.status import Code, RpcError
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
 from interpose.testing.echoservice import DETAILS, EchoService, failed
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, server_stream
 
 MIB = 1024 * 1024
@@ -71,13 +71,13 @@ async def test_timeout_and_cancel(service: EchoService, runtime_path: Path) -> N
             await client.unary(b"/test.Echo/Hang", b"", timeout=0.1)
         assert caught.value.code is Code.DEADLINE_EXCEEDED
         assert service.remaining is not None
-        await asyncio.wait_for(service.cancelled.wait(), 5)
+        await asyncio.wait_for(service.cancelled.wait(), WAIT_LIMIT)
         service.entered.clear()
         service.cancelled.clear()
         task = asyncio.create_task(client.unary(b"/test.Echo/Hang", b""))
-        await asyncio.wait_for(service.entered.wait(), 5)
+        await asyncio.wait_for(service.entered.wait(), WAIT_LIMIT)
         task.cancel()
-        await asyncio.wait_for(service.cancelled.wait(), 5)
+        await asyncio.wait_for(service.cancelled.wait(), WAIT_LIMIT)
 
 
 async def test_server_stream(service: EchoService, runtime_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_slow_consumer_slows_the_sender(runtime_path: Path) -> None:
             async for _ in stream:
                 await eventually(lambda: sent > 3, "the sender to run into the window")
                 break
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), WAIT_LIMIT)
         assert sent < 100
 
 
@@ -225,7 +225,7 @@ async def test_grpcio_calls_us(channel: Any, local: Local, size: int, compressio
     """Any size, compressed or not, with metadata and deadline."""
     call = channel.unary_unary("/test.Local/Echo")
     metadata = (("x-a", "1"),)
-    assert await call(bytes(size), metadata=metadata, timeout=10, compression=compression) == bytes(size)
+    assert await call(bytes(size), metadata=metadata, timeout=WAIT_LIMIT, compression=compression) == bytes(size)
     assert (b"x-a", b"1") in local.metadata
     assert local.deadline is not None
 
@@ -253,4 +253,4 @@ async def test_cancelled_call_cancels_the_handler(channel: Any, local: Local) ->
     """By the client, and by its deadline."""
     error = await failed(channel.unary_unary("/test.Local/Hang")(b"", timeout=0.1))
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    await asyncio.wait_for(local.cancelled.wait(), 5)
+    await asyncio.wait_for(local.cancelled.wait(), WAIT_LIMIT)

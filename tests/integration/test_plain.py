@@ -13,6 +13,7 @@ import pytest
 
 from interpose.localruntime.ociruntime import OciRuntime, find_executor
 from interpose.testing.bundles import busybox_rootfs, process, write_bundle
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import closed_to, missing_programs, wait_for
 
 NOBODY = 65534
@@ -45,7 +46,7 @@ class Plain:
                 stdout=out if starts else subprocess.PIPE,
                 stderr=err if starts else subprocess.PIPE,
                 text=True,
-                timeout=30,
+                timeout=WAIT_LIMIT,
                 check=False,
                 user=self.user,
                 group=self.user,
@@ -73,7 +74,7 @@ class Plain:
             found = (self.folder / "out").read_text().splitlines()
             return found if len(found) >= lines else None
 
-        return wait_for(read, within=10, what=f"{lines} lines of output") or []
+        return wait_for(read, what=f"{lines} lines of output") or []
 
 
 @pytest.fixture(params=["root", "user"])
@@ -114,7 +115,7 @@ def test_a_container_runs_and_is_gone(plain: Plain) -> None:
     pid = int((plain.folder / "pid").read_text())
     assert (plain.state()["status"], plain.state()["pid"]) == ("running", pid)
     assert plain.call("kill", "c1", "9").returncode == 0
-    wait_for(lambda: plain.state()["status"] == "stopped", within=10, what="its end")
+    wait_for(lambda: plain.state()["status"] == "stopped", what="its end")
     assert plain.call("delete", "c1").returncode == 0
     assert "does not exist" in plain.call("state", "c1").stderr
 
@@ -148,7 +149,7 @@ def test_what_left_its_session_is_found(plain: Plain) -> None:
     plain.run("sh", "-c", "busybox setsid sleep 4321 & echo up; exec sleep 4321")
     plain.output(1)
     pid = plain.state()["pid"]
-    wait_for(lambda: len(_sleepers()) == 2, within=10, what="both processes")
+    wait_for(lambda: len(_sleepers()) == 2, what="both processes")
 
     assert "not stopped" in plain.call("delete", "c1").stderr
     assert plain.call("delete", "--force", "c1").returncode == 0

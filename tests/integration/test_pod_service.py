@@ -14,6 +14,7 @@ import pytest
 
 from interpose.cli.admin_client import ask
 from interpose.testing.agentstack import fetch
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import wait_for
 from interpose.testing.podcommands import PodCommands, pod_commands
 
@@ -46,12 +47,12 @@ def service(commands: PodCommands, where: Path, *options: str, **env: str) -> It
         yield child
     finally:
         child.kill()
-        child.communicate(timeout=20)
+        child.communicate(timeout=WAIT_LIMIT)
 
 
 def until(condition: Callable[[], object], what: str) -> None:
     """Look until it is so."""
-    wait_for(condition, within=20.0, what=what, every=0.02)
+    wait_for(condition, what=what, every=0.02)
 
 
 def status(where: Path) -> Any:
@@ -82,7 +83,7 @@ def test_health_status_and_metrics(commands: PodCommands, where: Path, admin: As
         until(lambda: status(where)["problems"], "the problem")
         assert "interpose_pods_manifests_unusable 1.0" in admin("/metrics")[1]
         child.send_signal(signal.SIGTERM)
-        assert child.wait(20) == 0
+        assert child.wait(WAIT_LIMIT) == 0
     assert not where.exists()
 
 
@@ -104,7 +105,7 @@ def test_systemd_hears_of_its_life(commands: PodCommands, where: Path, scratch: 
     commands.manifest()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(scratch / "notify"))
-        systemd.settimeout(20)
+        systemd.settimeout(WAIT_LIMIT)
         heard: list[str] = []
 
         def hears(words: str) -> bool:
@@ -118,7 +119,7 @@ def test_systemd_hears_of_its_life(commands: PodCommands, where: Path, scratch: 
             until(lambda: hears("WATCHDOG=1"), "the watchdog")
             child.send_signal(signal.SIGTERM)
             until(lambda: hears("STOPPING=1"), "STOPPING")
-            assert child.wait(20) == 0
+            assert child.wait(WAIT_LIMIT) == 0
 
 
 def test_others_may_read_health_and_metrics_only(commands: PodCommands, where: Path, unused_tcp_port: int) -> None:
@@ -141,7 +142,7 @@ def test_a_socket_that_somebody_has_is_told(commands: PodCommands, where: Path) 
         until(where.exists, "the admin socket")
         other = [*PROGRAM, "pod", "run", "-f", str(commands.folder / "web.json"), "--watch", *commands.reach()]
         places = ["--root", str(commands.folder / "other"), "--admin-listen", str(where)]
-        second = subprocess.run([*other, *places], capture_output=True, text=True, timeout=30, check=False)
+        second = subprocess.run([*other, *places], capture_output=True, text=True, timeout=WAIT_LIMIT, check=False)
         assert second.returncode == 1
         assert f"in use by PID {first.pid}" in second.stderr
         assert "Traceback" not in second.stderr

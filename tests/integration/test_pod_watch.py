@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from interpose.rpc.status import Code
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import wait_for
 from interpose.testing.podcommands import PodCommands, pod_commands
 from interpose.testing.pods import BUSYBOX
@@ -39,7 +40,7 @@ def watching(commands: PodCommands, folder: Path, *options: str) -> Iterator["su
         yield child
     finally:
         child.kill()
-        child.communicate(timeout=20)
+        child.communicate(timeout=WAIT_LIMIT)
 
 
 class Screen:
@@ -72,13 +73,13 @@ def on_a_terminal(commands: PodCommands, *arguments: str) -> Iterator[Screen]:
         yield Screen(child, ours)
     finally:
         child.kill()
-        child.wait(20)
+        child.wait(WAIT_LIMIT)
         os.close(ours)
 
 
 def until(condition: Callable[[], object], what: str) -> None:
     """Look until it is so."""
-    wait_for(condition, within=20.0, what=what, every=0.02)
+    wait_for(condition, what=what, every=0.02)
 
 
 def names(commands: PodCommands) -> list[str]:
@@ -105,7 +106,7 @@ def test_pods_come_and_go_with_their_manifests(commands: PodCommands, tmp_path: 
         (folder / "b.json").unlink()
         until(lambda: names(commands) == ["a"], "the second pod to leave")
         child.send_signal(signal.SIGTERM)
-        _, text = child.communicate(timeout=20)
+        _, text = child.communicate(timeout=WAIT_LIMIT)
         assert child.returncode == 0
         assert "Manifest cannot be used" in text
         assert str(folder / "a.json") in text
@@ -124,7 +125,7 @@ def test_a_person_who_watches_hears_of_what_is_wrong_and_of_what_goes(commands: 
         (folder / "a.json").unlink()
         screen.until("default/a: no manifest names it any more, removing it")
         screen.child.send_signal(signal.SIGINT)
-        assert screen.child.wait(20) == 0
+        assert screen.child.wait(WAIT_LIMIT) == 0
 
 
 def test_a_person_who_watches_hears_of_a_runtime_that_is_away(commands: PodCommands) -> None:
@@ -147,7 +148,7 @@ def test_who_is_interrupted_hears_what_goes_on(commands: PodCommands) -> None:
         screen.until("running, not ready yet")
         screen.child.send_signal(signal.SIGINT)
         screen.until("Interrupted: what was started goes on.")
-        assert screen.child.wait(20) == 130
+        assert screen.child.wait(WAIT_LIMIT) == 130
     assert names(commands) == ["web"]
 
 
@@ -160,7 +161,7 @@ def test_a_killed_manager_is_replaced_by_the_next(commands: PodCommands, tmp_pat
     with watching(commands, folder) as child:
         until(lambda: names(commands) == ["a", "b"], "both pods")
         child.kill()
-        child.wait(20)
+        child.wait(WAIT_LIMIT)
     (folder / "b.json").unlink()
     ids = commands.do(
         lambda runtime: [
@@ -171,7 +172,7 @@ def test_a_killed_manager_is_replaced_by_the_next(commands: PodCommands, tmp_pat
     with watching(commands, folder) as child:
         until(lambda: names(commands) == ["a"] and commands.do(lambda runtime: len(runtime.sandboxes)) == 1, "one pod")
         child.send_signal(signal.SIGTERM)
-        assert child.wait(20) == 0
+        assert child.wait(WAIT_LIMIT) == 0
 
 
 def test_pods_can_be_ended_with_their_manager(commands: PodCommands, tmp_path: Path) -> None:
@@ -182,7 +183,7 @@ def test_pods_can_be_ended_with_their_manager(commands: PodCommands, tmp_path: P
     with watching(commands, folder, "--stop-on-exit") as child:
         until(lambda: names(commands) == ["a"], "the pod")
         child.send_signal(signal.SIGINT)
-        assert child.wait(20) == 0
+        assert child.wait(WAIT_LIMIT) == 0
     assert commands.do(lambda runtime: not runtime.sandboxes)
 
 

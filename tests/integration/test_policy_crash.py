@@ -281,7 +281,7 @@ async def a_node(scratch: Path, runtime_path: Path, start_relay: Callable[..., R
         yield Node(runtime, await asyncio.to_thread(start_relay, *options, *places))
 
 
-@pytest.mark.timeout(600 if THOROUGH else 60, method="thread")
+@pytest.mark.timeout(3600 if THOROUGH else 900, method="thread")
 @pytest.mark.parametrize("outcome", Outcome)
 async def test_every_call_can_be_the_last(a_node: Node, outcome: Outcome) -> None:
     """Whatever became of it: the next relay finds out, and gives everything to whom it belongs."""

@@ -170,7 +170,6 @@ async def _quietly(act: Callable[[], Awaitable[Any]]) -> None:
         await act()
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("changes", [False, True], ids=["one policy", "changing policies"])
 @pytest.mark.parametrize("policy", ["static", "static-plus"])
 @pytest.mark.parametrize("seed", SEEDS)

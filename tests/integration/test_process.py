@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from interpose.testing.echoservice import failed
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.lab.processes import Child, accepts
@@ -146,14 +146,14 @@ async def test_sigterm_lets_calls_finish(start_relay: Start, runtime_path: Path)
     async with runtime_here(runtime_path) as runtime, grpc_channel(relay.socket) as channel:
         stall = runtime.stall("Status")
         call = channel.unary_unary(f"{V1}/Status")(b"")
-        await asyncio.wait_for(stall.entered.wait(), 5)
+        await asyncio.wait_for(stall.entered.wait(), WAIT_LIMIT)
         relay.child.signal(signal.SIGTERM)
         await eventually(lambda: not accepts(relay.socket), "the socket to close")
         assert not relay.socket.exists()
         assert relay.child.running
         stall.release()
         assert await call
-        assert await asyncio.to_thread(relay.child.wait, 10) == 0
+        assert await asyncio.to_thread(relay.child.wait) == 0
 
 
 async def test_grace_time_ends(start_relay: Start, runtime_path: Path) -> None:
@@ -162,12 +162,12 @@ async def test_grace_time_ends(start_relay: Start, runtime_path: Path) -> None:
     async with runtime_here(runtime_path) as runtime, grpc_channel(relay.socket) as channel:
         stall = runtime.stall("Status")
         call = channel.unary_unary(f"{V1}/Status")(b"")
-        await asyncio.wait_for(stall.entered.wait(), 5)
+        await asyncio.wait_for(stall.entered.wait(), WAIT_LIMIT)
         relay.child.signal(signal.SIGTERM)
         error = await failed(call)
         assert error.code() is grpc.StatusCode.UNAVAILABLE
         assert "going down" in error.details()
-        assert await asyncio.to_thread(relay.child.wait, 10) == 1
+        assert await asyncio.to_thread(relay.child.wait) == 1
         await eventually(lambda: stall.waiting == 0, "the backend's call to be cancelled")
 
 
@@ -176,10 +176,10 @@ async def test_event_streams_do_not_hold_up_a_stop(start_relay: Start, runtime_p
     relay = start_relay()
     async with runtime_here(runtime_path) as runtime, grpc_channel(relay.socket) as channel:
         stream = channel.unary_stream(f"{V1}/GetContainerEvents")(b"")
-        await asyncio.wait_for(runtime.events.wait_for_subscribers(1), 5)
+        await asyncio.wait_for(runtime.events.wait_for_subscribers(1), WAIT_LIMIT)
         relay.child.signal(signal.SIGTERM)
         assert (await failed(stream.read())).code() is grpc.StatusCode.UNAVAILABLE
-        assert await asyncio.to_thread(relay.child.wait, 10) == 0
+        assert await asyncio.to_thread(relay.child.wait) == 0
 
 
 async def test_killed_relay_starts_again(start_relay: Start, start_runtime: StartRuntime) -> None:
@@ -192,7 +192,7 @@ async def test_killed_relay_starts_again(start_relay: Start, start_runtime: Star
         relay.kill()
         assert relay.socket.exists()
         relay.start()
-        assert b"containerd" in await version(b"", wait_for_ready=True, timeout=10)
+        assert b"containerd" in await version(b"", wait_for_ready=True, timeout=WAIT_LIMIT)
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR2])
@@ -201,9 +201,7 @@ def test_stray_signals_are_ignored(start_relay: Start, admin: Ask, number: signa
     relay = start_relay()
     assert admin("/livez")[0] == 200
     relay.child.signal(number)
-    relay.child.wait_until(
-        lambda: f"{number.name} was ignored" in relay.child.log_tail(), within=5, what="the log line"
-    )
+    relay.child.wait_until(lambda: f"{number.name} was ignored" in relay.child.log_tail(), what="the log line")
     assert admin("/livez")[0] == 200
 
 
@@ -213,7 +211,7 @@ def test_sigusr1_turns_debugging_on_and_off(start_relay: Start, admin: Ask) -> N
     for level in ("debug", "info"):
         relay.child.signal(signal.SIGUSR1)
         said = partial(_says, relay, f'"SIGUSR1 changed the log level" level="{level}"')
-        relay.child.wait_until(said, within=5, what="the log line")
+        relay.child.wait_until(said, what="the log line")
         assert json.loads(admin("/v1/log-level")[1]) == {"level": level}
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.lab.processes import Child, accepts, wait_for
 from interpose.testing.lab.relay import Relay, program, relay_argv
@@ -46,7 +47,7 @@ def test_live_socket_is_never_displaced(start_relay: Start, spawn: Spawn, scratc
     first = start_relay()
     paths = {name: scratch / (name if name == which else f"second-{name}") for name in ("relay.sock", "admin.sock")}
     second = spawn(*relay_argv(paths["relay.sock"], scratch / "runtime.sock", paths["admin.sock"]))
-    assert second.wait(10) == 1
+    assert second.wait() == 1
     assert f"socket {scratch / which} is in use by PID {first.child.pid}" in second.log_tail()
     assert "Traceback" not in second.log_tail()
     assert accepts(first.socket)
@@ -58,7 +59,7 @@ def test_a_file_that_is_no_socket_is_left_alone(spawn: Spawn, scratch: Path) -> 
     """Somebody's data under our name is not ours to remove."""
     (scratch / "relay.sock").write_text("precious")
     child = spawn(*relay_argv(scratch / "relay.sock", scratch / "runtime.sock", scratch / "admin.sock"))
-    assert child.wait(10) == 78
+    assert child.wait() == 78
     assert str(scratch / "relay.sock") in child.log_tail()
     assert (scratch / "relay.sock").read_text() == "precious"
 
@@ -93,14 +94,14 @@ def test_mode_and_owner_like_a_backend_that_comes_later(
     start_runtime()
     mode = runtime_path.stat().st_mode
     assert stat.S_IMODE(mode) != 0o600
-    wait_for(lambda: relay.socket.stat().st_mode == mode, within=10, what="the mode to be copied")
+    wait_for(lambda: relay.socket.stat().st_mode == mode, what="the mode to be copied")
 
 
 CONNECT_AS = """
 import os, socket, sys
 os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))
 with socket.socket(socket.AF_UNIX) as sock:
-    sock.settimeout(10)
+    sock.settimeout(WAIT_LIMIT)
     sock.connect(sys.argv[1])
     try:
         sock.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + bytes(3) + b"\\x04" + bytes(5))
@@ -118,7 +119,7 @@ def test_peers_are_checked(start_relay: Start, scratch: Path, allowed: tuple[str
     relay = start_relay("--socket-mode", "0666", *allowed)
     argv = [sys.executable, "-I", "-S", "-c", CONNECT_AS, str(relay.socket), str(NOBODY)]
     try:
-        answer = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=True, cwd="/")
+        answer = subprocess.run(argv, capture_output=True, text=True, timeout=WAIT_LIMIT, check=True, cwd="/")
     except (PermissionError, subprocess.CalledProcessError) as error:
         pytest.skip(f"this interpreter does not run as another user: {error}")
     assert answer.stdout.strip() == outcome
@@ -134,7 +135,7 @@ def notify(scratch: Path) -> Iterator[socket.socket]:
     """The socket on which systemd would listen."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.bind(str(scratch / "notify.sock"))
-        sock.settimeout(10)
+        sock.settimeout(WAIT_LIMIT)
         yield sock
 
 
@@ -180,7 +181,7 @@ async def test_socket_from_systemd(spawn: Spawn, scratch: Path, start_runtime: C
     child = spawn(sys.executable, "-c", ACTIVATE, given, *argv)
     child.wait_listening(given)
     async with grpc_channel(given) as channel:
-        assert b"containerd" in await channel.unary_unary(VERSION)(b"", wait_for_ready=True, timeout=10)
+        assert b"containerd" in await channel.unary_unary(VERSION)(b"", wait_for_ready=True, timeout=WAIT_LIMIT)
     assert not (scratch / "relay.sock").exists()
     assert await asyncio.to_thread(child.stop) == 0
     assert given.exists()
@@ -193,7 +194,7 @@ def test_detach_returns_when_the_relay_serves(spawn: Spawn, scratch: Path) -> No
     """The command ends with 0 and leaves a relay that listens, in a session of its own."""
     argv = relay_argv(scratch / "relay.sock", scratch / "runtime.sock", scratch / "admin.sock", "--detach")
     parent = spawn(*argv)
-    assert parent.wait(10) == 0
+    assert parent.wait() == 0
     pid = int(parent.log_tail().rpartition(" pid=")[2].split()[0])
     try:
         assert accepts(scratch / "relay.sock")
@@ -201,14 +202,14 @@ def test_detach_returns_when_the_relay_serves(spawn: Spawn, scratch: Path) -> No
         assert os.getsid(pid) == pid
     finally:
         os.kill(pid, signal.SIGTERM)
-    wait_for(lambda: not accepts(scratch / "relay.sock"), within=10, what="the relay to end")
+    wait_for(lambda: not accepts(scratch / "relay.sock"), what="the relay to end")
 
 
 def test_detach_reports_a_failed_start(start_relay: Start, spawn: Spawn, scratch: Path) -> None:
     """If the relay cannot serve, the command says so with its exit code."""
     relay = start_relay()
     argv = relay_argv(relay.socket, scratch / "runtime.sock", scratch / "other.sock", "--detach")
-    assert spawn(*argv).wait(10) == 1
+    assert spawn(*argv).wait() == 1
 
 
 def test_print_config_shows_where_values_come_from(spawn: Spawn, scratch: Path) -> None:
@@ -220,7 +221,7 @@ def test_print_config_shows_where_values_come_from(spawn: Spawn, scratch: Path) 
         program(), "relay", "--config", file, "--print-config", "--listen", "/from/flag.sock",
         env={"INTERPOSE_GRACE": "9s"},
     )  # fmt: skip
-    assert child.wait(10) == 0
+    assert child.wait() == 0
     text = child.log.read_text()
     shown = {words[0]: line for line in text.splitlines() if (words := line.split())}
     assert "/from/flag.sock" in shown["listen"]
@@ -242,7 +243,7 @@ def test_print_config_shows_where_values_come_from(spawn: Spawn, scratch: Path) 
 def test_bad_settings_are_refused(spawn: Spawn, options: list[str], named: str) -> None:
     """Exit code 78; the message names the flag and the value, without a traceback."""
     child = spawn(program(), "relay", *options)
-    assert child.wait(10) == 78
+    assert child.wait() == 78
     assert named in child.log_tail()
     assert options[1] in child.log_tail()
     assert "Traceback" not in child.log_tail()
@@ -281,7 +282,7 @@ def test_koord_runtime_proxy_docker_mode_speaks_docker(spawn: Spawn, scratch: Pa
     )
     child.wait_listening(listen)
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(10)
+        client.settimeout(WAIT_LIMIT)
         client.connect(str(listen))
         client.sendall(b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n")
         head, _, body = client.makefile("rb").read().partition(b"\r\n\r\n")

@@ -324,7 +324,7 @@ async def test_an_absent_agent_holds_up_nothing(
         assert f"could not be published: the agent at {path} is not reachable" in problems(stack)[0]
         assert [one.levelno for one in caplog.records if "Node could not be marked" in one.message] == [logging.WARNING]
         await later.enter_async_context(own_agent(path, api))
-        await eventually(lambda: shows_all(api.node), "the marks", within=15)
+        await eventually(lambda: shows_all(api.node), "the marks")
         await eventually(lambda: problems(stack) == [], "the end of the problem")
 
 
@@ -346,7 +346,7 @@ async def test_an_agent_that_was_restarted_is_asked_again(scratch: Path, path: P
             await eventually(lambda: shows_all(api.node), "the marks")
         api.change(lambda node: node["status"]["capacity"].update({CORES: "0"}))
         async with own_agent(path, api):
-            await eventually(lambda: shows_all(api.node), "repair", within=15)
+            await eventually(lambda: shows_all(api.node), "repair")
 
 
 async def test_taints_of_others_that_come_at_the_same_time(scratch: Path, path: Path, api: NodeApi) -> None:
@@ -414,7 +414,7 @@ async def test_a_relay_without_any_policy_takes_back_what_an_earlier_one_left(
             await eventually(lambda: shows_all(api.node), "the marks")
         calls = Counter(service.calls)
         process = start_relay("--agent-socket", str(path))
-        await eventually(lambda: ANNOTATION not in api.node["metadata"]["annotations"], "taking it back", within=15)
+        await eventually(lambda: ANNOTATION not in api.node["metadata"]["annotations"], "taking it back")
         assert api.node["status"]["capacity"][CORES] == "0"
         assert (LABEL in api.node["metadata"]["labels"], api.node["spec"]["taints"]) == (False, [])
         assert process.child.stop() == 0

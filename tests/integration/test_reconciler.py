@@ -28,6 +28,7 @@ from interpose.runtimehooks.plugin import NodeInputs, Plugin
 from interpose.runtimehooks.plugins.batch_resource import BatchResource, BatchRule
 from interpose.runtimehooks.podspec import EXTENDED_RESOURCES, MANAGED, OOM_SCORE
 from interpose.testing import pods
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.fakestate import Sandbox
 from interpose.testing.hooknode import HookNode, hook_node
 from interpose.testing.qospods import GIB, be_pod, ls_pod, lsr_pod
@@ -557,7 +558,7 @@ class Hanging(Plugin[int]):
     def pod(self, rule: int, context: PodContext) -> None:
         """Hang, or not."""
         if self.hangs and context.request.name == "slow":
-            self.let.wait(30)
+            self.let.wait(WAIT_LIMIT)
         context.response.set(SHARES, 4096, "")
 
 

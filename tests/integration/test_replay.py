@@ -13,7 +13,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.dump.frames import Side
 from interpose.rpc.server import serve
 from interpose.rpc.status import Code
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.lab.processes import Child, accepts
@@ -175,7 +175,7 @@ class Served:
             request_serializer=type(request).SerializeToString,
             response_deserializer=reply.FromString,
         )
-        return await method(request, timeout=10)
+        return await method(request, timeout=WAIT_LIMIT)
 
 
 async def served(spawn: Callable[..., Child], path: Path, socket: Path, *options: object) -> Child:

@@ -18,7 +18,7 @@ from interpose.relay.methods import Method
 from interpose.relay.reporting import Reporting, ReportingEvents
 from interpose.relay.taps import UNREADABLE
 from interpose.rpc.status import Code, RpcError
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, server_stream, unary
 from interpose.testing.pods import pod_config, run_request
@@ -78,7 +78,7 @@ class Node:
         """A subscription to events, through the relay or past it, that the runtime knows of."""
         before = self.runtime.events.subscribers
         stream = (self.direct if direct else self.channel).unary_stream(EVENTS)(b"")
-        await asyncio.wait_for(self.runtime.events.wait_for_subscribers(before + 1), 5)
+        await asyncio.wait_for(self.runtime.events.wait_for_subscribers(before + 1), WAIT_LIMIT)
         return stream
 
 
@@ -212,7 +212,7 @@ async def test_cancelled_subscription_ends_at_the_runtime(node: Node) -> None:
     """At once, and only this one."""
     streams = [await node.subscribe(), await node.subscribe()]
     streams[0].cancel()
-    await asyncio.wait_for(node.runtime.events.wait_for_subscribers(1), 5)
+    await asyncio.wait_for(node.runtime.events.wait_for_subscribers(1), WAIT_LIMIT)
     await eventually(lambda: node.notes.ends, "the end to be told")
     assert [code for _, code in node.notes.ends] == [Code.CANCELLED]
     node.runtime.exit_container(node.ids[0])
@@ -228,7 +228,7 @@ async def test_lost_backend_ends_the_subscription(node: Node) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await stream.read()
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-    await asyncio.wait_for(node.runtime.events.wait_for_subscribers(0), 5)
+    await asyncio.wait_for(node.runtime.events.wait_for_subscribers(0), WAIT_LIMIT)
     record = node.diverge()
     stream = await node.subscribe()
     node.runtime.exit_container(record.id)
@@ -239,7 +239,7 @@ async def test_both_api_versions_are_edited(node: Node) -> None:
     """They share their messages."""
     record = node.diverge()
     stream = node.channel.unary_stream(EVENTS.replace("v1", "v1alpha2"))(b"")
-    await asyncio.wait_for(node.runtime.events.wait_for_subscribers(1), 5)
+    await asyncio.wait_for(node.runtime.events.wait_for_subscribers(1), WAIT_LIMIT)
     node.runtime.exit_container(record.id)
     assert resources(shown(await stream.read(), record.id)) == (record.requested.cpu_shares, "")
 
@@ -296,7 +296,7 @@ async def test_messages_headers_and_trailers(relay_path: Path, runtime_path: Pat
         grpc_channel(relay_path) as channel,
     ):
         call = channel.unary_stream(EVENTS)(b"", wait_for_ready=True)
-        assert await asyncio.wait_for(collected(call), 20) == [message + b"!" for message in messages]
+        assert await asyncio.wait_for(collected(call), WAIT_LIMIT) == [message + b"!" for message in messages]
         assert ("begin", "b") in list(await call.initial_metadata())
         assert ("end-bin", b"\x00\xff") in list(await call.trailing_metadata())
         assert (await call.code()) is grpc.StatusCode.OK
@@ -314,7 +314,7 @@ async def test_message_over_the_limit_passes_unedited(relay_path: Path, runtime_
         grpc_channel(relay_path) as channel,
     ):
         stream = channel.unary_stream(EVENTS)(b"", wait_for_ready=True)
-        received = await asyncio.wait_for(collected(stream), 20)
+        received = await asyncio.wait_for(collected(stream), WAIT_LIMIT)
         assert received == [b"small!", messages[1], b"small!", messages[3], b"small!"]
         assert stack.relay.editors.errors == {(UNREADABLE, "GetContainerEvents"): 2}
 

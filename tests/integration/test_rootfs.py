@@ -13,6 +13,7 @@ from interpose.localruntime import mounting, mounttable
 from interpose.localruntime.images.forms import OVERLAY
 from interpose.localruntime.layerusage import count_below
 from interpose.localruntime.rootfs import Rootfs, overlay_works
+from interpose.testing.eventually import WAIT_LIMIT
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount")
 WAYS = [pytest.param(True, marks=AS_ROOT, id="overlay"), pytest.param(False, id="copy")]
@@ -253,7 +254,7 @@ async def test_large_trees_hold_nobody_up(scratch: Path, cleaned: Path, monkeypa
     going_on, removed = threading.Event(), []
 
     def slowly(folder: Path) -> None:
-        going_on.wait(60)
+        going_on.wait(WAIT_LIMIT)
         removed.append(folder.name)
 
     monkeypatch.setattr("interpose.localruntime.rootfs.remove_tree", slowly)
@@ -262,7 +263,7 @@ async def test_large_trees_hold_nobody_up(scratch: Path, cleaned: Path, monkeypa
         (cleaned / name).mkdir(parents=True)
     removals = [asyncio.ensure_future(rootfs.remove(name)) for name in names]
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WAIT_LIMIT):
             await asyncio.to_thread(lambda: None)
             await rootfs.prepare("new", _layers(scratch))
         assert removed == []

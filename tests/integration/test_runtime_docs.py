@@ -29,6 +29,7 @@ from interpose.localruntime.images.registries import read_registries
 from interpose.localruntime.network.configuration import parse
 from interpose.localruntime.plain.isolation import ALWAYS, WITHOUT_ROOT
 from interpose.testing.docsession import Command, commands_of, files_of, fits
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.images import APPLETS, ImageSpec, archive, layer
 from interpose.testing.lab.processes import Child
@@ -99,7 +100,7 @@ def say(scratch: Path, environment: dict[str, str]) -> Callable[[str], "subproce
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             check=False,
-            timeout=100,
+            timeout=WAIT_LIMIT,
         )
         text = done.stdout.replace(os.path.realpath(scratch), str(scratch))
         for there, here in at.items():
@@ -115,7 +116,7 @@ def runtime(scratch: Path, environment: dict[str, str], spawn: Callable[..., Chi
     """A runtime that starts ordinary processes: root or not, it works."""
     (scratch / "cni").mkdir()
     child = spawn(sys.executable, "-c", "from interpose.cli.main import main; main()", "runtime", env=environment)
-    child.wait_until(lambda: serves(scratch / "a.sock"), within=30.0, what="the runtime to serve")
+    child.wait_until(lambda: serves(scratch / "a.sock"), what="the runtime to serve")
     return child
 
 
@@ -134,7 +135,6 @@ def told(command: Command, done: "subprocess.CompletedProcess[str]") -> None:
     assert (done.returncode != 0) is failed, f"$ {command.line}\n{done.returncode}"
 
 
-@pytest.mark.timeout(240, method="thread")
 @pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed")
 @pytest.mark.parametrize("page", [PODS, PAGE], ids=["pods", "runtime"])
 def test_a_session_of_a_page_goes_as_it_says(
@@ -165,7 +165,11 @@ def test_a_runtime_can_be_used_as_the_page_says(
     start_runtime()
     (scratch / "pods.py").write_text(files_of(DEVELOPERS)["pods.py"])
     done = subprocess.run(
-        [sys.executable, scratch / "pods.py", runtime_path], capture_output=True, text=True, check=True, timeout=50
+        [sys.executable, scratch / "pods.py", runtime_path],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=WAIT_LIMIT,
     )
     first, *pods = done.stdout.splitlines()
     assert first == "containerd v1"

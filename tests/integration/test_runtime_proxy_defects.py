@@ -30,7 +30,7 @@ from interpose.model.pod import ContainerState
 from interpose.rpc.status import Code, RpcError
 from interpose.testing import pods
 from interpose.testing.echoservice import failed
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.hookserver import FakeHookServer, echo, register, serve_hooks, set_shares
@@ -102,13 +102,13 @@ class Process:
     def in_force(self, *names: str) -> None:
         """Wait until exactly these hook servers are asked."""
         self.relay.child.wait_until(
-            lambda: [one["name"] for one in self.plugins()] == sorted(names), within=10, what=f"{names} to be in force"
+            lambda: [one["name"] for one in self.plugins()] == sorted(names), what=f"{names} to be in force"
         )
 
 
 def serving(relay: Relay) -> Relay:
     """A relay that answers; from binding the socket until then clients wait, and grpcio does so for a moment only."""
-    relay.child.wait_until(lambda: "Relay is listening" in relay.child.log_tail(), within=20, what="the start")
+    relay.child.wait_until(lambda: "Relay is listening" in relay.child.log_tail(), what="the start")
     return relay
 
 
@@ -187,7 +187,7 @@ async def test_b01_registrations_rewritten_under_load(scratch: Path, process: St
                     case 4:
                         path.write_text(whole)
                 before = answered.total()
-                await eventually(lambda before=before: answered.total() > before, "a call to be answered", within=20)  # type: ignore[misc]
+                await eventually(lambda before=before: answered.total() > before, "a call to be answered")  # type: ignore[misc]
             stop = True
 
         await asyncio.gather(rewrite(), *(keep_calling(number) for number in range(8)))
@@ -314,7 +314,7 @@ async def test_b05_backend_comes_after_the_relay(scratch: Path, start_relay: Sta
         async with grpc_channel(relay.socket, options=PATIENT) as channel:
             call = CriCaller(channel)
             waiting = asyncio.create_task(run(call))
-            await asyncio.wait_for(plugin.changes.until(lambda: bool(plugin.calls)), 10)
+            await asyncio.wait_for(plugin.changes.until(lambda: bool(plugin.calls)), WAIT_LIMIT)
             async with serve_runtime(scratch / "runtime.sock", FakeRuntime()):
                 assert await waiting
     assert points_of(plugin) == ["PreRunPodSandbox"]
@@ -324,7 +324,7 @@ def test_b05_socket_that_cannot_be_bound_ends_the_process(scratch: Path, spawn: 
     """The proxy stayed alive then too; here the exit code tells systemd."""
     (scratch / "relay.sock").mkdir()
     child = spawn(*relay_argv(scratch / "relay.sock", scratch / "runtime.sock", scratch / "admin.sock"))
-    assert child.wait(20) != 0
+    assert child.wait() != 0
 
 
 async def test_b06_hanging_plugin_under_ignore(node: HookStack, plugin: FakeHookServer) -> None:
@@ -664,7 +664,7 @@ async def test_b13_backend_is_found_again_at_once(scratch: Path, plugin: FakeHoo
         (scratch / "runtime.sock").rename(away)
         node.stack.runtime.hang_up()
         # By the sixth dial in vain the pauses are as long as they get.
-        await eventually(lambda: node.stack.runtime.failures >= 6, "dials to fail", within=20)
+        await eventually(lambda: node.stack.runtime.failures >= 6, "dials to fail")
         away.rename(scratch / "runtime.sock")
         began = loop.time()
         await run(node.call, pods.pod_config("again"))
@@ -683,7 +683,7 @@ async def test_b13_plugin_is_found_again_at_once(node: HookStack, scratch: Path)
     assert client.breaker.openings == 1
     server = FakeHookServer()
     async with serve_hooks(scratch / "late.sock", server):
-        await eventually(lambda: client.state == "connected", "the plugin to be connected", within=1)
+        await eventually(lambda: client.state == "connected", "the plugin to be connected")
         await run(node.call)
     assert points_of(server) == ["PreRunPodSandbox"]
 
@@ -698,12 +698,12 @@ async def test_b14_sigterm_lets_hooked_calls_finish(scratch: Path, process: Star
         node.in_force("plugin")
         stall = node.runtime.stall("RunPodSandbox")
         calling = asyncio.create_task(run(node.call))
-        await asyncio.wait_for(stall.entered.wait(), 10)
+        await asyncio.wait_for(stall.entered.wait(), WAIT_LIMIT)
         node.relay.child.signal(signal.SIGTERM)
         await eventually(lambda: not node.relay.socket.exists(), "the socket file to go")
         stall.release()
         assert await calling
-        assert await asyncio.to_thread(node.relay.child.wait, 20) == 0
+        assert await asyncio.to_thread(node.relay.child.wait) == 0
 
 
 def test_b14_live_socket_is_not_taken(scratch: Path, start_relay: Start, spawn: Spawn) -> None:
@@ -712,7 +712,7 @@ def test_b14_live_socket_is_not_taken(scratch: Path, start_relay: Start, spawn: 
     assert stat.S_IMODE(relay.socket.stat().st_mode) == 0o600
     inode = relay.socket.stat().st_ino
     second = spawn(*relay_argv(relay.socket, scratch / "runtime.sock", scratch / "other-admin.sock"))
-    assert second.wait(20) != 0
+    assert second.wait() != 0
     assert str(relay.child.pid) in second.log_tail()
     assert relay.socket.stat().st_ino == inode
     assert accepts(relay.socket)
@@ -737,7 +737,7 @@ async def test_b15_no_edit_is_lost(hooked: HookStack) -> None:
 async def test_b15_deleted_registration_is_out_of_force(hooked: HookStack, plugin: FakeHookServer) -> None:
     """The proxy went on asking for up to a minute."""
     (hooked.directory / "plugin.json").unlink()
-    await eventually(lambda: not hooked.built.plugins.all, "the plugin to be forgotten", within=1)
+    await eventually(lambda: not hooked.built.plugins.all, "the plugin to be forgotten")
     await run(hooked.call)
     assert not plugin.calls
 

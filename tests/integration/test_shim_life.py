@@ -36,11 +36,11 @@ async def test_the_shim_outlives_the_runtime(bare_sandbox: ShimNode, spawn: Call
     names = ("id", "command", "log_path", "exit_file")
     said.write_text(json.dumps({name: getattr(request, name) for name in names}))
     runtime = spawn(sys.executable, "-c", RUNTIME, bare_sandbox.paths.folder, said)
-    runtime.wait_until(lambda: "up" in runtime.log_tail(), within=20, what="the container to start")
+    runtime.wait_until(lambda: "up" in runtime.log_tail(), what="the container to start")
 
     runtime.kill()
     bare_sandbox.shim = await Shim.attach_to(bare_sandbox.paths, **bare_sandbox.listeners())
-    ended = await eventually(lambda: (bare_sandbox.folder / "c1.exit").exists(), "the exit record", within=20)
+    ended = await eventually(lambda: (bare_sandbox.folder / "c1.exit").exists(), "the exit record")
 
     assert ended
     state = (await bare_sandbox.shim.states())["c1"].exited

@@ -16,7 +16,7 @@ from interpose.localruntime.shimclient import (
     ShimGoneError,
     ShimStreams,
 )
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.shimnode import ShimNode
 
 
@@ -261,7 +261,7 @@ async def test_a_command_whose_start_takes_longer_than_it_may(sandbox: ShimNode)
     await sandbox.run("sleep", "1000")
     request = ExecRequest(container_id="c1", command=["/bin/sleep", "1000"], process={}, timeout=1)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_LIMIT):
         result = await sandbox.shim.exec_sync(request)
 
     assert (result.code, result.timed_out) == (137, True)

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from interpose.testing.eventually import WAIT_LIMIT
+
 TOOL = Path(__file__).parents[2] / "tools/soak.py"
 
 
@@ -14,7 +16,7 @@ def test_a_short_soak_ends_well() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=WAIT_LIMIT,
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -16,7 +16,7 @@ from interpose.streaming.spdylink import SpdyLink
 from interpose.streaming.upgrading import spdy_request, websocket_request
 from interpose.streaming.websocket import Closed, Event, WebSocket
 from interpose.streaming.wire import TcpWire
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeattendant import FakeAttendant
 
 KEY = b"dGhlIHNhbXBsZSBub25jZQ=="
@@ -179,7 +179,7 @@ async def test_streams_that_come_later_are_refused(server: StreamServer, attenda
 
 async def _later(link: SpdyLink) -> str:
     try:
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(WAIT_LIMIT):
             await link.open({"streamType": "more"})
     except LinkLostError:
         return "refused"
@@ -192,7 +192,7 @@ async def test_a_client_that_opens_no_streams_is_left(server: StreamServer, atte
     """Nothing was started for it."""
     async with spdy(server, exec_url(server, "hang"), V4) as link:
         await link.open({"streamType": "error"})
-        await asyncio.wait_for(link.lost.wait(), 5)
+        await asyncio.wait_for(link.lost.wait(), WAIT_LIMIT)
     assert attendant.calls == []
 
 
@@ -264,7 +264,7 @@ async def test_a_client_that_vanishes_is_noticed_while_nobody_reads_it(
         if not rude:
             writer.close()
             await writer.wait_closed()
-    await asyncio.wait_for(attendant.cancelled.wait(), 5)
+    await asyncio.wait_for(attendant.cancelled.wait(), WAIT_LIMIT)
 
 
 async def test_a_close_of_the_client_is_answered(server: StreamServer, attendant: FakeAttendant) -> None:
@@ -352,7 +352,7 @@ async def test_plain_channels_have_numbers_for_so_many_ports(server: StreamServe
     async with connected(server) as (reader, writer):
         await upgraded(reader, writer, websocket_request(url, "x", [V4], KEY))
         last = message(253, unused_tcp_port.to_bytes(2, "little"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_LIMIT):
             await reader.readuntil(last)
 
 

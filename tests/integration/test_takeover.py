@@ -13,7 +13,7 @@ import pytest
 from interpose.relay.succession import PATH
 from interpose.testing.agentstack import fetch
 from interpose.testing.echoservice import failed
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.lab.processes import Child, accepts
@@ -52,7 +52,7 @@ async def pid_of(admin: Ask) -> int:
 
 async def took_over(child: Child) -> None:
     """Wait until the successor says so."""
-    await eventually(lambda: "Took over" in child.log_tail() or not child.running, "the take-over", within=15)
+    await eventually(lambda: "Took over" in child.log_tail() or not child.running, "the take-over")
     assert child.running, child.log_tail()
 
 
@@ -68,21 +68,21 @@ async def test_take_over_under_load_fails_no_call(
         nonlocal answered
         async with grpc_channel(relay.socket, options=RETRIES) as channel:
             while not stop:
-                await channel.unary_unary(f"{V1}/Version")(b"", timeout=10)
+                await channel.unary_unary(f"{V1}/Version")(b"", timeout=WAIT_LIMIT)
                 answered += 1
 
     async def keep_connecting() -> None:
         nonlocal answered
         while not stop:
             async with grpc_channel(relay.socket, options=RETRIES) as channel:
-                await channel.unary_unary(f"{V1}/Version")(b"", timeout=10)
+                await channel.unary_unary(f"{V1}/Version")(b"", timeout=WAIT_LIMIT)
                 answered += 1
 
     callers = [asyncio.create_task(one()) for one in (keep_calling, keep_calling, keep_connecting)]
     await eventually(lambda: answered > 20, "the load to begin")
     child = successor()
     await took_over(child)
-    assert await asyncio.to_thread(relay.child.wait, 15) == 0
+    assert await asyncio.to_thread(relay.child.wait) == 0
     so_far = answered
     await eventually(lambda: answered > so_far + 20, "the load to go on")
     stop = True
@@ -104,14 +104,14 @@ async def test_call_in_flight_finishes_on_the_old_relay(
     async with grpc_channel(relay.socket) as channel, grpc_channel(relay.socket, options=RETRIES) as other:
         request = b"\x0a" + bytes([len(container)]) + container.encode()
         call = channel.unary_unary(f"{V1}/StopContainer")(request)
-        await asyncio.wait_for(stall.entered.wait(), 5)
+        await asyncio.wait_for(stall.entered.wait(), WAIT_LIMIT)
         child = successor()
         await took_over(child)
         assert b"containerd" in await other.unary_unary(f"{V1}/Version")(b"")
         assert relay.child.running
         stall.release()
         assert await call == b""
-        assert await asyncio.to_thread(relay.child.wait, 15) == 0
+        assert await asyncio.to_thread(relay.child.wait) == 0
     assert runtime.calls["StopContainer"] == 1
 
 
@@ -122,14 +122,14 @@ async def test_event_stream_ends_unavailable_and_comes_back(
     relay = start_relay()
     async with grpc_channel(relay.socket) as channel:
         stream = channel.unary_stream(f"{V1}/GetContainerEvents")(b"")
-        await asyncio.wait_for(runtime.events.wait_for_subscribers(1), 5)
+        await asyncio.wait_for(runtime.events.wait_for_subscribers(1), WAIT_LIMIT)
         child = successor()
         await took_over(child)
         assert (await failed(stream.read())).code() is grpc.StatusCode.UNAVAILABLE
-        assert await asyncio.to_thread(relay.child.wait, 15) == 0
-        await asyncio.wait_for(runtime.events.wait_for_subscribers(0), 5)
+        assert await asyncio.to_thread(relay.child.wait) == 0
+        await asyncio.wait_for(runtime.events.wait_for_subscribers(0), WAIT_LIMIT)
         again = channel.unary_stream(f"{V1}/GetContainerEvents")(b"", wait_for_ready=True)
-        await asyncio.wait_for(runtime.events.wait_for_subscribers(1), 5)
+        await asyncio.wait_for(runtime.events.wait_for_subscribers(1), WAIT_LIMIT)
         again.cancel()
 
 
@@ -141,7 +141,7 @@ async def test_admin_socket_belongs_to_the_successor_at_once(
     stall = runtime.stall("Status")
     async with grpc_channel(relay.socket) as channel:
         call = channel.unary_unary(f"{V1}/Status")(b"")
-        await asyncio.wait_for(stall.entered.wait(), 5)
+        await asyncio.wait_for(stall.entered.wait(), WAIT_LIMIT)
         child = successor()
         await took_over(child)
         assert relay.child.running
@@ -160,7 +160,7 @@ async def test_successor_that_dies_before_ready_changes_nothing(
     """It asked, got the descriptors, and died: the old relay serves on, and the next take-over works."""
     relay = start_relay()
     with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(10)
+        sock.settimeout(WAIT_LIMIT)
         sock.connect(str(relay.admin))
         sock.sendall(f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n".encode())
         data, fds, _, _ = await asyncio.to_thread(socket.recv_fds, sock, 65536, 16)
@@ -173,13 +173,13 @@ async def test_successor_that_dies_before_ready_changes_nothing(
     assert await pid_of(admin) == relay.child.pid
     child = successor()
     await took_over(child)
-    assert await asyncio.to_thread(relay.child.wait, 15) == 0
+    assert await asyncio.to_thread(relay.child.wait) == 0
 
 
 def test_take_over_without_a_predecessor_just_starts(successor: Callable[[], Child], scratch: Path) -> None:
     """The same command line works for the first start."""
     child = successor()
-    child.wait_until(lambda: "Relay is listening" in child.log_tail(), within=10, what="the start")
+    child.wait_until(lambda: "Relay is listening" in child.log_tail(), what="the start")
     assert accepts(scratch / "relay.sock")
     assert child.stop() == 0
 
@@ -190,7 +190,7 @@ async def test_systemd_learns_the_new_main_process(
     """MAINPID of the successor comes with READY; the old one does not say STOPPING."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
         notify.bind(str(scratch / "notify.sock"))
-        notify.settimeout(10)
+        notify.settimeout(WAIT_LIMIT)
         env = {"NOTIFY_SOCKET": str(scratch / "notify.sock")}
         argv = relay_argv(scratch / "relay.sock", runtime_path, scratch / "admin.sock")
         old = spawn(*argv, env=env)
@@ -199,10 +199,10 @@ async def test_systemd_learns_the_new_main_process(
         text = (await asyncio.to_thread(notify.recv, 4096)).decode()
         assert f"MAINPID={new.pid}" in text
         assert "READY=1" in text
-        assert await asyncio.to_thread(old.wait, 15) == 0
+        assert await asyncio.to_thread(old.wait) == 0
         new.signal(signal.SIGTERM)
         assert "STOPPING=1" in (await asyncio.to_thread(notify.recv, 4096)).decode()
-        assert await asyncio.to_thread(new.wait, 10) == 0
+        assert await asyncio.to_thread(new.wait) == 0
 
 
 async def test_metrics_stay_open_while_a_relay_is_replaced(
@@ -211,7 +211,7 @@ async def test_metrics_stay_open_while_a_relay_is_replaced(
     """Whoever scrapes is never refused: the successor goes on with the same socket. Nobody else can have the port."""
     address = f"127.0.0.1:{unused_tcp_port}"
     relay = start_relay("--metrics-listen", address)
-    relay.child.wait_until(lambda: "Relay is listening" in relay.child.log_tail(), within=15, what="all sockets")
+    relay.child.wait_until(lambda: "Relay is listening" in relay.child.log_tail(), what="all sockets")
     assert "interpose_build_info" in (await asyncio.to_thread(fetch, f"{address}/metrics"))[1]
     assert (await asyncio.to_thread(fetch, f"{address}/v1/status"))[0] == 404
     answers: list[int] = []
@@ -225,7 +225,7 @@ async def test_metrics_stay_open_while_a_relay_is_replaced(
     argv = relay_argv(scratch / "relay.sock", runtime_path, scratch / "admin.sock", "--metrics-listen", address)
     child = spawn(*argv, "--take-over")
     await took_over(child)
-    await eventually(lambda: not relay.child.running, "the old relay to end", within=15)
+    await eventually(lambda: not relay.child.running, "the old relay to end")
     seen = len(answers)
     await eventually(lambda: len(answers) > seen + 3, "scrapes of the new relay")
     stop.set()
@@ -241,6 +241,6 @@ async def test_a_successor_may_listen_elsewhere(
     relay = start_relay("--metrics-listen", address)
     child = spawn(*relay_argv(scratch / "relay.sock", runtime_path, scratch / "admin.sock"), "--take-over")
     await took_over(child)
-    await eventually(lambda: not relay.child.running, "the old relay to end", within=15)
+    await eventually(lambda: not relay.child.running, "the old relay to end")
     with pytest.raises(OSError, match="refused"):
         await asyncio.to_thread(fetch, f"{address}/livez")

@@ -16,7 +16,7 @@ from interpose.relay.interceptor import Body, Call, Direction, Interest, Proceed
 from interpose.relay.messages import CriParser
 from interpose.rpc.framing import frame
 from interpose.rpc.status import Code
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.pods import pod_config, run_request
@@ -179,7 +179,7 @@ async def test_stream_is_tapped_message_by_message(
     notes = Notes(("GetContainerEvents",))
     async with relay_stack(relay_path, runtime_path, taps=[notes]), grpc_channel(relay_path) as channel:
         stream = channel.unary_stream(EVENTS)(b"")
-        await asyncio.wait_for(runtime.events.wait_for_subscribers(1), 5)
+        await asyncio.wait_for(runtime.events.wait_for_subscribers(1), WAIT_LIMIT)
         for number in range(3):
             await runtime.call("RunPodSandbox", run_request(pod_config(f"pod-{number}")))
         received = [await stream.read() for _ in range(6)]

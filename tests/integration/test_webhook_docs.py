@@ -14,6 +14,7 @@ import pytest
 from interpose.config.webhook_table import WEBHOOK_SETTINGS
 from interpose.testing.apiserver.background import background
 from interpose.testing.apiserver.server import ApiServer
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import program
 
@@ -49,10 +50,10 @@ def test_the_examples_print_what_the_page_says(scratch: Path) -> None:
             words = shlex.split((command or served).replace(ADDRESS, address).replace(FOLDER, folder))
             if served:
                 webhook = stack.enter_context(Child(words, log=scratch / "webhook.log", env=environment))
-                webhook.wait_until(lambda: _listens(address), within=20, what=served)
+                webhook.wait_until(lambda: _listens(address), what=served)
                 continue
             done = subprocess.run(
-                words, cwd=scratch, env=environment, capture_output=True, text=True, check=False, timeout=30
+                words, cwd=scratch, env=environment, capture_output=True, text=True, check=False, timeout=WAIT_LIMIT
             )
             assert done.returncode == 0, done.stderr
             assert dateless(done.stdout.replace(folder, FOLDER)) == dateless(printed)

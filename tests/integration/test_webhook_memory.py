@@ -12,6 +12,7 @@ import pytest
 
 from interpose.config.webhook_settings import WebhookLimitSettings
 from interpose.testing.certificates import CERTIFICATE, KEY, Authority, write_pair
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import Child, wait_for
 from interpose.testing.plaindocs import read_documents
 from interpose.webhook.review import MAX_VALUES
@@ -65,19 +66,19 @@ def test_the_worst_that_clients_can_do_fits(manifest: str, scratch: Path, spawn:
     files = ("--tls-cert", scratch / CERTIFICATE, "--tls-key", scratch / KEY)
     child = spawn(*PROGRAM, "--listen", "127.0.0.1:0", "--shutdown-delay", "0", *files)
     ready = re.compile(r'"Webhook is ready".* listen="127\.0\.0\.1:(\d+)"')
-    ports = child.wait_until(lambda: ready.findall(child.log_tail()), within=20.0, what="the webhook to be ready")
+    ports = child.wait_until(lambda: ready.findall(child.log_tail()), what="the webhook to be ready")
     context = ssl.create_default_context(cadata=AUTHORITY.pem)
     with ExitStack() as stack:
 
         def connect() -> ssl.SSLSocket:
-            raw = stack.enter_context(socket.create_connection(("127.0.0.1", int(ports[0])), timeout=30.0))
+            raw = stack.enter_context(socket.create_connection(("127.0.0.1", int(ports[0])), timeout=WAIT_LIMIT))
             return stack.enter_context(context.wrap_socket(raw, server_hostname="127.0.0.1"))
 
         before = megabytes(child, "VmRSS")
         held = LIMITS.buffered - LIMITS.body
         for _ in range(held // LIMITS.body):
             connect().sendall(head(LIMITS.body) + b" " * (LIMITS.body - 1))
-        wait_for(lambda: megabytes(child, "VmRSS") > before + held * 0.9 / 1e6, within=20.0, what="bodies to be there")
+        wait_for(lambda: megabytes(child, "VmRSS") > before + held * 0.9 / 1e6, what="bodies to be there")
         body = worst_body()
         client = connect()
         client.sendall(head(len(body)) + body)

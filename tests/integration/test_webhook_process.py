@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from interpose.testing.certificates import CERTIFICATE, KEY, Authority, write_pair
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import Child, wait_for
 
 AUTHORITY = Authority()
@@ -32,7 +33,7 @@ def pair(scratch: Path) -> Path:
 
 def ports(child: Child) -> tuple[str, str]:
     """Where it listens, and where it tells about itself, as its log says."""
-    found = child.wait_until(lambda: READY.findall(child.log_tail()), within=20.0, what="the webhook to be ready")
+    found = child.wait_until(lambda: READY.findall(child.log_tail()), what="the webhook to be ready")
     listen, about = found[0]
     return listen, about
 
@@ -42,7 +43,7 @@ def ask(port: str, path: str, *, plain: bool = False) -> tuple[int, str]:
     context = None if plain else ssl.create_default_context(cadata=AUTHORITY.pem)
     url = f"{'http' if plain else 'https'}://127.0.0.1:{port}{path}"
     try:
-        with urllib.request.urlopen(url, context=context, timeout=10) as answer:
+        with urllib.request.urlopen(url, context=context, timeout=WAIT_LIMIT) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -60,10 +61,10 @@ def test_it_serves_until_it_is_told_to_stop(pair: Path, spawn: Callable[..., Chi
     assert ask(port, "/readyz") == (200, "ok")
     assert ask(plain, "/readyz", plain=True) == (200, "ok")
     child.signal(signal.SIGTERM)
-    wait_for(lambda: ask(plain, "/readyz", plain=True)[0] == 503, within=10.0, what="it not to be ready")
+    wait_for(lambda: ask(plain, "/readyz", plain=True)[0] == 503, what="it not to be ready")
     assert ask(port, "/livez") == (200, "ok")
     child.signal(signal.SIGTERM)
-    assert child.wait(10.0) == 0
+    assert child.wait() == 0
 
 
 def test_a_second_signal_cuts_what_is_under_way(pair: Path, spawn: Callable[..., Child]) -> None:
@@ -75,11 +76,11 @@ def test_a_second_signal_cuts_what_is_under_way(pair: Path, spawn: Callable[...,
     with socket.create_connection(("127.0.0.1", int(port))) as raw:
         stuck = context.wrap_socket(raw, server_hostname="127.0.0.1")
         stuck.sendall(b"POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
-        wait_for(lambda: "in_flight 2" in ask(port, "/metrics")[1], within=10.0, what="the request to be under way")
+        wait_for(lambda: "in_flight 2" in ask(port, "/metrics")[1], what="the request to be under way")
         child.signal(signal.SIGTERM)
-        wait_for(lambda: not _listens(port), within=10.0, what="it to take no more")
+        wait_for(lambda: not _listens(port), what="it to take no more")
         child.signal(signal.SIGTERM)
-        assert child.wait(10.0) == 0
+        assert child.wait() == 0
         stuck.close()
 
 
@@ -97,7 +98,7 @@ def test_a_new_certificate_is_read_without_a_signal(pair: Path, spawn: Callable[
     child = spawn(*PROGRAM, "--listen", "127.0.0.1:0", "--shutdown-delay", "0", *files)
     port, _ = ports(child)
     write_pair(pair, AUTHORITY.issue())
-    child.wait_until(lambda: "Certificate was replaced" in child.log_tail(), within=10.0, what="the new certificate")
+    child.wait_until(lambda: "Certificate was replaced" in child.log_tail(), what="the new certificate")
     assert 'interpose_webhook_certificate_reloads_total{result="loaded"} 1.0' in ask(port, "/metrics")[1]
 
 
@@ -113,5 +114,5 @@ def test_the_drop_in_has_the_flags_of_the_old_program(pair: Path, spawn: Callabl
 def test_without_a_certificate_it_does_not_start(scratch: Path, spawn: Callable[..., Child]) -> None:
     """The message names the file; the exit code is that of settings that cannot be used."""
     child = spawn(*PROGRAM, "--listen", "127.0.0.1:0", "--tls-cert", scratch / "none.crt")
-    assert child.wait(20.0) == 78
+    assert child.wait() == 78
     assert f"error: file {scratch}/none.crt: cannot be read: No such file or directory" in child.log_tail()

@@ -13,6 +13,7 @@ from interpose.h2.headers import Headers, encode
 from interpose.h2.limits import Limits
 from interpose.h2.stream import Stream
 from interpose.testing import h2bench, h2fuzz, h2peer
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.h2bench import REQUEST, RESPONSE, TRAILERS, Event
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -261,7 +262,7 @@ TestSplicedRelaying.settings = settings(stateful_step_count=40)
 def test_fuzzer_runs() -> None:
     """A short run of the fuzzer finds nothing, and says how to repeat it."""
     command = [sys.executable, str(ROOT / "tests/fuzz/fuzz_h2.py"), "--seconds", "3", "--seed", "1"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_LIMIT)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "seed 1" in result.stdout
     assert "executions" in result.stdout
@@ -272,9 +273,9 @@ def test_fuzzer_replays(tmp_path: Path) -> None:
     kept = tmp_path / "crash-server-0123456789ab.bin"
     kept.write_bytes(encode(REQUEST))
     command = [sys.executable, str(ROOT / "tests/fuzz/fuzz_h2.py"), "--replay"]
-    result = subprocess.run([*command, str(kept)], capture_output=True, text=True, check=False, timeout=60)
+    result = subprocess.run([*command, str(kept)], capture_output=True, text=True, check=False, timeout=WAIT_LIMIT)
     assert (result.returncode, result.stdout) == (0, f"{kept.name}: all promises of server hold\n")
     unnamed = kept.rename(tmp_path / "input.bin")
-    result = subprocess.run([*command, str(unnamed)], capture_output=True, text=True, check=False, timeout=60)
+    result = subprocess.run([*command, str(unnamed)], capture_output=True, text=True, check=False, timeout=WAIT_LIMIT)
     assert result.returncode == 1
     assert "--target" in result.stderr

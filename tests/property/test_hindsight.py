@@ -23,7 +23,6 @@ from interpose.testing.managercaller import resize
 from interpose.testing.pods import QosClass
 from interpose.testing.recallednode import RecalledNode, Story
 
-pytestmark = pytest.mark.timeout(900)
 QOS: tuple[QosClass, ...] = ("guaranteed", "guaranteed", "burstable", "besteffort")
 RESERVED = CpuSet.parse("0")
 

@@ -23,7 +23,7 @@ from interpose.testing.hooknode import HookNode, hook_node
 from interpose.testing.qospods import be_pod, ls_pod, lsr_pod
 
 # The nightly run tries a thousand nodes per test.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
 KINDS: Mapping[str, Callable[..., Sandbox]] = {"be": be_pod, "ls": ls_pod, "lsr": lsr_pod}
 MIB = 1 << 20

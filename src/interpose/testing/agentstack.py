@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from interpose.cli.admin_client import ask
 from interpose.kube.api import CONFIG_MAPS, EVENTS, NODE_SLOS, NODES, Object
 from interpose.testing.apiserver.server import ApiServer
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import program
 from interpose.testing.lab.service import Service
@@ -146,7 +146,7 @@ class Cluster:
     async def reported(self, reason: str, *, within: float = 20.0) -> Mapping[str, Any]:
         """Wait until the condition of the node has this reason, and return it."""
         what = f"the condition to be {reason}"
-        await eventually(lambda: self.condition.get("reason") == reason, what, within=within)
+        await eventually(lambda: self.condition.get("reason") == reason, what)
         return self.condition
 
 
@@ -161,7 +161,7 @@ def fetch(address: str) -> tuple[int, str]:
     """A GET on an address for metrics: status and text."""
     request = urllib.request.Request(f"http://{address}")
     opener: Callable[..., Any] = urllib.request.build_opener(_NoFailure()).open
-    with opener(request, timeout=10) as answer:
+    with opener(request, timeout=WAIT_LIMIT) as answer:
         return answer.status, answer.read().decode()
 
 

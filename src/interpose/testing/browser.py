@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 from typing import Any, Final, Self
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import missing_programs
 
 PROGRAM: Final = "chromium"
-PATIENCE: Final = 60.0  # seconds for one answer: machines of tests are slow
 _ARGUMENTS: Final = (
     *("--headless=new", "--no-sandbox", "--remote-debugging-pipe", "--disable-gpu", "--disable-dev-shm-usage"),
     *("--no-first-run", "--no-default-browser-check", "--disable-extensions", "--disable-sync", "--mute-audio"),
@@ -91,7 +91,7 @@ class Browser:
         """End it, politely first."""
         try:
             self._send("Browser.close", {}, session=False)
-            self._process.wait(10)
+            self._process.wait(WAIT_LIMIT)
         except (OSError, subprocess.TimeoutExpired):
             self._process.kill()
             self._process.wait()
@@ -229,10 +229,10 @@ class Browser:
         return self._number
 
     def _wait(self, done: Any, what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_LIMIT
         while not done():
             if not self._selector.select(max(0.0, deadline - time.monotonic())):
-                raise BrowserError(f"waited {PATIENCE:g} s in vain for {what}")
+                raise BrowserError(f"waited {WAIT_LIMIT:g} s in vain for {what}")
             data = os.read(self._from, 1 << 20)
             if not data:
                 raise BrowserError(f"the browser is gone while waiting for {what}")

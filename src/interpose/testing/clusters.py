@@ -18,11 +18,11 @@ from interpose.kube.kubeconfig import find_access
 from interpose.testing.apiserver.faults import Faults
 from interpose.testing.apiserver.resources import NAMESPACES
 from interpose.testing.apiserver.server import ApiServer
+from interpose.testing.eventually import WAIT_LIMIT
 
 # A kubeconfig of a cluster whose tests may create nodes, a namespace and events.
 VARIABLE = "INTERPOSE_TEST_KUBECONFIG"
 
-_PATIENCE = 30.0
 _NODE_EVENTS = "default"  # where events about what has no namespace are
 
 
@@ -79,7 +79,7 @@ class Cluster:
     async def events_of(self, resource: Resource, version: str, count: int, **where: str) -> list[WatchEvent]:
         """The next so many events of a watch, bookmarks not counted."""
         told: list[WatchEvent] = []
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(WAIT_LIMIT):
             async with aclosing(_watch(self.api, resource, version, where)) as events:
                 async for event in events:
                     if event.change != "BOOKMARK":
@@ -125,7 +125,7 @@ async def open_cluster(folder: Path, kubeconfig: str = "") -> AsyncIterator[Clus
         if not kubeconfig:
             server = await stack.enter_async_context(ApiServer(tokens={"test-token": "tester"}, tls=True))
             path = server.kubeconfig(folder / "kubeconfig")
-        api = KubeClient(find_access(str(path), {}), timeout=_PATIENCE, user_agent="interpose-test")
+        api = KubeClient(find_access(str(path), {}), timeout=WAIT_LIMIT, user_agent="interpose-test")
         stack.push_async_callback(api.close)
         cluster = Cluster(path, api, server)
         try:

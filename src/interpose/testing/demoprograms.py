@@ -33,7 +33,7 @@ async def running(places: Places, ready: Path | Callable[[], bool], *command: st
     child = Child([str(program()), *command], log=log, env=places.environment(), cwd=places.folder)
     is_up = ready if callable(ready) else lambda: accepts(ready)
     try:
-        await eventually(lambda: is_up() or not child.running, f"interpose {command[0]}", within=START)
+        await eventually(lambda: is_up() or not child.running, f"interpose {command[0]}")
         if not child.running:
             raise child.error(f"ended with {child.exit_code}")
         yield child

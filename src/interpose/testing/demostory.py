@@ -92,7 +92,7 @@ class Story:
         """A pod that fails is started again, and then has to wait; with its manifest it goes."""
         print("\n2. One that fails is started again: at once, then after growing waits.")
         await self._shell.run(f"cp {FAILING}.yaml {MANIFESTS}")
-        said = await eventually(lambda: _waits(manager), "a container that waits", within=START)
+        said = await eventually(lambda: _waits(manager), "a container that waits")
         shown = await self._shell.run("interpose pod ls")
         if not re.search(rf"{FAILING} .* 1 ", shown):
             self.problems.append(f"{FAILING} was not started again: {shown}")
@@ -163,7 +163,7 @@ class Story:
         await asyncio.to_thread(server.stop)
         log = self._places.folder / "restore.log"
         with Child([str(program()), "hookserver", "--restore"], log=log, env=self._places.environment()) as restore:
-            if (code := await asyncio.to_thread(restore.wait, START)) != 0:
+            if (code := await asyncio.to_thread(restore.wait)) != 0:
                 self.problems.append(f"--restore ended with {code}: {restore.log_tail()}")
         await self._shows("restored", LEFT, RESTORED, {})
         self.problems += wrong_leftovers(self._node.everything(), self._node.untouched(self._pods.values()))

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
 
+from interpose.testing.eventually import WAIT_LIMIT
+
 PAUSE: Final = "localhost/pause:latest"
 BUSYBOX: Final = "localhost/busybox:latest"
 TYPE_LABEL: Final = "io.kubernetes.docker.type"
@@ -28,7 +30,6 @@ SANDBOX_LABEL: Final = "io.kubernetes.sandbox.id"
 ANNOTATION: Final = "annotation."
 SLEEP: Final = ("/bin/sleep", "1000000000")
 _OK: Final = range(200, 300)
-_PATIENCE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +62,12 @@ class DockerError(Exception):
 
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: Path) -> None:
-        super().__init__("docker", timeout=_PATIENCE)
+        super().__init__("docker", timeout=WAIT_LIMIT)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(_PATIENCE)
+        self.sock.settimeout(WAIT_LIMIT)
         self.sock.connect(str(self._path))
 
 

@@ -18,9 +18,8 @@ from interpose.relay.docker.listener import DockerListener
 from interpose.relay.docker.routes import classify
 from interpose.relay.docker.upstream import DockerUpstream
 from interpose.rpc.listener import Admission
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
-PATIENCE = 10.0
 CHUNK = 65536
 
 
@@ -34,7 +33,7 @@ class RawEnd:
 
     async def _more(self) -> bool:
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WAIT_LIMIT):
             data = await loop.sock_recv(self.sock, CHUNK)
         self.seen += data
         return bool(data)
@@ -76,7 +75,7 @@ class RawEnd:
 
     async def send(self, data: bytes) -> None:
         """These bytes, all of them."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WAIT_LIMIT):
             await asyncio.get_running_loop().sock_sendall(self.sock, data)
 
     def fill(self, most: int) -> int:
@@ -112,7 +111,7 @@ class RawDockerd:
     async def accept(self) -> RawEnd:
         """The next connection."""
         assert self._sock is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WAIT_LIMIT):
             sock, _ = await asyncio.get_running_loop().sock_accept(self._sock)
         self.ends.append(RawEnd(sock))
         return self.ends[-1]

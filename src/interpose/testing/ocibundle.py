@@ -16,6 +16,7 @@ from interpose.cri.messages import cri
 from interpose.localruntime.ocispec import SandboxFacts, container_spec
 from interpose.localruntime.specfacts import HostFacts
 from interpose.localruntime.specinputs import read_inputs
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.images import APPLETS, layer
 
 PROGRAMS = (
@@ -119,7 +120,7 @@ def _runc(folder: Path, arguments: Sequence[str]) -> "subprocess.CompletedProces
         ["runc", "--root", str(folder / "runc"), *arguments],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=WAIT_LIMIT,
         check=False,
         stdin=subprocess.DEVNULL,
     )

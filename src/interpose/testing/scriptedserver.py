@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from interpose.testing.eventually import WAIT_LIMIT
+
 
 class Asked(NamedTuple):
     """One request as it came."""
@@ -141,7 +143,7 @@ class ScriptedServer:
             self._running.discard(task)
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
-                async with asyncio.timeout(1):
+                async with asyncio.timeout(WAIT_LIMIT):
                     await writer.wait_closed()
             writer.transport.abort()
 

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Self, TypeVar
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.serve import serve_runtime
 
@@ -30,7 +31,7 @@ class ServedRuntime:
         self._thread.start()
         up = threading.Event()
         self._served = asyncio.run_coroutine_threadsafe(self._serve(up), self._loop)
-        if not up.wait(10):
+        if not up.wait(WAIT_LIMIT):
             raise TimeoutError("the fake runtime does not listen")
         return self
 
@@ -38,7 +39,7 @@ class ServedRuntime:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._served.result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(WAIT_LIMIT)
         self._loop.close()
 
     def do(self, work: Callable[[FakeRuntime], _T]) -> _T:

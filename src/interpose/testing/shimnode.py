@@ -107,7 +107,7 @@ class ShimNode:
 
     async def ended(self, name: str = "c1") -> Exit:
         """Wait until we are told that a container ended."""
-        await eventually(lambda: name in self.exits, f"the end of {name}", within=20)
+        await eventually(lambda: name in self.exits, f"the end of {name}")
         return self.exits[name]
 
     async def clean(self) -> None:

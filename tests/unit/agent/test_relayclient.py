@@ -15,7 +15,7 @@ from interpose.rpc.handlers import ServerContext, Unary
 from interpose.rpc.server import LocalServer
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.transport import Hub
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 
 class Relay:
@@ -64,7 +64,7 @@ async def relay(path: Path) -> AsyncIterator[Relay]:
 @pytest.fixture
 async def client(path: Path) -> AsyncIterator[RelayClient]:
     """It dials."""
-    made = RelayClient(str(path), hub=Hub(), timeout=5.0)
+    made = RelayClient(str(path), hub=Hub(), timeout=WAIT_LIMIT)
     made.start()
     yield made
     await made.close()

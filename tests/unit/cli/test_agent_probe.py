@@ -15,6 +15,7 @@ from interpose.cli.main import cli
 from interpose.rpc.handlers import Handlers, ServerContext, Unary
 from interpose.rpc.server import serve
 from interpose.rpc.status import Code, RpcError
+from interpose.testing.eventually import WAIT_LIMIT
 
 
 async def health(data: bytes, _context: ServerContext) -> bytes:
@@ -39,7 +40,7 @@ def serving(path: Path, handlers: Handlers) -> Iterator[None]:
     finally:
         asyncio.run_coroutine_threadsafe(server.close(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(WAIT_LIMIT)
         loop.close()
 
 

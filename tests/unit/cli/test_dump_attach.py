@@ -10,6 +10,7 @@ import click
 import pytest
 
 from interpose.cli.dump_attach import attach
+from interpose.testing.eventually import WAIT_LIMIT
 
 HEAD = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n"
 
@@ -20,7 +21,7 @@ def relay(path: Path, act: Callable[[socket.socket, bytes], None]) -> Iterator[s
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
-        listener.settimeout(10)
+        listener.settimeout(WAIT_LIMIT)
 
         def serve() -> None:
             try:
@@ -36,7 +37,7 @@ def relay(path: Path, act: Callable[[socket.socket, bytes], None]) -> Iterator[s
             yield str(path)
         finally:
             listener.close()
-            thread.join(10)
+            thread.join(WAIT_LIMIT)
 
 
 def answering(data: bytes) -> Callable[[socket.socket, bytes], None]:
@@ -64,7 +65,7 @@ def test_waiting_has_an_end(tmp_path: Path) -> None:
 
     def act(sock: socket.socket, _request: bytes) -> None:
         sock.sendall(HEAD)
-        left.wait(10)
+        left.wait(WAIT_LIMIT)
 
     with relay(tmp_path / "admin.sock", act) as admin, attach(admin) as attached:
         assert attached.read(0.01) is None

@@ -16,7 +16,7 @@ from interpose.cli.pod_forward import forward_ports
 from interpose.cli.pod_options import Reach
 from interpose.cli.pod_runtime import opened
 from interpose.rpc.status import Code
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.podcommands import PodCommands, pod_commands
 from interpose.testing.serve import serve_runtime
@@ -99,7 +99,7 @@ async def test_a_pod_that_is_gone_is_the_end(forwarding: Forwarding, caplog: pyt
     await eventually(lambda: len(forwarding.lines) == 1, "why the first was not forwarded")
     await forwarding.remove()
     await forwarding.connect()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WAIT_LIMIT):
         with pytest.raises(ClickException, match="pod production/load-0000-6d4cf56db6-x000 is gone") as caught:
             await forwarding.running
     assert caught.value.exit_code == 1
@@ -112,7 +112,7 @@ async def test_a_pod_that_is_gone_is_seen_whatever_the_failure_is(forwarding: Fo
     await forwarding.remove()
     forwarding.runtime.fail("PortForward", Code.UNKNOWN, "sandbox is not running")
     await forwarding.connect()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WAIT_LIMIT):
         with pytest.raises(ClickException, match="is gone"):
             await forwarding.running
 

@@ -118,9 +118,9 @@ async def test_a_socket_that_nobody_named_can_be_waited_for(tmp_path: Path, monk
 
     tasks = TaskBag()
     tasks.spawn(use(), name="use")
-    await eventually(lambda: said, "the remark", within=10)
+    await eventually(lambda: said, "the remark")
     async with serve_runtime(tmp_path / "a", FakeRuntime()):
-        await eventually(lambda: found, "the runtime to be used", within=20)
+        await eventually(lambda: found, "the runtime to be used")
     await tasks.cancel()
     assert found == [str(tmp_path / "a")]
     assert len(said) == 1
@@ -138,8 +138,8 @@ async def test_a_runtime_can_be_waited_for(tmp_path: Path) -> None:
 
     tasks = TaskBag()
     tasks.spawn(use(), name="use")
-    await eventually(lambda: said, "the remark", within=10)
+    await eventually(lambda: said, "the remark")
     async with serve_runtime(tmp_path / "a", FakeRuntime()):
-        await eventually(lambda: names, "the runtime to be used", within=20)
+        await eventually(lambda: names, "the runtime to be used")
     await tasks.cancel()
     assert said == [f"runtime {tmp_path / 'a'} is not reachable: No such file or directory"]

@@ -20,7 +20,7 @@ import pytest
 
 from interpose.cli.pod_exec import unless
 from interpose.cli.pod_terminal import LeavableInput, TypedInput, raw_terminal, sizes, writer
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def test_whatever_ends_us_the_terminal_is_as_it_was(terminal: tuple[int, int], n
             said += os.read(master, 1000)
         assert not termios.tcgetattr(fd)[3] & termios.ECHO
         child.send_signal(number)
-        code = child.wait(30)
+        code = child.wait(WAIT_LIMIT)
     finally:
         child.kill()
         child.wait()

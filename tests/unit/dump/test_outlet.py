@@ -11,6 +11,7 @@ from interpose.dump.framestream import FrameStream
 from interpose.dump.outlet import Outlet
 from interpose.relay.interceptor import Interest
 from interpose.rpc.tasks import TaskBag
+from interpose.testing.eventually import WAIT_LIMIT
 
 
 def outlet(limit: int = 1000) -> Outlet:
@@ -92,7 +93,7 @@ async def test_frames_that_come_later_are_written(pair: tuple[socket.socket, soc
     pair[1].setblocking(False)
     for number in (1, 2):
         it.put(end(number))
-        assert await asyncio.wait_for(loop.sock_recv(pair[1], 1000), 5) == end(number)
+        assert await asyncio.wait_for(loop.sock_recv(pair[1], 1000), WAIT_LIMIT) == end(number)
     await tasks.cancel()
 
 

@@ -11,6 +11,7 @@ from interpose.dump.frames import encode
 from interpose.dump.orders import Orders
 from interpose.dump.reading import Recording
 from interpose.dump.scribe_process import Scribe, serve
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import wait_for
 from interpose.testing.recordings import story_frames
 
@@ -96,9 +97,9 @@ def test_moment_of_silence_is_enough(tmp_path: Path) -> None:
         thread = threading.Thread(target=serve, args=(theirs, scribe, lambda: 0.0), name="scribe")
         thread.start()
         ours.sendall(STORY)
-        wait_for((tmp_path / "dump").read_text, within=10, what="lines in the file")
+        wait_for((tmp_path / "dump").read_text, what="lines in the file")
         ours.shutdown(socket.SHUT_WR)
-        thread.join(10)
+        thread.join(WAIT_LIMIT)
     scribe.close()
 
 

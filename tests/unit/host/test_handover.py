@@ -13,6 +13,7 @@ from interpose.errors import SocketInUseError
 from interpose.host.handover import receive_descriptors, send_descriptors
 from interpose.host.procinfo import open_fds
 from interpose.host.sockets import bind_unix
+from interpose.testing.eventually import WAIT_LIMIT
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -182,7 +183,7 @@ def hear(child: subprocess.Popen[str]) -> str:
 def ask(path: str) -> str:
     """Connect and read until the server closes."""
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(10)
+        client.settimeout(WAIT_LIMIT)
         client.connect(path)
         answer = b""
         while chunk := client.recv(100):
@@ -212,16 +213,16 @@ def test_take_over_refuses_no_connection(tmp_path: Path, spawn: Callable[..., su
 
     client = threading.Thread(target=connect)
     client.start()
-    assert some.wait(10)
+    assert some.wait(WAIT_LIMIT)
     say(old, "hand over")
     assert hear(new) == "serving"
     # listen() was called again: whoever asks is told the new PID, even before the old process ends.
     with pytest.raises(SocketInUseError) as caught:
         bind_unix(path)
     assert caught.value.pid == new.pid
-    assert old.wait(10) == 0
+    assert old.wait(WAIT_LIMIT) == 0
     some.clear()
-    assert some.wait(10)
+    assert some.wait(WAIT_LIMIT)
     stop.set()
     client.join()
 
@@ -230,5 +231,5 @@ def test_take_over_refuses_no_connection(tmp_path: Path, spawn: Callable[..., su
     assert answers[-1] == "new"
     assert set(answers) == {"old", "new"}
     say(new, "stop")
-    assert new.wait(10) == 0
+    assert new.wait(WAIT_LIMIT) == 0
     assert not Path(path).exists()

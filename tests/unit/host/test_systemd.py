@@ -13,6 +13,7 @@ import pytest
 
 from interpose.errors import ConfigError
 from interpose.host.systemd import Notifier, listen_fds, named_listen_fds
+from interpose.testing.eventually import WAIT_LIMIT
 
 # Reports what it was given, then serves one connection on the inherited socket.
 ACTIVATED = """
@@ -60,7 +61,7 @@ def test_an_inherited_descriptor_is_taken_and_serves(
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(tmp_path / "s"))
         assert client.recv(100) == b"hello"
-    assert child.wait(10) == 0
+    assert child.wait(WAIT_LIMIT) == 0
 
 
 @pytest.mark.parametrize("pid", ["1", "", "x", None])
@@ -140,7 +141,7 @@ def notified(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[s
     address = str(tmp_path / "notify") if request.param == "path" else f"@interpose-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.bind(address.replace("@", "\0", 1))
-        sock.settimeout(5)
+        sock.settimeout(WAIT_LIMIT)
         yield address, sock
 
 

@@ -14,7 +14,7 @@ import pytest
 from interpose.errors import ConfigError
 from interpose.kube.access import ExecPlugin
 from interpose.kube.execplugin import PluginRunner
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 V1 = "client.authentication.k8s.io/v1"
 
@@ -161,10 +161,10 @@ async def test_child_that_went_its_own_way(tmp_path: Path) -> None:
     try:
         runner = PluginRunner(plugin(program(tmp_path, child, "sleep 1000")), timeout=0.5)
         with pytest.raises(ConfigError, match=r"did not end within 0\.5 s"):
-            await asyncio.wait_for(runner.credential(), 10)
+            await asyncio.wait_for(runner.credential(), WAIT_LIMIT)
         await runner.close()
         runner = PluginRunner(plugin(program(tmp_path, child, f"echo '{credential(token='t').decode()}'")))
-        assert (await asyncio.wait_for(runner.credential(), 10)).token == "t"
+        assert (await asyncio.wait_for(runner.credential(), WAIT_LIMIT)).token == "t"
     finally:
         for pid in (tmp_path / "children").read_text().split():
             os.kill(int(pid), signal.SIGKILL)
@@ -174,7 +174,7 @@ async def test_program_that_prints_without_end(tmp_path: Path) -> None:
     """It is ended soon; what it printed is not kept."""
     runner = PluginRunner(plugin(program(tmp_path, f"echo $$ >{tmp_path}/pid", "exec cat /dev/zero")))
     with pytest.raises(ConfigError, match="printed more than 1048576 bytes"):
-        await asyncio.wait_for(runner.credential(), 10)
+        await asyncio.wait_for(runner.credential(), WAIT_LIMIT)
     process = Path("/proc") / (tmp_path / "pid").read_text().strip()
     await runner.close()
     assert not process.exists()

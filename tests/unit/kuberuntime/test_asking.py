@@ -11,6 +11,7 @@ import pytest
 from interpose.kuberuntime.asking import AskError, http_get, port_of, request_bytes, tcp_connect
 from interpose.kuberuntime.pod import HttpAction, Port, TcpAction
 from interpose.testing.certificates import Authority
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.managednode import container
 
 Respond = Callable[[bytes], bytes]
@@ -61,7 +62,7 @@ def fixed(answer: bytes) -> Respond:
 async def test_answers_of_every_form(answer: bytes, status: int, body: bytes) -> None:
     """Bodies are read up to a limit."""
     async with served(fixed(answer)) as port:
-        found = await http_get("127.0.0.1", port, timeout=10)
+        found = await http_get("127.0.0.1", port, timeout=WAIT_LIMIT)
     assert (found.status, found.body) == (status, body)
     assert found.good == (status < 400)
 
@@ -79,7 +80,7 @@ async def test_what_is_no_answer_is_an_error(answer: bytes, words: str) -> None:
     """Said in a few words."""
     async with served(fixed(answer)) as port:
         with pytest.raises(AskError, match=words):
-            await http_get("127.0.0.1", port, timeout=10)
+            await http_get("127.0.0.1", port, timeout=WAIT_LIMIT)
 
 
 async def test_redirects_to_the_same_host_are_followed() -> None:
@@ -97,11 +98,11 @@ async def test_redirects_to_the_same_host_are_followed() -> None:
         return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
     async with served(respond) as port:
-        assert (await http_get("127.0.0.1", port, "/made", timeout=10)).status == 201
-        assert (await http_get("127.0.0.1", port, "/first", timeout=10)).status == 404
-        assert (await http_get("127.0.0.1", port, "/away", timeout=10)).status == 302
+        assert (await http_get("127.0.0.1", port, "/made", timeout=WAIT_LIMIT)).status == 201
+        assert (await http_get("127.0.0.1", port, "/first", timeout=WAIT_LIMIT)).status == 404
+        assert (await http_get("127.0.0.1", port, "/away", timeout=WAIT_LIMIT)).status == 302
         with pytest.raises(AskError, match="10 redirects"):
-            await http_get("127.0.0.1", port, "/round", timeout=10)
+            await http_get("127.0.0.1", port, "/round", timeout=WAIT_LIMIT)
 
 
 async def test_certificates_are_not_checked(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ async def test_certificates_are_not_checked(tmp_path: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
     async with served(fixed(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), context) as port:
-        assert (await http_get("127.0.0.1", port, scheme="HTTPS", timeout=10)).good
+        assert (await http_get("127.0.0.1", port, scheme="HTTPS", timeout=WAIT_LIMIT)).good
 
 
 async def test_nobody_there_and_nobody_answering() -> None:
@@ -122,7 +123,7 @@ async def test_nobody_there_and_nobody_answering() -> None:
     with pytest.raises(AskError, match=f"127.0.0.1:{port}"):
         await tcp_connect("127.0.0.1", port, 10)
     with pytest.raises(AskError, match=f"http://127.0.0.1:{port}/"):
-        await http_get("127.0.0.1", port, timeout=10)
+        await http_get("127.0.0.1", port, timeout=WAIT_LIMIT)
 
     async with served(fixed(b"HTTP/1.1 100 Continue\r\n\r\n"), keep=True) as port:
         with pytest.raises(AskError, match=r"no answer within 0\.05 s"):
@@ -165,7 +166,7 @@ def test_headers_cannot_smuggle() -> None:
 async def test_an_address_of_the_sixth_version_gets_brackets() -> None:
     """In the message, too."""
     with pytest.raises(AskError, match=r"http://\[::1\]:1/"):
-        await http_get("::1", 1, timeout=10)
+        await http_get("::1", 1, timeout=WAIT_LIMIT)
 
 
 @pytest.mark.parametrize(("port", "number"), [(80, 80), ("web", 8080), ("81", 81)])

@@ -10,6 +10,7 @@ import pytest
 
 from interpose.kuberuntime.asking import AskError
 from interpose.kuberuntime.grpchealth import grpc_health, read_status, request_message
+from interpose.testing.eventually import WAIT_LIMIT
 
 
 class _Health(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -49,7 +50,7 @@ async def served(*handlers: Any) -> AsyncIterator[int]:
 async def test_a_service_that_serves() -> None:
     """Nothing is said."""
     async with served(_Health()) as port:
-        await grpc_health("127.0.0.1", port, timeout=10)
+        await grpc_health("127.0.0.1", port, timeout=WAIT_LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +61,14 @@ async def test_services_that_do_not(service: str, words: str) -> None:
     """In its own words."""
     async with served(_Health()) as port:
         with pytest.raises(AskError, match=words):
-            await grpc_health("127.0.0.1", port, service, timeout=10)
+            await grpc_health("127.0.0.1", port, service, timeout=WAIT_LIMIT)
 
 
 async def test_a_server_without_health_checks() -> None:
     """That is a mistake of the manifest, and said so."""
     async with served() as port:
         with pytest.raises(AskError, match="has no health service"):
-            await grpc_health("127.0.0.1", port, timeout=10)
+            await grpc_health("127.0.0.1", port, timeout=WAIT_LIMIT)
 
 
 async def test_nobody_in_time_and_nobody_there() -> None:
@@ -76,7 +77,7 @@ async def test_nobody_in_time_and_nobody_there() -> None:
         with pytest.raises(AskError, match="no answer within"):
             await grpc_health("127.0.0.1", port, "slow", timeout=0.1)
     with pytest.raises(AskError, match=f"127.0.0.1:{port}"):
-        await grpc_health("127.0.0.1", port, timeout=10)
+        await grpc_health("127.0.0.1", port, timeout=WAIT_LIMIT)
 
 
 async def test_a_server_that_hangs_up() -> None:
@@ -88,7 +89,7 @@ async def test_a_server_that_hangs_up() -> None:
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     async with server:
         with pytest.raises(AskError):
-            await grpc_health("127.0.0.1", server.sockets[0].getsockname()[1], timeout=10)
+            await grpc_health("127.0.0.1", server.sockets[0].getsockname()[1], timeout=WAIT_LIMIT)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from interpose.kuberuntime.podstate import DEADLINE, REPLACING, STOPPED
 from interpose.kuberuntime.steps import Moment
 from interpose.rpc.status import Code
 from interpose.rpc.tasks import TaskBag
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.keptnode import KeptNode
 from interpose.testing.managednode import container, pod
 
@@ -417,7 +417,7 @@ async def test_probes_go_on_by_themselves_while_a_list_hangs(tmp_path: Path) -> 
     tasks.spawn(keeper.run(), name="keeper")
     await eventually(lambda: keeper.states and node.runtime.calls["ExecSync"] > 1, "the probes")
     stall = node.runtime.stall("ListPodSandbox")
-    await asyncio.wait_for(stall.entered.wait(), 5)
+    await asyncio.wait_for(stall.entered.wait(), WAIT_LIMIT)
     asked = node.runtime.calls["ExecSync"]
     await eventually(lambda: node.runtime.calls["ExecSync"] > asked + 3, "more of them")
     await tasks.cancel()

@@ -12,6 +12,7 @@ from interpose.localruntime.executing import OciExecutor
 from interpose.localruntime.ociruntime import OciRuntime
 from interpose.localruntime.records import ContainerRecord, UsedImage
 from interpose.localruntime.seams import PartError
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.pods import container_config, pod_config
 
 RECORD = ContainerRecord(
@@ -54,7 +55,7 @@ async def test_processes_that_do_not_end_keep_no_thread(tmp_path: Path, monkeypa
     ended = False
     executor = _executor(tmp_path, Groups(lambda: ended))
     waiting = [asyncio.ensure_future(executor.kill_all(RECORD)) for _ in range(100)]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_LIMIT):
         assert await asyncio.to_thread(lambda: 7) == 7
         ended = True
         await asyncio.gather(*waiting)

@@ -10,7 +10,7 @@ import pytest
 
 from interpose.localruntime import layerusage
 from interpose.localruntime.layerusage import Layer, LayerUsage, count_below
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 
 class Counting:
@@ -25,7 +25,7 @@ class Counting:
 
     def count(self, folder: Path, _stop: threading.Event) -> tuple[int, int]:
         self.counted.append(folder.name)
-        self.go.wait(30)
+        self.go.wait(WAIT_LIMIT)
         self.time += self.takes
         return 1000 * len(self.counted), len(self.counted)
 

@@ -45,7 +45,7 @@ async def test_ended_without_their_folder(tmp_path: Path) -> None:
         assert await asyncio.to_thread(shimstrays.end, folders[0])
         assert not await asyncio.to_thread(shimstrays.end, folders[0])
         holder = Path(f"/proc/{forked.holder}/exe")
-        await eventually(lambda: not holder.exists(), "the end of the holder", within=20)
+        await eventually(lambda: not holder.exists(), "the end of the holder")
         assert await started.states() == {}
         assert await asyncio.to_thread(shimstrays.end, folders[1])
     finally:

@@ -84,7 +84,7 @@ async def test_a_killed_one_is_replaced(tmp_path: Path, template: ShimTemplate) 
     await shim.stop()
     first = template.pid
     os.kill(first, signal.SIGKILL)
-    await eventually(lambda: not _lives(first), "its end", within=20)
+    await eventually(lambda: not _lives(first), "its end")
 
     other = await Shim.launch(_paths(tmp_path, "other"), SandboxOptions(), starter=template)
 
@@ -126,10 +126,10 @@ async def test_the_holder_is_small_and_has_its_name(tmp_path: Path, template: Sh
     shim = await Shim.launch(_paths(tmp_path), SandboxOptions(), starter=template)
     holder, pid = Path(f"/proc/{shim.holder}"), shim.pid
 
-    await eventually(lambda: b"sleep" in (holder / "cmdline").read_bytes(), "the holder to sleep", within=20)
+    await eventually(lambda: b"sleep" in (holder / "cmdline").read_bytes(), "the holder to sleep")
     name = (holder / "comm").read_text()
     os.kill(pid, signal.SIGKILL)
-    await eventually(lambda: not (holder / "exe").exists(), "the end of the holder", within=20)
+    await eventually(lambda: not (holder / "exe").exists(), "the end of the holder")
     await shim.close()
 
     assert name == "interpose-hold\n"

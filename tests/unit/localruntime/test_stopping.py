@@ -7,7 +7,7 @@ import pytest
 from interpose.cri.messages import cri
 from interpose.localruntime import stopping
 from interpose.rpc.status import RpcError
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.localclient import LocalClient
 from interpose.testing.localparts import LocalWorld, Process
 
@@ -72,7 +72,7 @@ async def test_the_shim_dies_with_the_signal_in_its_hands(world: LocalWorld) -> 
     stopping_it = asyncio.ensure_future(client.call("StopPodSandbox", pod_sandbox_id=sandbox))
     await eventually(lambda: "signal 9" in process.acts, "the signal")
     world.lose_shim(sandbox)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WAIT_LIMIT):
         await stopping_it
     assert world.running() == set()
     assert (await client.status(container)).state == cri.CONTAINER_EXITED

@@ -8,7 +8,7 @@ import pytest
 
 from interpose.localruntime.userpaths import At, UserPaths
 from interpose.rpc.status import Code, RpcError
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 
 class Hung:
@@ -21,7 +21,7 @@ class Hung:
     def look(self, at: At) -> str:
         at("/nfs/data")
         self.looks.append("/nfs/data")
-        self.back.wait(30)
+        self.back.wait(WAIT_LIMIT)
         at("/nfs/more")
         self.looks.append("/nfs/more")
         return "found"

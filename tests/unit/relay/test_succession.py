@@ -9,6 +9,7 @@ import pytest
 from interpose.errors import ConfigError
 from interpose.host.sockets import bind_unix
 from interpose.relay.succession import Estate, ask_predecessor, bequeath
+from interpose.testing.eventually import WAIT_LIMIT
 
 
 def answered(folder: Path, memory: dict[str, object], metrics: tuple[str, socket.socket] | None = None) -> Estate:
@@ -34,7 +35,7 @@ def answered(folder: Path, memory: dict[str, object], metrics: tuple[str, socket
         found.estate.admin.release()
         return found.estate
     finally:
-        thread.join(10)
+        thread.join(WAIT_LIMIT)
         listen.close()
         admin.close()
 
@@ -74,7 +75,7 @@ def test_answer_that_ends_early_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="cut short"):
             ask_predecessor(str(tmp_path / "a.sock"))
     finally:
-        thread.join(10)
+        thread.join(WAIT_LIMIT)
         admin.close()
 
 

@@ -14,7 +14,7 @@ from interpose.host.replacing import replace_file
 from interpose.resmgr.checkpoint import FILE, Checkpoint, Loaded, State, load, reset_config, reset_policy
 from interpose.resmgr.statefile import decode, encode
 from interpose.testing.clock import ManualClock
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 STATE = State(policy="static", fingerprint="abc", config={"a": "b"}, config_node="n")
 
@@ -42,7 +42,7 @@ class Disk:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
-            assert self.free.wait(10)
+            assert self.free.wait(WAIT_LIMIT)
             if self.full:
                 raise OSError(28, "No space left on device")
             self.written.append(decode(data))
@@ -253,7 +253,7 @@ async def test_what_came_while_a_write_failed_is_what_is_tried_again() -> None:
 
 async def test_flush_without_anything_to_do_is_done() -> None:
     """At once."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WAIT_LIMIT):
         assert await checkpoint(Disk()).flush()
 
 

@@ -14,7 +14,7 @@ import pytest
 from interpose.runtimehooks.plugin import Watch
 from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.watching import BOUNDS
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 TIMEOUT = 0.1
 
@@ -125,7 +125,7 @@ async def test_exceptions_that_mean_something_to_a_loop(runner: Runner, error: B
 async def test_jobs_run_side_by_side_within_the_limit(runner: Runner) -> None:
     """Two at a time, the others wait for their turn."""
     met = threading.Barrier(2)
-    results = await asyncio.gather(*(runner.run(lambda _: met.wait(10)) for _ in range(6)))
+    results = await asyncio.gather(*(runner.run(lambda _: met.wait(WAIT_LIMIT)) for _ in range(6)))
     assert sorted(results) == [0, 0, 0, 1, 1, 1]
 
 
@@ -163,7 +163,7 @@ async def test_hung_plugin_is_left_out_and_the_job_run_again(
     runner: Runner, release: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The others have their say, and so they have in the next job, without waiting."""
-    job = running(A=nothing, hangs=lambda: release.wait(30), C=nothing)
+    job = running(A=nothing, hangs=lambda: release.wait(WAIT_LIMIT), C=nothing)
     assert await runner.run(job) == ["A", "C"]
     assert await runner.run(job) == ["A", "C"]
     assert runner.stats["hangs"].timeouts == 1
@@ -197,14 +197,14 @@ async def test_plugin_that_catches_everything_is_given_up(runner: Runner) -> Non
 
 async def test_several_hung_plugins_in_one_job(runner: Runner, release: threading.Event) -> None:
     """One after the other is found out."""
-    hang = lambda: release.wait(30)  # noqa: E731
+    hang = lambda: release.wait(WAIT_LIMIT)  # noqa: E731
     assert await runner.run(running(A=hang, B=hang, C=nothing)) == ["C"]
     assert runner.left_out.keys() == {"A", "B"}
 
 
 async def test_other_jobs_go_on_when_every_thread_hangs(runner: Runner, release: threading.Event) -> None:
     """New threads take the places of those that were given up."""
-    jobs = [running(hangs=lambda: release.wait(30), B=nothing) for _ in range(8)]
+    jobs = [running(hangs=lambda: release.wait(WAIT_LIMIT), B=nothing) for _ in range(8)]
     results = await asyncio.gather(*(runner.run(job) for job in jobs))
     assert results == [["B"]] * 8
     assert 1 <= runner.stuck <= 2  # at most as many as there were threads
@@ -216,7 +216,7 @@ async def test_after_the_pause_one_run_tries(runner: Runner, release: threading.
 
     def sometimes() -> None:
         if hang:
-            release.wait(30)
+            release.wait(WAIT_LIMIT)
 
     job = running(A=sometimes, B=nothing)
     assert await runner.run(job) == ["B"]
@@ -235,7 +235,7 @@ async def test_plugin_that_hangs_too_often_is_off_for_good(
     runner: Runner, release: threading.Event, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """There is a limit to the threads it may cost."""
-    job = running(A=lambda: release.wait(30), B=nothing)
+    job = running(A=lambda: release.wait(WAIT_LIMIT), B=nothing)
     for _ in range(3):
         assert await runner.run(job) == ["B"]
         clock.ahead += 61
@@ -264,7 +264,7 @@ async def test_whole_program_standing_still_is_no_plugins_fault() -> None:
 
     def waits() -> None:
         entered.set()
-        go.wait(30)
+        go.wait(WAIT_LIMIT)
 
     task = asyncio.ensure_future(runner.run(running(A=waits)))
     await eventually(entered.is_set, "the plugin to run")
@@ -284,7 +284,7 @@ async def test_caller_that_leaves_does_not_lose_the_thread(runner: Runner, relea
 
     def hang() -> None:
         entered.set()
-        release.wait(30)
+        release.wait(WAIT_LIMIT)
 
     task = asyncio.ensure_future(runner.run(running(A=hang)))
     await eventually(entered.is_set, "the plugin to run")
@@ -297,7 +297,7 @@ async def test_caller_that_leaves_does_not_lose_the_thread(runner: Runner, relea
 async def test_job_nobody_waits_for_is_not_begun(runner: Runner) -> None:
     """If its caller left while it was waiting for a thread."""
     go = threading.Event()
-    busy = [asyncio.ensure_future(runner.run(lambda _: go.wait(30))) for _ in range(2)]
+    busy = [asyncio.ensure_future(runner.run(lambda _: go.wait(WAIT_LIMIT))) for _ in range(2)]
     ran = []
     waiting = asyncio.ensure_future(runner.run(lambda _: ran.append(1)))
     await asyncio.sleep(0)
@@ -315,7 +315,7 @@ async def test_result_that_comes_too_late_is_dropped(runner: Runner) -> None:
 
     def job(_: Watch) -> None:
         begun.set()
-        go.wait(30)
+        go.wait(WAIT_LIMIT)
 
     task = asyncio.ensure_future(runner.run(job))
     await eventually(begun.is_set, "the job to run")
@@ -342,7 +342,7 @@ async def test_close_does_not_wait_for_what_hangs(release: threading.Event, capl
 
     def job(_: Watch) -> None:
         begun.set()
-        release.wait(30)
+        release.wait(WAIT_LIMIT)
 
     task = asyncio.ensure_future(runner.run(job))
     await eventually(begun.is_set, "the job to run")

@@ -9,6 +9,7 @@ from interpose.streaming.spdy import Connection, Opened, WasReset
 from interpose.streaming.spdyframes import data_frame
 from interpose.streaming.spdylink import SpdyLink
 from interpose.streaming.wire import CHUNK
+from interpose.testing.eventually import WAIT_LIMIT
 
 
 class Recorded:
@@ -65,13 +66,13 @@ async def test_many_channels_together_hold_no_more_than_the_link_may(monkeypatch
     wire = Recorded(sender.take())
     link = SpdyLink(wire, client=False)
     link.start()
-    await asyncio.wait_for(wire.stalled.wait(), 10)
+    await asyncio.wait_for(wire.stalled.wait(), WAIT_LIMIT)
     assert MOST_HELD < link.held <= MOST_HELD + CHUNK
     for _ in range(count):
-        channel = await asyncio.wait_for(link.accept(), 10)
+        channel = await asyncio.wait_for(link.accept(), WAIT_LIMIT)
         left = size
         while left:
-            left -= len(await asyncio.wait_for(channel.read(), 10))
+            left -= len(await asyncio.wait_for(channel.read(), WAIT_LIMIT))
     assert link.held == 0
     await link.close()
 
@@ -86,11 +87,11 @@ async def test_what_nobody_wants_any_more_is_not_held(monkeypatch: pytest.Monkey
     link = SpdyLink(wire, client=False)
     link.start()
     first = await link.accept()
-    await asyncio.wait_for(wire.stalled.wait(), 10)
+    await asyncio.wait_for(wire.stalled.wait(), WAIT_LIMIT)
     first.reset()
-    second = await asyncio.wait_for(link.accept(), 10)
+    second = await asyncio.wait_for(link.accept(), WAIT_LIMIT)
     wire.stalled.clear()
-    await asyncio.wait_for(wire.stalled.wait(), 10)
+    await asyncio.wait_for(wire.stalled.wait(), WAIT_LIMIT)
     assert link.held == second.held
     second.discard()
     assert link.held == 0
@@ -114,7 +115,7 @@ async def test_an_end_and_a_reset_may_come_together(rude: bool) -> None:
     wire = Recorded(sent + sender.take())
     link = SpdyLink(wire, client=False)
     link.start()
-    ended, other = [await asyncio.wait_for(link.accept(), 10) for _ in range(2)]
+    ended, other = [await asyncio.wait_for(link.accept(), WAIT_LIMIT) for _ in range(2)]
     assert [await ended.read(), await ended.read(), ended.end] == [b"all", b"", End.FINISHED]
     assert await other.read() == b"other"
     assert not link.lost.is_set()

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.killing import Acts
 
 
@@ -93,6 +94,6 @@ def test_it_is_the_program(tmp_path: Path, at: int) -> None:
     (tmp_path / "images").mkdir()
     words = ["--at", str(at), "--acts", str(tmp_path / "acts"), "--below", str(tmp_path)]
     argv = [sys.executable, "-m", "interpose.testing.killing", *words, "--", "image", "ls", "--root", str(tmp_path)]
-    done = subprocess.run(argv, capture_output=True, timeout=30, check=False)
+    done = subprocess.run(argv, capture_output=True, timeout=WAIT_LIMIT, check=False)
     assert done.returncode == (-signal.SIGKILL if at else 0), done.stderr.decode()
     assert (len((tmp_path / "acts").read_text().splitlines()) == 1) is bool(at)

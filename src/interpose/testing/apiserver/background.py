@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from interpose.testing.apiserver.server import ApiServer
+from interpose.testing.eventually import WAIT_LIMIT
 
 T = TypeVar("T")
-
-_PATIENCE = 30.0
 
 
 class Running:
@@ -31,7 +30,7 @@ class Running:
         async def acting() -> T:
             return act(self._server)
 
-        return asyncio.run_coroutine_threadsafe(acting(), self._loop).result(_PATIENCE)
+        return asyncio.run_coroutine_threadsafe(acting(), self._loop).result(WAIT_LIMIT)
 
     def run(self, act: Callable[[ApiServer], Awaitable[T]]) -> T:
         """The same for something to await: `running.run(lambda server: server.faults.restart())`."""
@@ -39,7 +38,7 @@ class Running:
         async def acting() -> T:
             return await act(self._server)
 
-        return asyncio.run_coroutine_threadsafe(acting(), self._loop).result(_PATIENCE)
+        return asyncio.run_coroutine_threadsafe(acting(), self._loop).result(WAIT_LIMIT)
 
 
 @contextmanager
@@ -49,12 +48,12 @@ def background(server: ApiServer) -> Iterator[Running]:
     thread = threading.Thread(target=loop.run_forever, name="apiserver", daemon=True)
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(_PATIENCE)
+        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(WAIT_LIMIT)
         try:
             yield Running(server, loop)
         finally:
-            asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result(_PATIENCE)
+            asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result(WAIT_LIMIT)
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(_PATIENCE)
+        thread.join(WAIT_LIMIT)
         loop.close()

@@ -20,6 +20,7 @@ import grpc
 from interpose.api import cri_pb2 as cri
 from interpose.testing.conformance.images import IMAGE
 from interpose.testing.conformance.world import DEADLINE
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.cri import message_classes
 from interpose.testing.lab.pods import CGROUPS, remove_groups
 from interpose.testing.lab.processes import wait_for
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from interpose.testing.conformance.world import World
 
-PATIENCE = 60.0
 FOREVER = ("/bin/sleep", "1000000000")
 
 
@@ -120,7 +120,9 @@ class Bench:
     def mount(self, *words: str) -> None:
         """Mount something; the last word is where, and is unmounted at the end."""
         machine("mount", *words)
-        self.later(lambda: subprocess.run(["umount", "-l", words[-1]], capture_output=True, check=False, timeout=20))
+        self.later(
+            lambda: subprocess.run(["umount", "-l", words[-1]], capture_output=True, check=False, timeout=WAIT_LIMIT)
+        )
 
 
 class Pod:
@@ -300,7 +302,7 @@ class Container:
             status = self.status()
             return status if status.state == cri.CONTAINER_EXITED else None
 
-        return wait_for(look, within=PATIENCE, what="a container to end", every=0.01)
+        return wait_for(look, what="a container to end", every=0.01)
 
     def log(self) -> list[LogLine]:
         """The lines of its log."""
@@ -326,12 +328,12 @@ def cgroup_of(tree: Path, parent: str, name: str) -> Path:
 
 def stop_slice(directory: str) -> None:
     """systemd keeps a slice until it is told."""
-    subprocess.run(["systemctl", "stop", Path(directory).name], capture_output=True, timeout=60, check=False)
+    subprocess.run(["systemctl", "stop", Path(directory).name], capture_output=True, timeout=WAIT_LIMIT, check=False)
 
 
 def machine(*words: str) -> str:
     """What a program on the machine itself says; it must end well."""
-    done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=WAIT_LIMIT, check=False)
     assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
     return done.stdout
 
@@ -343,4 +345,4 @@ def code_of(error: grpc.RpcError) -> str:
 
 def eventually(condition: Callable[[], Any], what: str) -> Any:
     """Wait for something."""
-    return wait_for(condition, within=PATIENCE, what=what, every=0.01)
+    return wait_for(condition, what=what, every=0.01)

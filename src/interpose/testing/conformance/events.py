@@ -10,6 +10,7 @@ import grpc
 from interpose.api import cri_pb2 as cri
 from interpose.testing.conformance.bench import eventually
 from interpose.testing.conformance.points import Group, Point
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.cri import CriClient
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class _Listener:
 
     def close(self) -> None:
         self._call.cancel()
-        self._thread.join(10)
+        self._thread.join(WAIT_LIMIT)
 
     def subscribed(self, bench: Bench) -> None:
         """Make pods until one is heard of: nothing else says that the stream has begun."""

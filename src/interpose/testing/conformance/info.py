@@ -11,6 +11,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.testing.conformance.bench import eventually
 from interpose.testing.conformance.images import IMAGE
 from interpose.testing.conformance.points import Group, Point
+from interpose.testing.eventually import WAIT_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +99,7 @@ def all_methods(bench: Bench, version: str = "v1") -> None:
                 continue
             path = f"/runtime.{version}.{service.name}/{method.name}"
             starter = bench.client.channel.unary_stream(path, request_serializer=None, response_deserializer=None)
-            call = starter(b"", timeout=20)
+            call = starter(b"", timeout=WAIT_LIMIT)
             for _answer in _answers(call):
                 pass
             if call.code().name == "UNIMPLEMENTED":

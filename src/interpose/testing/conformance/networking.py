@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from interpose.api import cri_pb2 as cri
 from interpose.testing.conformance.bench import FOREVER, eventually, machine
 from interpose.testing.conformance.points import Group, Need, Point
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import LabError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _IPTABLES = Need(words="iptables", met=lambda: shutil.which("iptables") is not N
 
 def _fetched(address: str, port: int) -> bool:
     try:
-        with socket.create_connection((address, port), timeout=5) as connection:
+        with socket.create_connection((address, port), timeout=WAIT_LIMIT) as connection:
             connection.sendall(b"GET /index.html HTTP/1.0\r\n\r\n")
             with connection.makefile("rb") as answer:
                 return answer.read().endswith(b"served\n")

@@ -8,6 +8,7 @@ import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.imagefiles import MadeImage, layer, make_image
 from interpose.testing.registry import Door, FakeRegistry
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 USER, PASSWORD = "me", "secret"
-_PATIENCE = 30.0
 
 
 class Shelf:
@@ -66,11 +66,11 @@ def open_shelf() -> Iterator[Shelf]:
     shelf = Shelf()
     try:
         for registry in shelf.all:
-            asyncio.run_coroutine_threadsafe(registry.__aenter__(), loop).result(_PATIENCE)
+            asyncio.run_coroutine_threadsafe(registry.__aenter__(), loop).result(WAIT_LIMIT)
         yield shelf
         for registry in shelf.all:
-            asyncio.run_coroutine_threadsafe(registry.__aexit__(), loop).result(_PATIENCE)
+            asyncio.run_coroutine_threadsafe(registry.__aexit__(), loop).result(WAIT_LIMIT)
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(_PATIENCE)
+        thread.join(WAIT_LIMIT)
         loop.close()

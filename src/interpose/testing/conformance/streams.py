@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 from interpose.api import cri_pb2 as cri
 from interpose.streaming.client import StreamError, run_command
 from interpose.streaming.forwarder import PortForwarder
-from interpose.testing.conformance.bench import PATIENCE, Container, eventually
+from interpose.testing.conformance.bench import Container, eventually
 from interpose.testing.conformance.points import Group, Point
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.eventually import eventually as eventually_async
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _session(
             url, stdin=stdin, stdout=out.extend, stderr=stderr, tty=tty, resizes=resizes, protocols=(protocol,)
         )
 
-    code = asyncio.run(asyncio.wait_for(run(), PATIENCE))
+    code = asyncio.run(asyncio.wait_for(run(), WAIT_LIMIT))
     return code, bytes(out), bytes(err)
 
 
@@ -184,7 +185,7 @@ def _echo(server: socket.socket) -> Iterator[int]:
     finally:
         server.shutdown(socket.SHUT_RDWR)
         server.close()
-        thread.join(10)
+        thread.join(WAIT_LIMIT)
 
 
 async def _through(bench: Bench, pod: Pod, port: int, protocol: str, word: bytes) -> tuple[bytes, list[str]]:
@@ -199,12 +200,12 @@ async def _through(bench: Bench, pod: Pod, port: int, protocol: str, word: bytes
         reader, writer = await asyncio.open_connection("127.0.0.1", forwarder.port)
         writer.write(word)
         found = b""
-        while len(found) < len(word) and (data := await asyncio.wait_for(reader.read(65536), PATIENCE)):
+        while len(found) < len(word) and (data := await asyncio.wait_for(reader.read(65536), WAIT_LIMIT)):
             found += data
         writer.close()
         await writer.wait_closed()
         if found != word:  # it was refused, and the reason is on its way
-            await eventually_async(lambda: errors, "the reason", within=15)
+            await eventually_async(lambda: errors, "the reason")
     finally:
         await forwarder.close()
     return found, errors

@@ -16,6 +16,7 @@ from interpose.testing.agentstack import MAP, NAMESPACE, NODE, Agent, Cluster
 from interpose.testing.apiserver.background import Running, background
 from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.certificates import publish_secret
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import LabError, missing_programs, wait_for
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _TOKEN: Final = "first-token"
 _USER: Final = "operator"
-_PATIENCE: Final = 30.0  # seconds, on a busy machine
 
 
 class Kubectl:
@@ -41,7 +41,7 @@ class Kubectl:
     def __call__(self, *arguments: str, stdin: str = "") -> str:
         """What it prints; LabError with its words if it fails."""
         argv = [*self._argv, *arguments]
-        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=WAIT_LIMIT, check=False)
         if done.returncode != 0:
             raise LabError(f"kubectl {' '.join(arguments)}: exit code {done.returncode}: {done.stderr}")
         return done.stdout
@@ -108,7 +108,7 @@ class LabCluster:
             made = self.server.do(lambda server: server.requests[begun:])
             return any(one.code == 401 and one.agent.startswith(agent) for one in made)
 
-        wait_for(refused, within=_PATIENCE, what=f"{agent} to be refused", every=0.02)
+        wait_for(refused, what=f"{agent} to be refused", every=0.02)
 
     def account(self) -> dict[str, str]:
         """What a pod finds of its service account, by file."""
@@ -134,7 +134,7 @@ class LabCluster:
     def wait_event(self, reason: str, count: int = 1) -> Object:
         """Wait until there are so many events of this reason; the last one."""
         what = f"{count} events {reason}"
-        wait_for(lambda: len(self.events(reason)) >= count, within=_PATIENCE, what=what, every=0.02)
+        wait_for(lambda: len(self.events(reason)) >= count, what=what, every=0.02)
         return self.events(reason)[-1]
 
     def wait_condition(self, reason: str, words: str = "") -> Mapping[str, Any]:
@@ -145,7 +145,7 @@ class LabCluster:
             return now.get("reason") == reason and words in now["message"]
 
         what = f"the condition to be {reason} {words}"
-        wait_for(found, within=_PATIENCE, what=what, every=0.02)
+        wait_for(found, what=what, every=0.02)
         return self.condition
 
 

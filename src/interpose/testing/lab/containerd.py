@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.daemon import LabDaemon
 from interpose.testing.lab.images import ImageSpec, build_archives, default_images, import_with_ctr
 from interpose.testing.lab.processes import Child, missing_programs
@@ -52,11 +53,11 @@ class Containerd(LabDaemon):
         """Why it can not run here, or None."""
         return missing_programs("containerd", "containerd-shim-runc-v2", "ctr", "runc", "busybox", root=True)
 
-    def start(self, within: float = 30.0) -> None:
+    def start(self) -> None:
         """Start it and wait until the CRI plugin answers, not only until the socket accepts."""
         self.start_unready()
-        self.child.wait_listening(self.socket, within)
-        self.child.wait_until(self._cri_serves, within=within, what="the CRI plugin to be ready", every=0.02)
+        self.child.wait_listening(self.socket)
+        self.child.wait_until(self._cri_serves, what="the CRI plugin to be ready", every=0.02)
 
     def start_unready(self) -> None:
         """Start it and return at once."""
@@ -81,4 +82,4 @@ class Containerd(LabDaemon):
 
         # Version answers before the plugin is initialised, Status only after it.
         with CriClient(self.socket) as client:
-            return client.outcome("Status", timeout=5).code == "OK"
+            return client.outcome("Status", timeout=WAIT_LIMIT).code == "OK"

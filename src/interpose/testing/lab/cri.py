@@ -13,6 +13,7 @@ import grpc
 from google.protobuf.message_factory import GetMessageClass
 
 from interpose.api import cri_pb2
+from interpose.testing.eventually import WAIT_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,7 +63,7 @@ class CriClient:
     def __exit__(self, *_: object) -> None:
         self.channel.close()
 
-    def call(self, method: str, request: Message | None = None, *, timeout: float = 30.0) -> Any:
+    def call(self, method: str, request: Message | None = None, *, timeout: float = WAIT_LIMIT) -> Any:
         """The reply message; grpc.RpcError for any other status."""
         request_class, reply_class = message_classes(method)
         unary = self.channel.unary_unary(
@@ -77,7 +78,7 @@ class CriClient:
         method: str,
         request: Message | bytes = b"",
         *,
-        timeout: float = 30.0,
+        timeout: float = WAIT_LIMIT,
         metadata: Sequence[tuple[str, str | bytes]] = (),
     ) -> Outcome:
         """Everything visible of a call, errors included. `method` is a CRI name or a whole path."""

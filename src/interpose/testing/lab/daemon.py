@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import ClassVar, Self
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import wait_for
 from interpose.testing.lab.service import Service
 
@@ -57,14 +58,14 @@ def end_shims(socket: str) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     if shims:
-        wait_for(lambda: not _shims_of(socket), within=10, what="the shims to end")
+        wait_for(lambda: not _shims_of(socket), what="the shims to end")
 
 
 def unmount_below(folder: Path) -> None:
     """Detach every mount under the folder, deepest first."""
     points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     for point in sorted((p for p in points if Path(p).is_relative_to(folder)), key=len, reverse=True):
-        subprocess.run(["umount", "--lazy", point], capture_output=True, timeout=10, check=False)
+        subprocess.run(["umount", "--lazy", point], capture_output=True, timeout=WAIT_LIMIT, check=False)
 
 
 def _shims_of(socket: str) -> list[int]:

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import LabError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_PATIENCE: Final = 60.0
 _VARYING: Final = (
     (re.compile(rb"\b[0-9a-f]{64}\b"), b"<id>"),
     (re.compile(rb"\b[0-9a-f]{12}\b"), b"<short>"),
@@ -83,7 +83,7 @@ class DockerCli:
     def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Done:
         """A command to its end."""
         done = subprocess.run(
-            self.argv(*args), input=stdin, capture_output=True, timeout=_PATIENCE, check=False, env=self.env(env)
+            self.argv(*args), input=stdin, capture_output=True, timeout=WAIT_LIMIT, check=False, env=self.env(env)
         )
         return Done(code=done.returncode, out=done.stdout, err=done.stderr)
 
@@ -114,7 +114,7 @@ class DockerCli:
                 shown += _read_until(ours, awaited.encode(), shown)
                 os.write(ours, text.encode())
             shown += _read_until(ours, b"", shown)
-            return Done(code=process.wait(_PATIENCE), out=shown, err=b"")
+            return Done(code=process.wait(WAIT_LIMIT), out=shown, err=b"")
         finally:
             process.kill()
             process.wait()
@@ -159,7 +159,7 @@ class Talking:
     def end(self) -> Done:
         """What it printed, when it has ended by itself."""
         self._seen += _read_until(self._fd(self.process.stdout), b"", self._seen)
-        return Done(code=self.process.wait(_PATIENCE), out=self._seen, err=b"")
+        return Done(code=self.process.wait(WAIT_LIMIT), out=self._seen, err=b"")
 
     @staticmethod
     def _fd(pipe: object) -> int:
@@ -169,7 +169,7 @@ class Talking:
 def _read_until(fd: int, text: bytes, before: bytes) -> bytes:
     """What comes until the text was seen; an empty text is the end."""
     data = b""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + WAIT_LIMIT
     while not text or text not in before + data:
         if not select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
             raise LabError(f"waited in vain for {text!r}; there was {before + data!r}")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.daemon import LabDaemon
 from interpose.testing.lab.images import ImageSpec, build_archives, default_images
 from interpose.testing.lab.processes import Child, missing_programs
@@ -58,7 +59,7 @@ class Dockerd(LabDaemon):
         """Why it can not run here, or None."""
         return missing_programs("dockerd", "docker", "containerd", "runc", "busybox", root=True)
 
-    def start(self, within: float = 60.0) -> None:
+    def start(self) -> None:
         """Start it and wait until its API answers."""
         wrapper = self.folder / "runc-wrapper"
         wrapper.write_text(WRAPPER.format(python=sys.executable, runc=shutil.which("runc")))
@@ -68,10 +69,8 @@ class Dockerd(LabDaemon):
         argv += ["--storage-driver", "vfs", "--iptables=false", "--bridge=none"]
         argv += ["--add-runtime", f"lab={wrapper}", "--default-runtime", "lab"]
         self._child = Child(argv, log=self.log)
-        self._child.wait_listening(self.socket, within)
-        self._child.wait_until(
-            lambda: self._docker("version").returncode == 0, within=within, what="the Docker API", every=0.05
-        )
+        self._child.wait_listening(self.socket)
+        self._child.wait_until(lambda: self._docker("version").returncode == 0, what="the Docker API", every=0.05)
 
     def add_images(self, *specs: ImageSpec) -> None:
         """Build and load images, by default the pause image and the test image."""
@@ -87,4 +86,4 @@ class Dockerd(LabDaemon):
 
     def _docker(self, *args: str) -> subprocess.CompletedProcess[str]:
         argv = ["docker", "-H", f"unix://{self.socket}", *args]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(argv, capture_output=True, text=True, timeout=WAIT_LIMIT, check=False)

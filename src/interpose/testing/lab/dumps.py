@@ -7,6 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
 from interpose.api import cri_pb2 as cri
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.pods import MEBIBYTE
 from interpose.testing.lab.processes import Child, LabError
 from interpose.testing.lab.relay import program
@@ -39,9 +40,9 @@ def dump_argv(*arguments: object) -> list[str]:
     return [str(program()), "dump", *map(str, arguments)]
 
 
-def dump(*arguments: object, code: int = 0, within: float = 30.0) -> str:
+def dump(*arguments: object, code: int = 0) -> str:
     """What it prints; LabError if it does not end with this code."""
-    done = subprocess.run(dump_argv(*arguments), capture_output=True, text=True, timeout=within, check=False)
+    done = subprocess.run(dump_argv(*arguments), capture_output=True, text=True, timeout=WAIT_LIMIT, check=False)
     if done.returncode != code:
         raise LabError(f"{done.args} ended with {done.returncode}, not {code}: {done.stdout}{done.stderr}")
     return done.stdout

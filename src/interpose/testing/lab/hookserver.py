@@ -91,7 +91,7 @@ class HookServer(Service):
         """Start a process and wait until it has looked at everything that runs."""
         self.start_unready(*options)
         self.child.wait_listening(self.admin)
-        self.child.wait_until(self._in_step, within=20, what="the first whole round", every=0.01)
+        self.child.wait_until(self._in_step, what="the first whole round", every=0.01)
 
     def start_unready(self, *options: str) -> None:
         """Start a process and return at once."""
@@ -113,7 +113,7 @@ class HookServer(Service):
     def soon(self, what: str, condition: Callable[[], bool]) -> None:
         """It comes to be: within a second on a machine with time to spare, a busy one gets three."""
         began = time.monotonic()
-        self.child.wait_until(condition, within=3, what=what)
+        self.child.wait_until(condition, what=what)
         print(f"{what}: after {time.monotonic() - began:.3f} s")  # pytest shows it if the test fails, or on demand
 
     @property

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import LabError
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def import_with_ctr(socket: Path, archives: Sequence[Path]) -> None:
             ["ctr", "-a", str(socket), "-n", "k8s.io", "images", "import", str(path)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=WAIT_LIMIT,
             check=False,
         )
         if done.returncode != 0:

@@ -6,18 +6,16 @@ import contextlib
 import json
 import secrets
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from interpose.testing.lab.leftovers import Leftovers
-from interpose.testing.lab.processes import Child, LabError, accepts
+from interpose.testing.lab.processes import Child, LabError, accepts, wait_for
 from interpose.testing.lab.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_MOMENT: Final = 3.0
 PLUGINS: Final = next((place for place in ("/usr/lib/cni", "/opt/cni/bin") if Path(place, "ptp").exists()), "")
 
 
@@ -70,7 +68,7 @@ class KillableRuntime(Runtime):
         try:
             self._child = Child(self.argv(), log=self.log)
             with contextlib.suppress(LabError):
-                self._child.wait_until(lambda: accepts(self.socket), within=20, what="calls to be answered")
+                self._child.wait_until(lambda: accepts(self.socket), what="calls to be answered")
         finally:
             self._at = None
         return self._child.running
@@ -86,7 +84,7 @@ class KillableRuntime(Runtime):
             if answered:
                 self.kill()
                 return False
-        self.child.wait(20)
+        self.child.wait()
         return True
 
     @property
@@ -112,11 +110,10 @@ class KillableRuntime(Runtime):
 
     def wait_clean(self) -> None:
         """Nothing may be there, but the kernel has a moment to bury the dead."""
-        deadline = time.monotonic() + _MOMENT
-        while left := self.left():
-            if time.monotonic() > deadline:
-                raise self.child.error(f"left behind: {left}")
-            time.sleep(0.02)
+        try:
+            wait_for(lambda: not self.left(), what="nothing to be left", every=0.02)
+        except LabError:
+            raise self.child.error(f"left behind: {self.left()}") from None
 
     def images_now(self) -> list[str]:
         """All files of the store of images, by name."""

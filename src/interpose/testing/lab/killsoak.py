@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from interpose.api import cri_pb2 as cri
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.images import TEST_IMAGE
 from interpose.testing.lab.killable import KillableRuntime
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 NAMES: Final = ("web", "db", "job", "pair", "init")
 _FOREVER: Final = ["sh", "-c", 'trap "exit 0" TERM; while :; do sleep 0.1; done']
-_QUIET: Final = 90.0  # seconds in which all has to be well again
-_ENDING: Final = 90.0
 _SLOW: Final = 20.0
 
 
@@ -205,10 +204,10 @@ class KillSoak:
         ready: dict[str, list[bool]] = {}
         running: Counter[str] = Counter()
         with CriClient(self._node.socket) as client, contextlib.suppress(Exception):
-            for one in client.call("ListPodSandbox", timeout=20).items:
+            for one in client.call("ListPodSandbox", timeout=WAIT_LIMIT).items:
                 ready.setdefault(one.metadata.name, []).append(one.state == cri.SANDBOX_READY)
                 self.tally.sandboxes.add(one.id)
-            for one in client.call("ListContainers", timeout=20).containers:
+            for one in client.call("ListContainers", timeout=WAIT_LIMIT).containers:
                 self.tally.containers.add(one.id)
                 if one.state == cri.CONTAINER_RUNNING:
                     running[f"{one.labels['io.kubernetes.pod.name']}/{one.metadata.name}"] += 1
@@ -230,7 +229,7 @@ class KillSoak:
         """A new manager waits for nobody who failed too often under the one before."""
         self._kill_manager()
         began = time.monotonic()
-        self._wait(self._problem, _QUIET, "all to be well")
+        self._wait(self._problem, "all to be well")
         self.tally.checks += 1
         self.tally.slowest = max(self.tally.slowest, time.monotonic() - began)
         self._say(f"{self.tally}")
@@ -238,7 +237,7 @@ class KillSoak:
     def _all_gone(self) -> None:
         for path in self._manifests.glob("*.json"):
             path.unlink()
-        self._wait(self._present, _ENDING, "all pods to be gone")
+        self._wait(self._present, "all pods to be gone")
         if self._manager is not None:
             self._manager.stop()
         cgroups = [path for path in self._node.left().get("cgroups", []) if "/pod" in path]
@@ -252,8 +251,8 @@ class KillSoak:
         folders = [str(path) for place in (self._pods.root / "pods", self._pods.logs) for path in _inside(place)]
         return f"{ready} {dict(running)} {folders}" if ready or running or folders else ""
 
-    def _wait(self, problem: Callable[[], str], within: float, what: str) -> None:
-        end = time.monotonic() + within
+    def _wait(self, problem: Callable[[], str], what: str) -> None:
+        end = time.monotonic() + WAIT_LIMIT
         slow = time.monotonic() + _SLOW
         while text := problem():
             if time.monotonic() > slow:
@@ -261,7 +260,7 @@ class KillSoak:
                 slow = end
             if time.monotonic() > end:
                 manager = "" if self._manager is None else self._manager.log_tail()
-                raise self._node.child.error(f"waited {within:g} s in vain for {what}: {text}\n{manager}")
+                raise self._node.child.error(f"waited {WAIT_LIMIT:g} s in vain for {what}: {text}\n{manager}")
             time.sleep(0.2)
 
 

@@ -11,6 +11,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from interpose.testing.eventually import WAIT_LIMIT
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -67,7 +69,7 @@ class Leftovers:
         if not self._subnet:
             return []
         argv = ["ip", "-oneline", "address"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=WAIT_LIMIT, check=True)
         return [line for line in done.stdout.splitlines() if f" {self._subnet}" in line]
 
     def _files(self) -> Iterable[str]:

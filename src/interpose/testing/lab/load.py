@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import wait_for
 
 if TYPE_CHECKING:
@@ -35,7 +36,13 @@ class Load:
     """Threads that call one method again and again until the `with` block ends."""
 
     def __init__(
-        self, socket: Path, *, method: str = "Version", request: bytes = b"", threads: int = 4, timeout: float = 5.0
+        self,
+        socket: Path,
+        *,
+        method: str = "Version",
+        request: bytes = b"",
+        threads: int = 4,
+        timeout: float = WAIT_LIMIT,
     ) -> None:
         # Imported here: the lab's other parts must work without grpcio.
         from interpose.testing.lab.cri import CriClient
@@ -71,16 +78,18 @@ class Load:
     def failures(self, since: float = 0.0) -> list[Sample]:
         return [sample for sample in self.samples(since) if not sample.ok]
 
-    def wait_ok(self, count: int, *, since: float, within: float) -> None:
-        """Wait until this many calls started after `since` went well."""
-        wait_for(
-            lambda: sum(sample.ok for sample in self.samples(since)) >= count,
-            within=within,
-            what=f"{count} good calls; the last were {self.samples()[-3:]}",
-        )
+    def wait_ok(self, count: int, *, since: float) -> float:
+        """Wait until this many calls started after `since` went well; returns when the first of them ended."""
 
-    def wait_failed(self, count: int, *, since: float, within: float) -> None:
-        wait_for(lambda: len(self.failures(since)) >= count, within=within, what=f"{count} failed calls")
+        def enough() -> list[Sample]:
+            good = [sample for sample in self.samples(since) if sample.ok]
+            return good if len(good) >= count else []
+
+        good = wait_for(enough, what=f"{count} good calls; the last were {self.samples()[-3:]}")
+        return min(sample.ended for sample in good)
+
+    def wait_failed(self, count: int, *, since: float) -> None:
+        wait_for(lambda: len(self.failures(since)) >= count, what=f"{count} failed calls")
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -93,7 +93,7 @@ class MortalPod:
     def ended(self, client: CriClient) -> tuple[int, str]:
         """How the container ended, once it has: exit code and reason."""
         over = lambda: self.status(client).state == cri.CONTAINER_EXITED  # noqa: E731
-        wait_for(over, within=15, what="the container to end")
+        wait_for(over, what="the container to end")
         status = self.status(client)
         return status.exit_code, status.reason
 
@@ -109,7 +109,7 @@ def slay(*pids: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     for pid in pids:
-        wait_for(lambda pid=pid: not _lives(pid), within=10, what=f"process {pid} to end")  # type: ignore[misc]
+        wait_for(lambda pid=pid: not _lives(pid), what=f"process {pid} to end")  # type: ignore[misc]
 
 
 def _lives(pid: int) -> bool:

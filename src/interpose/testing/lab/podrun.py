@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.containerd import Containerd
 from interpose.testing.lab.images import (
     FILES,
@@ -54,7 +55,7 @@ def pod_image(folder: Path) -> Path:
     busybox = shutil.which("busybox")
     if busybox is None:
         raise LabError("not installed: busybox (the static build)")
-    listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, timeout=10, check=True)
+    listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, timeout=WAIT_LIMIT, check=True)
     applets = [name for name in listed.stdout.split() if name != "busybox"]
     content = layer(Path(busybox).read_bytes(), applets, _USERS)
     path = folder / "image.tar"

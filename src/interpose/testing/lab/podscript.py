@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 
 from interpose.api import cri_pb2 as cri
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.images import TEST_IMAGE
 from interpose.testing.pods import container_config, pod_config
 
@@ -101,7 +102,7 @@ class PodScript:
     def _call(self, client: CriClient, method: str, **fields: Any) -> Any:
         self.calls.append(method)
         try:
-            return client.call(method, getattr(cri, f"{method}Request")(**fields), timeout=60)
+            return client.call(method, getattr(cri, f"{method}Request")(**fields), timeout=WAIT_LIMIT)
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.UNAVAILABLE:
                 raise RuntimeAwayError(error.details()) from None

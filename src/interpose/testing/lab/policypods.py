@@ -17,6 +17,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.cli.admin_client import ask
 from interpose.cli.policy_wanted import STATE_FILE
 from interpose.model.cgroup import PERIOD, shares_of
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.images import FOREVER
 from interpose.testing.lab.pods import MEBIBYTE, LabPod
 from interpose.testing.lab.processes import Child, wait_for
@@ -102,16 +103,16 @@ class PolicyPod(LabPod):
     def born(self) -> str:
         """The CPUs that the first process found when it began."""
         note = Path(f"/proc/{self.pid}/root/{BORN}")
-        return wait_for(lambda: _allowed(note), within=10, what=f"the note of {self.name}")
+        return wait_for(lambda: _allowed(note), what=f"the note of {self.name}")
 
     @property
     def runs_on(self) -> str:
         """The CPUs that the first process may use now."""
         return _allowed(Path(f"/proc/{self.pid}/status"))
 
-    def wait_cpus(self, cpus: str, within: float = 10.0) -> None:
+    def wait_cpus(self, cpus: str) -> None:
         """Wait until the container has this CPU set."""
-        wait_for(lambda: self.cpus == cpus, within=within, what=f"{self.name} to have CPUs {cpus}, not {self.cpus}")
+        wait_for(lambda: self.cpus == cpus, what=f"{self.name} to have CPUs {cpus}, not {self.cpus}")
 
     def exit(self, runtime: CriClient) -> None:
         """End the process without anybody asking for it, and wait until the runtime itself knows; nobody else does."""
@@ -121,7 +122,7 @@ class PolicyPod(LabPod):
         def exited() -> bool:
             return bool(runtime.call("ContainerStatus", request).status.state == cri.CONTAINER_EXITED)
 
-        wait_for(exited, within=10, what=f"{self.name} to have ended")
+        wait_for(exited, what=f"{self.name} to have ended")
 
 
 def _allowed(file: Path) -> str:
@@ -133,7 +134,7 @@ def _allowed(file: Path) -> str:
 def scrape(admin: Path) -> str:
     """What a program tells Prometheus on its admin socket."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(10)
+        connection.settimeout(WAIT_LIMIT)
         connection.connect(str(admin))
         connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         text = b""
@@ -158,7 +159,7 @@ class PolicyRelay(Relay):
     def wait_ready(self) -> None:
         """Wait until everything that runs is in the books."""
         self.child.wait_listening(self.admin)
-        self.child.wait_until(lambda: self.policy()["ready"], within=10, what="the books to be made", every=0.02)
+        self.child.wait_until(lambda: self.policy()["ready"], what="the books to be made", every=0.02)
 
     def policy(self) -> Any:
         """What the relay says about its policy."""

@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from interpose.testing.eventually import WAIT_LIMIT
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -28,12 +30,12 @@ class LabError(Exception):
     """A real program did not do what the lab needs of it; the text carries the end of its log."""
 
 
-def wait_for(condition: Callable[[], T], *, within: float, what: str, every: float = 0.005) -> T:
+def wait_for(condition: Callable[[], T], *, what: str, every: float = 0.005) -> T:
     """Poll until the condition is true and return its value; a bounded wait, named in the error."""
-    deadline = time.monotonic() + within
+    deadline = time.monotonic() + WAIT_LIMIT
     while not (value := condition()):
         if time.monotonic() > deadline:
-            raise LabError(f"waited {within:g} s in vain for {what}")
+            raise LabError(f"waited {WAIT_LIMIT:g} s in vain for {what}")
         time.sleep(every)
     return value
 
@@ -124,26 +126,26 @@ class Child:
 
     def kill(self) -> None:
         self.signal(signal.SIGKILL)
-        self._process.wait(10)
+        self._process.wait(WAIT_LIMIT)
 
-    def stop(self, within: float = 20.0) -> int:
-        """SIGTERM, then SIGKILL after the time given; returns the exit code."""
+    def stop(self, patience: float = WAIT_LIMIT) -> int:
+        """SIGTERM, then SIGKILL for a process that does not end; returns the exit code."""
         self.resume()
         self.signal(signal.SIGTERM)
         try:
-            return self._process.wait(within)
+            return self._process.wait(patience)
         except subprocess.TimeoutExpired:
             self.kill()
-            return self._process.wait(10)
+            return self._process.wait(WAIT_LIMIT)
 
-    def wait(self, within: float) -> int:
+    def wait(self) -> int:
         """Wait until it ends by itself."""
         try:
-            return self._process.wait(within)
+            return self._process.wait(WAIT_LIMIT)
         except subprocess.TimeoutExpired:
-            raise self.error(f"still runs after {within:g} s") from None
+            raise self.error(f"still runs after {WAIT_LIMIT:g} s") from None
 
-    def wait_until(self, condition: Callable[[], T], *, within: float, what: str, every: float = 0.005) -> T:
+    def wait_until(self, condition: Callable[[], T], *, what: str, every: float = 0.005) -> T:
         """`wait_for` that gives up at once when the process ends, and shows its log."""
 
         def check() -> tuple[T] | None:
@@ -153,12 +155,12 @@ class Child:
             return (value,) if value else None
 
         try:
-            return wait_for(check, within=within, what=what, every=every)[0]  # type: ignore[index]
+            return wait_for(check, what=what, every=every)[0]  # type: ignore[index]
         except LabError as error:
             raise (error if self.log_tail() in str(error) else self.error(str(error))) from None
 
-    def wait_listening(self, path: Path, within: float = 20.0) -> None:
-        self.wait_until(lambda: accepts(path), within=within, what=f"{path} to accept")
+    def wait_listening(self, path: Path) -> None:
+        self.wait_until(lambda: accepts(path), what=f"{path} to accept")
 
     def log_tail(self, size: int = LOG_TAIL) -> str:
         return self.log.read_bytes()[-size:].decode(errors="replace") if self.log.exists() else ""

@@ -95,7 +95,7 @@ class Relay:
             return all(found.get(name) == state for name, state in states.items())
 
         self.child.wait_listening(self.admin)
-        self.child.wait_until(reached, within=10, what=f"the hook servers to be {states}", every=0.02)
+        self.child.wait_until(reached, what=f"the hook servers to be {states}", every=0.02)
 
     @contextmanager
     def registered(self, name: str, socket: Path, **more: Any) -> Iterator[None]:
@@ -109,11 +109,11 @@ class Relay:
             if self.child.running:
                 self.wait_hooks(**{name: None})
 
-    def take_over(self, within: float = 30.0) -> Child:
+    def take_over(self) -> Child:
         """Start a successor that takes the socket over; returns the old process, which drains and ends by itself."""
         old = self.child
         new = self._spawn("--take-over")
-        code = old.wait(within)
+        code = old.wait()
         if code != 0:
             raise old.error(f"ended with {code} when it was taken over")
         if not new.running:

@@ -14,6 +14,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.daemon import unmount_below
 from interpose.testing.lab.images import ImageSpec, build_archives, default_images
 from interpose.testing.lab.processes import Child, LabError, missing_programs
@@ -68,7 +69,7 @@ class Runtime(Service):
         """Bring archives into the store."""
         for path in archives:
             done = subprocess.run(
-                self.image_argv("import", path), capture_output=True, text=True, timeout=120, check=False
+                self.image_argv("import", path), capture_output=True, text=True, timeout=WAIT_LIMIT, check=False
             )
             if done.returncode != 0:
                 raise LabError(f"interpose image import {path}: {done.stdout}{done.stderr}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from interpose.testing.certificates import publish_secret
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import Child, LabError
 from interpose.testing.lab.relay import program
 from interpose.testing.lab.service import Service
@@ -27,7 +28,6 @@ SECRET: Final = "interpose-webhook-tls"
 CONFIGURATION: Final = "interpose"
 _MANIFESTS: Final = Path(__file__).parents[4] / "deploy" / "kustomize" / "base"
 _READY: Final = re.compile(r'"Webhook is ready".* listen="127\.0\.0\.1:(\d+)" metrics="127\.0\.0\.1:(\d+)"')
-_PATIENCE: Final = 30.0  # seconds, on a busy machine
 
 
 class Webhook(Service):
@@ -52,7 +52,7 @@ class Webhook(Service):
         argv = [str(program()), "webhook", "certs", "--service", SERVICE, "--namespace", NAMESPACE]
         argv += ["--secret", SECRET, "--webhook-config", CONFIGURATION]
         argv += ["--kubeconfig", str(self._cluster.kubeconfig), *options]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=WAIT_LIMIT, check=False)
         if done.returncode != 0:
             raise LabError(f"webhook certs: exit code {done.returncode}: {done.stderr}")
         found = self._cluster.kubectl.json("get", "secret", "-n", NAMESPACE, SECRET)["data"]
@@ -66,13 +66,13 @@ class Webhook(Service):
         listen = ("--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--shutdown-delay", "0")
         self.log.unlink(missing_ok=True)
         child = self._child = Child([str(program()), "webhook", *listen, *said], log=self.log)
-        ports = child.wait_until(lambda: _READY.findall(child.log_tail()), within=_PATIENCE, what="it to be ready")[0]
+        ports = child.wait_until(lambda: _READY.findall(child.log_tail()), what="it to be ready")[0]
         self._metrics = ports[1]
         place = {(NAMESPACE, SERVICE): ("127.0.0.1", int(ports[0]))}
         self._cluster.server.do(lambda server: server.webhooks.services.update(place))
 
     def metrics(self) -> str:
         """What Prometheus is told."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=WAIT_LIMIT) as answer:
             text: bytes = answer.read()
         return text.decode()

@@ -65,7 +65,7 @@ class Live:
     async def until(self, condition: Callable[[], T], what: str) -> T:
         """Let the screen work until this holds."""
         try:
-            return await eventually(condition, what, within=10)
+            return await eventually(condition, what)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.text()}") from None
 

@@ -9,7 +9,7 @@ import pytest
 from interpose.dump.frames import Dropped, Frame
 from interpose.dump.live.feed import WAITING_BATCHES, Deliver, Feed, SourceLost
 from interpose.dump.live.news import Connected, Ended, Frames, Lost, News
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 
 def frame(number: int) -> Frame:
@@ -28,7 +28,7 @@ class Scripted:
 
     def read(self, deliver: Deliver, stop: Callable[[], bool]) -> None:
         if not self.reads:
-            self.interrupted.wait(10)
+            self.interrupted.wait(WAIT_LIMIT)
             return
         said = self.reads.pop(0)
         if isinstance(said, Exception):

@@ -13,7 +13,7 @@ from interpose.localruntime.images.collecting import Collector
 from interpose.localruntime.images.disk import Disk
 from interpose.localruntime.images.index import Entry
 from interpose.localruntime.images.values import Limits, silent
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.imagefiles import MadeImage, layer, make_image
 
 GOOD = make_image([layer({"a": "1"}), layer({"b": "2"})])
@@ -67,8 +67,8 @@ async def test_a_source_that_gives_nothing_holds_up_nobody_else(bringer: Bringer
     slow, good = Source("slow", at_once=False), Source("good", at_once=True)
     async with asyncio.TaskGroup() as group:
         waiting = [group.create_task(bring(bringer, image, slow)) for image in SLOW]
-        await eventually(lambda: slow.asked == 12, "as much as may be asked of one source", within=20)
-        async with asyncio.timeout(20):
+        await eventually(lambda: slow.asked == 12, "as much as may be asked of one source")
+        async with asyncio.timeout(WAIT_LIMIT):
             assert (await bring(bringer, GOOD, good)).id == GOOD.id
         assert not any(task.done() for task in waiting)
         assert slow.asked == 12

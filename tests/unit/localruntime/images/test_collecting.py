@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from interpose.localruntime.images.collecting import Collector
+from interpose.testing.eventually import WAIT_LIMIT
 
 
 class Work:
@@ -19,7 +20,7 @@ class Work:
 
     def __call__(self) -> None:
         self.begun.release()
-        assert self.go_on.acquire(timeout=20)
+        assert self.go_on.acquire(timeout=WAIT_LIMIT)
         self.ended += 1
 
 

@@ -10,7 +10,7 @@ import pytest
 from interpose.localruntime.images.manifests import linux_platform
 from interpose.localruntime.images.store import ImageStore
 from interpose.localruntime.images.values import Limits, Phase, PullProgress, StoredImage
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.imagefiles import docker_archive, entry, layer, make_image, oci_files, tar, write_files
 
 BASE = layer({"etc/passwd": "root"})
@@ -133,13 +133,13 @@ async def test_what_is_removed_does_not_wait_for_unpacking(
     held_up.touch()
 
     def slowly(*_: object) -> object:
-        assert end.wait(30)
+        assert end.wait(WAIT_LIMIT)
         raise ValueError("no archive")
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("interpose.localruntime.images.archives.open_files", slowly)
         imports = [asyncio.create_task(store.import_file(held_up)) for _ in range(10)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WAIT_LIMIT):
             await store.release("c1")
             assert await store.remove("x:1")
         assert not any(path.is_dir() for path in store.layers(image))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from interpose.localruntime.images.threads import Threads
+from interpose.testing.eventually import WAIT_LIMIT
 
 
 async def test_work_gives_its_result_or_its_error() -> None:
@@ -31,7 +32,7 @@ async def test_cancelled_work_has_ended_before_its_caller_goes_on() -> None:
 
     def work(stopped: Callable[[], bool]) -> None:
         loop.call_soon_threadsafe(begun.set)
-        go_on.wait(20)
+        go_on.wait(WAIT_LIMIT)
         assert stopped()
         ended.set()
         raise ValueError("nobody hears this")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from interpose.localruntime.plain.states import MARK, State, StateError, started
+from interpose.testing.eventually import WAIT_LIMIT
 
 SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(1000)"]
 
@@ -84,4 +85,4 @@ def test_the_end_is_the_end_of_all(tmp_path: Path, marked: "subprocess.Popen[str
     """Zombies do not count: reaping them is for others."""
     State(str(tmp_path), "c1").end()
 
-    assert marked.wait(10) == -signal.SIGKILL
+    assert marked.wait(WAIT_LIMIT) == -signal.SIGKILL

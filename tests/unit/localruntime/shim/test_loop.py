@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from interpose.testing.eventually import WAIT_LIMIT
+
 _LOOP = """
 import os, time
 from interpose.localruntime.shim import loop as module
@@ -12,7 +14,9 @@ loop = Loop(lambda pid, status: None)
 
 
 def _run(code: str) -> tuple[int, str]:
-    done = subprocess.run([sys.executable, "-c", _LOOP + code], capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", _LOOP + code], capture_output=True, text=True, timeout=WAIT_LIMIT, check=False
+    )
     return done.returncode, done.stderr
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from interpose.testing.eventually import WAIT_LIMIT
+
 _CODE = """
 import sys
 from interpose.localruntime.shim import main
@@ -23,7 +25,7 @@ main._detached(sys.argv[1], {{}})
 def test_no_shim_ends_without_a_word(tmp_path: Path, error: str, told: str) -> None:
     """What ended it is in its log, whatever it was; what is expected is told to whoever started it, too."""
     command = [sys.executable, "-c", _CODE.format(error=error), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_LIMIT, check=False)
     assert (done.returncode, done.stdout) == (1, told)
     assert f"the shim ends: {error.partition('(')[0]}: " in done.stderr
 
@@ -45,5 +47,5 @@ while data := os.read(read, 100):  # it ends when nobody has the other end any m
 assert rest == b"ready\\n"
 main.end_children()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_LIMIT, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from interpose.testing.eventually import WAIT_LIMIT
+
 _SHIM = """
 from interpose.localruntime.shim.server import Shim
 class Launch:
@@ -17,7 +19,9 @@ shim = Shim("/nowhere")
 
 
 def _run(code: str) -> tuple[int, str]:
-    done = subprocess.run([sys.executable, "-c", _SHIM + code], capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", _SHIM + code], capture_output=True, text=True, timeout=WAIT_LIMIT, check=False
+    )
     return done.returncode, done.stderr
 
 

@@ -44,5 +44,5 @@ template = subprocess.Popen(sys.argv[1:], stdin=theirs)
 theirs.close()
 ours.send(b"{}")  # without descriptors: nothing to be done
 ours.close()
-print(template.wait(20))
+print(template.wait(300))
 """

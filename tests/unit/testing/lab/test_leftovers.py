@@ -10,7 +10,7 @@ from interpose.testing.lab.processes import wait_for
 def named(name: str) -> "subprocess.Popen[bytes]":
     """A process that has this in its command line, which the kernel shows a moment after the program has begun."""
     child = subprocess.Popen(["sh", "-c", "read line", name], stdin=subprocess.PIPE)
-    wait_for(lambda: name in Path(f"/proc/{child.pid}/cmdline").read_text(), within=10, what="the command line")
+    wait_for(lambda: name in Path(f"/proc/{child.pid}/cmdline").read_text(), what="the command line")
     return child
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from interpose.testing.lab import processes
 from interpose.testing.lab.processes import (
     Child,
     LabError,
@@ -39,15 +40,15 @@ def test_a_paused_child_can_be_stopped(tmp_path: Path) -> None:
     """A stopped process is woken for its SIGTERM instead of being waited for in vain."""
     child = Child(SLEEP, log=tmp_path / "log")
     child.pause()
-    assert child.stop(within=5) == -signal.SIGTERM
+    assert child.stop() == -signal.SIGTERM
 
 
 def test_a_child_deaf_to_sigterm_is_killed(tmp_path: Path) -> None:
     """SIGKILL follows when SIGTERM is ignored."""
     log = tmp_path / "log"
     child = Child(["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.05; done"], log=log)
-    child.wait_until(lambda: "deaf" in child.log_tail(), within=5, what="the trap")
-    assert child.stop(within=0.05) == -signal.SIGKILL
+    child.wait_until(lambda: "deaf" in child.log_tail(), what="the trap")
+    assert child.stop(patience=0.05) == -signal.SIGKILL
 
 
 def test_an_early_end_shows_the_log(tmp_path: Path) -> None:
@@ -56,19 +57,20 @@ def test_an_early_end_shows_the_log(tmp_path: Path) -> None:
         Child(["sh", "-c", "echo sorry; exit 3"], log=tmp_path / "log") as child,
         pytest.raises(LabError, match=r"(?s)ended with 3 before the socket.*sorry"),
     ):
-        child.wait_until(lambda: False, within=30, what="the socket")
+        child.wait_until(lambda: False, what="the socket")
 
 
-def test_waiting_names_what_was_waited_for() -> None:
+def test_waiting_names_what_was_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A deadline that passes says which condition never held."""
+    monkeypatch.setattr(processes, "WAIT_LIMIT", 0.01)
     with pytest.raises(LabError, match="a wonder"):
-        wait_for(lambda: False, within=0.01, what="a wonder")
+        wait_for(lambda: False, what="a wonder")
 
 
 def test_waiting_returns_the_value() -> None:
     """The first true value comes back."""
     values = iter([0, 0, 7])
-    assert wait_for(lambda: next(values), within=5, what="seven") == 7
+    assert wait_for(lambda: next(values), what="seven") == 7
 
 
 def test_a_socket_file_alone_does_not_accept(tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_cpu_time_of_a_busy_child_grows(tmp_path: Path) -> None:
     """A process that computes is seen to use CPU; its memory is seen too."""
     with Child([sys.executable, "-c", "while True: pass"], log=tmp_path / "log") as child:
         first = child.cpu_seconds()
-        wait_for(lambda: child.cpu_seconds() > first + 0.05, within=10, what="50 ms of CPU time")
+        wait_for(lambda: child.cpu_seconds() > first + 0.05, what="50 ms of CPU time")
         assert child.rss_bytes() > 1_000_000
 
 
@@ -130,7 +132,7 @@ def test_memory_is_read_in_bytes(tmp_path: Path) -> None:
 def test_children_are_listed(tmp_path: Path) -> None:
     """The pids of direct children are found."""
     with Child(["sh", "-c", "sleep 1000 & wait"], log=tmp_path / "log") as child:
-        (found,) = wait_for(lambda: children(child.pid), within=5, what="the child of the shell")
+        (found,) = wait_for(lambda: children(child.pid), what="the child of the shell")
         assert found != child.pid
         # Else it would outlive the shell.
         os.kill(found, signal.SIGKILL)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interpose.h2 import frames
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import LabError
 from interpose.testing.lab.rawload import RawConnection, build_requests, traceparent
 
@@ -61,7 +62,7 @@ def test_every_call_has_its_own_traceparent() -> None:
 def test_all_calls_are_counted_and_timed(tmp_path: Path) -> None:
     """Two runs on one connection take the requests in turn and time each call."""
     serve(tmp_path / "s", good_reply, frames.settings({}))
-    with RawConnection(tmp_path / "s", build_requests(50), timeout=5) as connection:
+    with RawConnection(tmp_path / "s", build_requests(50), timeout=WAIT_LIMIT) as connection:
         assert len(connection.run(20, 4).durations) == 20
         timing = connection.run(30, 16)
     assert len(timing.durations) == 30
@@ -76,7 +77,7 @@ def test_failed_calls_are_noticed(tmp_path: Path) -> None:
 
     serve(tmp_path / "s", reply, frames.settings({}))
     with (
-        RawConnection(tmp_path / "s", build_requests(10), timeout=5) as connection,
+        RawConnection(tmp_path / "s", build_requests(10), timeout=WAIT_LIMIT) as connection,
         pytest.raises(LabError, match="some calls failed"),
     ):
         connection.run(10, 2)
@@ -86,4 +87,4 @@ def test_a_smaller_header_table_is_refused(tmp_path: Path) -> None:
     """The requests were built for the default table; a server that allows less would misread them."""
     serve(tmp_path / "s", good_reply, frames.settings({frames.HEADER_TABLE_SIZE: 0}))
     with pytest.raises(LabError, match="header table"):
-        RawConnection(tmp_path / "s", build_requests(1), timeout=5)
+        RawConnection(tmp_path / "s", build_requests(1), timeout=WAIT_LIMIT)

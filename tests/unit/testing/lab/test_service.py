@@ -25,7 +25,7 @@ class Shell(Service):
 
     def start(self) -> None:
         self._child = Child(["sh", "-c", self._script], log=self.log)
-        self._child.wait_until(lambda: "hello" in self.child.log_tail(), within=5, what="a word")
+        self._child.wait_until(lambda: "hello" in self.child.log_tail(), what="a word")
 
 
 def test_it_ends_with_its_block(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
