@@ -52,17 +52,17 @@ class Bench:
         self.client = HookClient(str(path), name="tested", hub=Hub(), now=self.clock)
         self.dials = self.client._upstream
 
-    async def call(self, timeout: float = 5.0) -> bytes:
+    async def call(self, timeout: float = WAIT_LIMIT) -> bytes:
         """A call that does not matter in detail."""
         return await self.client.call(CREATE, MESSAGE, timeout=timeout)
 
-    async def failure(self, timeout: float = 5.0) -> HookCallError:
+    async def failure(self, timeout: float = WAIT_LIMIT) -> HookCallError:
         """How a call fails."""
         with pytest.raises(HookCallError) as caught:
             await self.call(timeout)
         return caught.value
 
-    async def open_breaker(self, timeout: float = 5.0) -> None:
+    async def open_breaker(self, timeout: float = WAIT_LIMIT) -> None:
         """Fail often enough."""
         while self.client.breaker.state is not State.OPEN:
             await self.failure(timeout)
@@ -106,7 +106,7 @@ async def test_a_call(bench: Bench, path: Path) -> None:
     assert (asked.point, asked.request) == (CREATE, REQUEST)
     assert (b"x-a", b"1") in asked.metadata
     assert asked.timeout is not None
-    assert 0 < asked.timeout <= 5.0
+    assert 0 < asked.timeout <= WAIT_LIMIT
 
 
 async def test_headers_of_a_call(bench: Bench, path: Path) -> None:

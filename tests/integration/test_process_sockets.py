@@ -101,7 +101,7 @@ CONNECT_AS = """
 import os, socket, sys
 os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))
 with socket.socket(socket.AF_UNIX) as sock:
-    sock.settimeout(WAIT_LIMIT)
+    sock.settimeout(300)
     sock.connect(sys.argv[1])
     try:
         sock.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + bytes(3) + b"\\x04" + bytes(5))
