@@ -153,7 +153,6 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "testing/lab/embedded": "tests/e2e stands on it",
     "testing/lab/killsoak": "a long loop for people and make soak; tests/e2e/test_runtime_kills.py has its steps",
     "testing/agentstack": "tests/integration stands on it",
-    "testing/apiserver/background": "tests/integration stands on it",
     "testing/apiserver/connection": "tests/integration/test_apiserver.py",
     "testing/apiserver/server": "tests/integration/test_apiserver.py and test_api_conformance.py",
     "testing/apiserver/webhookcaller": "tests/integration/test_apiserver.py",

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs
 
-from interpose.rpc.tasks import TaskBag
 from interpose.testing.apiserver.connection import BrokenError, HttpConnection, Request
 from interpose.testing.certificates import Authority, write_pair
 from interpose.testing.imagefiles import INDEX, MANIFEST, MadeImage, digest
+from interpose.testing.streamserver import StreamServer
 
 
 class Door(Enum):
@@ -72,9 +72,7 @@ class FakeRegistry:
         self.realm = ""  # where tokens are given, if it is not here
         self.authority = Authority() if tls else None
         self.port = 0
-        self._tasks = TaskBag()
-        self._connections: set[HttpConnection] = set()
-        self._server: asyncio.Server | None = None
+        self._streams = StreamServer(self._serve, name="registry")
 
     async def __aenter__(self) -> Self:
         context = None
@@ -83,17 +81,11 @@ class FakeRegistry:
             with tempfile.TemporaryDirectory() as folder:
                 write_pair(Path(folder), self.authority.issue())
                 context.load_cert_chain(Path(folder, "tls.crt"), Path(folder, "tls.key"))
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=context)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self.port = await self._streams.start(tls=context)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for connection in self._connections:
-            connection.abort()
-        await self._tasks.cancel()
-        await self._server.wait_closed()
+        await self._streams.stop()
 
     @property
     def host(self) -> str:
@@ -120,12 +112,8 @@ class FakeRegistry:
         """What it was asked for."""
         return [request.path for request in self.requests]
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = HttpConnection(reader, writer)
-        self._connections.add(connection)
-        self._tasks.spawn(self._serve(connection), name="registry connection")
-
-    async def _serve(self, connection: HttpConnection) -> None:
         try:
             while (request := await connection.next_request()) is not None:
                 self.requests.append(request)
@@ -133,9 +121,6 @@ class FakeRegistry:
                     return
         except BrokenError:
             connection.abort()
-        finally:
-            connection.close()
-            self._connections.discard(connection)
 
     async def _answer(self, connection: HttpConnection, request: Request) -> bool:
         if request.path == "/token":

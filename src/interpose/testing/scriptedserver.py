@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from interpose.testing.eventually import WAIT_LIMIT
+from interpose.testing.streamserver import StreamServer
 
 
 class Asked(NamedTuple):
@@ -102,8 +102,7 @@ class ScriptedServer:
         self.connections = 0
         self.port = 0
         self.tls = tls
-        self._server: asyncio.Server | None = None
-        self._running: set[asyncio.Task[None]] = set()
+        self._streams = StreamServer(self._connected, name="scripted")
         self._failures: list[Exception] = []
 
     @property
@@ -112,40 +111,24 @@ class ScriptedServer:
         return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port, ssl=self.tls)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self.port = await self._streams.start(port=self.port, tls=self.tls)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in list(self._running):
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-        await self._server.wait_closed()
+        await self._streams.stop()
         if self._failures and kind is None:
             raise self._failures[0]
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task: asyncio.Task[None] | None = asyncio.current_task()
-        assert task is not None
-        self._running.add(task)
         self.connections += 1
         try:
             await self.script(Peer(reader, writer, self.connections, self.asked))
-        except (OSError, asyncio.CancelledError):
-            pass  # the client left, or the test is over
+        except OSError:
+            pass  # the client left
         except Exception as error:
             self._failures.append(error)
-        finally:
-            self._running.discard(task)
-            writer.close()
-            with contextlib.suppress(OSError, asyncio.CancelledError):
-                async with asyncio.timeout(WAIT_LIMIT):
-                    await writer.wait_closed()
-            writer.transport.abort()
 
 
 def _json(value: object) -> bytes:

@@ -37,6 +37,7 @@ from interpose.testing.apiserver.watching import End, Watch
 from interpose.testing.apiserver.webhookcaller import WebhookCaller
 from interpose.testing.certificates import Authority, write_pair
 from interpose.testing.changes import Changes
+from interpose.testing.streamserver import StreamServer
 
 _log = logging.getLogger(__name__)
 _AT_FIRST = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -68,9 +69,8 @@ class ApiServer:
         self.authority = Authority() if tls else None
         self.watches: set[Watch] = set()
         self._operations = Operations(self.store, Admitter(self.store, self.webhooks, _new_uid).admit)
-        self._connections: set[HttpConnection] = set()
         self._tasks = TaskBag()
-        self._listening: asyncio.Server | None = None
+        self._streams = StreamServer(self._converse, name="apiserver")
         self._context: ssl.SSLContext | None = None
         self.store.listeners.append(lambda _: self.changes.notify())
         for name in _AT_FIRST:
@@ -137,26 +137,18 @@ class ApiServer:
 
     async def start(self) -> None:
         """Listen, the second time where we listened before."""
-        listening = await asyncio.start_server(self._accept, self.host, self.port, ssl=self._context)
-        self.port = listening.sockets[0].getsockname()[1]
-        self._listening = listening
+        self.port = await self._streams.start(self.host, self.port, tls=self._context)
 
     async def stop(self) -> None:
         """Listen no more and break all connections."""
-        if self._listening is not None:
-            self._listening.close()
-        self.break_connections()
+        await self._streams.stop()
         await self._tasks.cancel()
-        if self._listening is not None:
-            await self._listening.wait_closed()
-            self._listening = None
 
     # -- what faults need
 
     def break_connections(self) -> None:
         """All of them, now."""
-        for connection in list(self._connections):
-            connection.abort()
+        self._streams.abort()
 
     def forget_history(self) -> None:
         """What happened so far."""
@@ -179,21 +171,14 @@ class ApiServer:
 
     # -- the way of a request
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = HttpConnection(reader, writer)
-        self._connections.add(connection)
-        self._tasks.spawn(self._converse(connection), name="apiserver-connection")
-
-    async def _converse(self, connection: HttpConnection) -> None:
         try:
             while (request := await connection.next_request()) is not None:
                 if not await self._serve(connection, request):
                     break
         except BrokenError as error:
             _log.debug("Connection ended", extra=kv(err=str(error)))
-        finally:
-            connection.close()
-            self._connections.discard(connection)
 
     async def _serve(self, connection: HttpConnection, request: Request) -> bool:
         logged = _logged(request)

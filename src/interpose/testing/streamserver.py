@@ -1,0 +1,79 @@
+"""A server of streams for tests, with TLS or without: nothing of it outlives `stop`.
+
+asyncio.start_server does not hold a connection during its TLS handshake, nor while its end waits for the other side. A
+loop that is closed in one of these moments leaves a transport open, which the garbage collector finds in another test.
+Here a connection is a task from the accepted socket to the closed one.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+
+from interpose.rpc.tasks import TaskBag
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class StreamServer:
+    """Calls `serve` for each connection, and closes the connection when that returns."""
+
+    def __init__(self, serve: Serve, *, name: str) -> None:
+        self._serve = serve
+        self._name = name
+        self._tasks = TaskBag()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._socket: socket.socket | None = None
+
+    async def start(self, host: str = "127.0.0.1", port: int = 0, *, tls: ssl.SSLContext | None = None) -> int:
+        """Listen; returns the port."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = self._socket = socket.create_server((host, port), family=family)
+        listening.setblocking(False)
+        self._tasks.spawn(self._accept(listening, tls), name=f"{self._name}-accept")
+        found: int = listening.getsockname()[1]
+        return found
+
+    def abort(self) -> None:
+        """Break all connections, now."""
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def stop(self) -> None:
+        """Listen no more and break all connections; they are closed when this returns."""
+        listening, self._socket = self._socket, None
+        self.abort()
+        await self._tasks.cancel()
+        if listening is not None:
+            listening.close()
+
+    async def _accept(self, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            accepted, _ = await loop.sock_accept(listening)
+            self._tasks.spawn(self._converse(accepted, tls), name=f"{self._name}-connection")
+
+    async def _converse(self, accepted: socket.socket, tls: ssl.SSLContext | None) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        try:
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted, ssl=tls)
+        except OSError:
+            return  # it left, or spoke no TLS
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        self._writers.add(writer)
+        try:
+            await self._serve(reader, writer)
+            writer.close()
+            await self._closed(writer)
+        finally:
+            transport.abort()
+            await self._closed(writer)
+            self._writers.discard(writer)
+
+    @staticmethod
+    async def _closed(writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
