@@ -66,7 +66,8 @@ class StreamServer:
         self._writers.add(writer)
         try:
             await self._serve(reader, writer)
-            writer.close()
+            if not transport.is_closing():  # closed again, a transport with TLS cannot be aborted any more
+                writer.close()
             await self._closed(writer)
         finally:
             transport.abort()

@@ -12,7 +12,6 @@ import pytest
 from interpose.testing.apiserver.background import Running, background
 from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.processes import wait_for
 
 
 def _connected(running: Running) -> socket.socket:
@@ -26,16 +25,26 @@ def no_greeting(running: Running) -> socket.socket:
 
 def no_goodbye(running: Running) -> socket.socket:
     """A client that has its last answer, and does not say that it has seen the end of the connection."""
-    context = ssl.create_default_context(cadata=running.do(lambda server: server.ca))
-    client = context.wrap_socket(_connected(running), server_hostname="localhost")
-    client.sendall(b"GET /version HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-    wait_for(lambda: running.do(lambda server: len(server.requests)), what="the request")
-    client.recv(1)
+    return _asked(running, b"Connection: close\r\n")
+
+
+def cut_off(running: Running) -> socket.socket:
+    """A client whose connection breaks while it waits for its next answer."""
+    client = _asked(running)
+    running.do(lambda server: server.faults.drop_connections())
     return client
 
 
-@pytest.mark.parametrize("client", [no_greeting, no_goodbye])
-def test_no_transport_stays_open(client: Callable[[Running], socket.socket]) -> None:
+def _asked(running: Running, headers: bytes = b"") -> socket.socket:
+    context = ssl.create_default_context(cadata=running.do(lambda server: server.ca))
+    client = context.wrap_socket(_connected(running), server_hostname="localhost")
+    client.sendall(b"GET /version HTTP/1.1\r\nHost: a\r\n" + headers + b"\r\n")
+    assert client.recv(1)
+    return client
+
+
+@pytest.mark.parametrize("client", [no_greeting, no_goodbye, cut_off])
+def test_no_transport_stays_open(client: Callable[[Running], socket.socket], caplog: pytest.LogCaptureFixture) -> None:
     """Neither one that is being opened nor one that is being closed."""
     with warnings.catch_warnings(record=True) as caught, ExitStack() as stack:
         warnings.simplefilter("always", ResourceWarning)
@@ -44,3 +53,4 @@ def test_no_transport_stays_open(client: Callable[[Running], socket.socket]) -> 
             running.do(lambda _server: None)
         gc.collect()
     assert [str(one.message) for one in caught] == []
+    assert caplog.text == ""
