@@ -57,7 +57,7 @@ async def test_a_second_relay_with_a_policy_is_refused(start: Callable[..., Chil
     first = start("first", *STATIC)
     await listening(first, scratch, "first")
     second = start("second", *STATIC)
-    assert await asyncio.to_thread(second.wait, 30) == 1
+    assert await asyncio.to_thread(second.wait) == 1
     text = f"policy.state_dir (--state-dir) '{scratch}/state': in use by another relay (process {first.pid})"
     assert text in second.log_tail()
     assert not (scratch / "second.sock").exists()
@@ -105,10 +105,10 @@ async def test_a_take_over_hands_the_lock_over(start: Callable[..., Child], scra
     await listening(relay, scratch, "first")
     for _ in range(3):
         successor = start("first", *STATIC, "--take-over")
-        assert await asyncio.to_thread(relay.wait, 30) == 0
+        assert await asyncio.to_thread(relay.wait) == 0
         relay = successor
         third = start("third", *STATIC)
-        assert await asyncio.to_thread(third.wait, 30) == 1
+        assert await asyncio.to_thread(third.wait) == 1
         assert f"in use by another relay (process {relay.pid})" in third.log_tail()
 
 
@@ -120,11 +120,11 @@ async def test_a_successor_whose_state_is_another_relays_takes_nothing_over(
     await listening(owner, scratch, "owner")
     await listening(plain, scratch, "plain")
     successor = start("plain", *STATIC, "--take-over")
-    assert await asyncio.to_thread(successor.wait, 30) == 1
+    assert await asyncio.to_thread(successor.wait) == 1
     assert f"in use by another relay (process {owner.pid})" in successor.log_tail()
     status = await asyncio.to_thread(ask, str(scratch / "plain-admin.sock"), "GET", "/v1/status")
     assert status["pid"] == plain.pid
     # Without a policy it may: what another one remembers is none of its business.
     follower = start("plain", "--take-over")
-    assert await asyncio.to_thread(plain.wait, 30) == 0
+    assert await asyncio.to_thread(plain.wait) == 0
     assert follower.running
