@@ -115,7 +115,7 @@ def dump_page(results: DumpResults) -> str:
         f"{results.rounds} rounds{shortened}. "
         "Relays that differ in their dump only take turns, in an order that rotates; ratios\n"
         "are to the relay without a dump in the same round. `Version` goes to containerd, lists show 110 containers\n"
-        "of a fake runtime. The reader is the process that redacts, renders and writes: the scribe, or the command\n"
+        "of a fake runtime. The reader is the process that redacts, renders and writes: the writer, or the command\n"
         "that is attached. Its CPU time is counted until it has done everything, also what it does after the calls.\n"
         "\n"
         "At full speed the reader may not keep up. Calls do not wait for it: what does not fit into its queue is\n"

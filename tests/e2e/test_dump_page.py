@@ -111,7 +111,7 @@ def test_what_is_no_time_is_explained(browser: Browser, sample: Path, text: str)
     search(browser, f"~since {text}")
 
     note = browser.text("#searchnote")
-    assert note.startswith(f"{text} counts from now" if text == "-10m" else f"{text} is no time")
+    assert note.startswith(f"{text} counts from now" if text == "-10m" else f"{text} is not a time")
     assert "2026-11-16T09:00:00Z" in note
 
 

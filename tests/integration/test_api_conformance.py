@@ -199,7 +199,7 @@ async def test_what_is_invalid(cluster: Cluster, taint: dict[str, str], what: st
 
 
 async def test_names_are_checked(cluster: Cluster) -> None:
-    """422 for what is no DNS name."""
+    """422 for what is not a DNS name."""
     with pytest.raises(ApiError) as caught:
         await cluster.api.create(CONFIG_MAPS, _map("Not_A_Name"), namespace=cluster.namespace)
     assert caught.value.code == 422

@@ -277,7 +277,7 @@ async def test_a_certificate_needs_tls(server: ApiServer) -> None:
 
 
 async def test_requests_that_are_none(server: ApiServer) -> None:
-    """Cost their own connection and nothing else; what is no HTTP is 400, and so is what is no JSON."""
+    """Cost their own connection and nothing else; what is no HTTP is 400, and so is what is not JSON."""
     reader, writer = await asyncio.open_connection(server.host, server.port)
     writer.write(b"no http\r\n\r\n")
     assert (await reader.read()).startswith(b"HTTP/1.1 400")

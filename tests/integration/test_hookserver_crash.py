@@ -255,7 +255,7 @@ def test_kill_9(fake_node: FakeNodeStart, hookserver: Make, first: int) -> None:
 
 def _moment(server: HookServer, enough: int) -> bool:
     """Whether there are so many lines, or no more to come."""
-    return lines(server) >= enough or "Values were put right" in server.child.log_tail(500)
+    return lines(server) >= enough or "Restored values changed by others" in server.child.log_tail(500)
 
 
 def _written(server: HookServer, enough: int, child: Child) -> bool:

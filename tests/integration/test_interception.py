@@ -41,7 +41,7 @@ async def test_unchanged_call_is_the_same_bytes_on_both_sides(scratch: Path) -> 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha2"])
 async def test_changed_request_keeps_what_was_not_changed(scratch: Path, version: str) -> None:
-    """In both API versions: order of envs, bytes that are no UTF-8, and unknown fields survive an edit."""
+    """In both API versions: order of envs, bytes that are not UTF-8, and unknown fields survive an edit."""
     async with seams(scratch, Stub(add_env)) as it:
         await it.call(ODD, path=CREATE.replace(b"v1", version.encode()))
         sent = cri.CreateContainerRequest.FromString(it.backend.requests[0].body[5:])

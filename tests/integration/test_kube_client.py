@@ -104,7 +104,7 @@ async def test_lists_that_are_none(body: object, said: str) -> None:
 
 
 async def test_object_that_is_none() -> None:
-    """What is no object of the kind is not taken for one."""
+    """What is not an object of the kind is not taken for one."""
     async with serving(answering({"kind": "Status", "apiVersion": "v1", "metadata": {}})) as (_server, client):
         with pytest.raises(UnreachableError, match="the answer is no Node"):
             await client.get(NODES, "n1")

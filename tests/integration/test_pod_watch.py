@@ -108,7 +108,7 @@ def test_pods_come_and_go_with_their_manifests(commands: PodCommands, tmp_path: 
         child.send_signal(signal.SIGTERM)
         _, text = child.communicate(timeout=WAIT_LIMIT)
         assert child.returncode == 0
-        assert "Manifest cannot be used" in text
+        assert "Invalid manifest" in text
         assert str(folder / "a.json") in text
     assert names(commands) == ["a"]
 

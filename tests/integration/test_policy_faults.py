@@ -510,7 +510,7 @@ async def test_a_policy_that_fails_costs_nobody_a_container(
 
 
 async def test_a_create_waits_for_the_books_and_is_decided_then(tmp_path: Path) -> None:
-    """The relay has just started, and the runtime has not told yet what runs."""
+    """The relay has just started, and the runtime has not listed its containers yet."""
     runtime = FakeRuntime()
     stall = runtime.stall("ListPodSandbox")
     async with watched_early(tmp_path, runtime) as stack:

@@ -300,7 +300,7 @@ async def test_a_machine_that_cannot_be_read_is_as_it_was(tmp_path: Path, caplog
 
         def told() -> int:
             stack.tick()
-            return sum("policy cannot follow" in one.getMessage() for one in caplog.records)
+            return sum("policy cannot adapt" in one.getMessage() for one in caplog.records)
 
         await eventually(told, "the trouble to be told")
         looking = stack.policy._ticks

@@ -239,7 +239,7 @@ async def test_a_machine_that_cannot_be_followed_is_told(tmp_path: Path) -> None
 
         await eventually(troubled, "trouble")
         (problem,) = await problems(stack)
-        assert problem.startswith("CPUs changed and the policy cannot follow: reserved resources: 6000m")
+        assert problem.startswith("CPU topology changed and the policy cannot adapt: reserved resources: 6000m")
         assert problem.endswith("it still works with CPUs 0-7")
         web = await stack.run("web", 100, "burstable")
         assert stack.cpus(web) == "0-7"

@@ -74,7 +74,7 @@ async def test_nobody_gets_remembered_cpus_before_there_are_books(tmp_path: Path
     runtime, db, _ = await settled(tmp_path)
     runtime.fail("ListPodSandbox", Code.UNKNOWN, "not now")
     async with policy_stack(tmp_path, None, runtime=runtime, ready=False, **STATIC) as stack:
-        assert stack.policy._problems()[0].startswith("what runs is not known yet")
+        assert stack.policy._problems()[0].startswith("running containers are not known yet")
         new = await stack.run("new", 1000)
         assert stack.cpus(db) == "4-7"
         assert stack.cpus(new) == "0-3,8-15"
@@ -93,7 +93,10 @@ async def test_a_file_that_changed_before_there_were_books_counts_when_they_are_
     runtime.fail("ListPodSandbox", Code.UNKNOWN, "not now")
     async with policy_stack(tmp_path, None, runtime=runtime, ready=False, config=str(file)) as stack:
         file.write_text(text.format("static-plus"))
-        await eventually(lambda: "has not told yet" in " ".join(stack.policy._problems()), "the change to be put off")
+        await eventually(
+            lambda: "has not listed its containers yet" in " ".join(stack.policy._problems()),
+            "the change to be put off",
+        )
         runtime.clear("ListPodSandbox")
         await eventually(stack.books.ready.is_set, "the books")
         stack.tick()

@@ -470,7 +470,7 @@ async def test_b09_partial_answer_resets_nothing(hooked: HookStack, plugin: Fake
 
 
 async def test_b09_one_variable_does_not_replace_the_others(hooked: HookStack, plugin: FakeHookServer) -> None:
-    """The proxy threw away what the plugin did not repeat, the order, duplicates, and bytes that are no text."""
+    """The proxy threw away what the plugin did not repeat, the order, duplicates, and bytes that are not text."""
     plugin.answers[PRE_CREATE] = hook.ContainerResourceHookResponse(container_envs={"B": "new", "Z": "k=v=w"})
     sandbox = await run(hooked.call)
     config = pods.container_config(POD)

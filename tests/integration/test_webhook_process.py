@@ -98,7 +98,7 @@ def test_a_new_certificate_is_read_without_a_signal(pair: Path, spawn: Callable[
     child = spawn(*PROGRAM, "--listen", "127.0.0.1:0", "--shutdown-delay", "0", *files)
     port, _ = ports(child)
     write_pair(pair, AUTHORITY.issue())
-    child.wait_until(lambda: "Certificate was replaced" in child.log_tail(), what="the new certificate")
+    child.wait_until(lambda: "Certificate reloaded" in child.log_tail(), what="the new certificate")
     assert 'interpose_webhook_certificate_reloads_total{result="loaded"} 1.0' in ask(port, "/metrics")[1]
 
 

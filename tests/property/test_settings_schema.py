@@ -45,7 +45,7 @@ def nested(values: dict[str, Any], schema: Schema) -> dict[str, Any]:
 
 @st.composite
 def documents(draw: st.DrawFn) -> tuple[Schema, dict[str, Any]]:
-    """Settings files with some keys, most of them with a value that is no value of theirs."""
+    """Settings files with some keys, most of them with a value that is not a value of theirs."""
     schema, _ = SCHEMAS[draw(st.sampled_from(sorted(SCHEMAS)))]
     simple = [setting.key for setting in schema.table if is_simple(setting)]
     values = draw(st.dictionaries(st.sampled_from(simple), ANYTHING, max_size=3))

@@ -220,7 +220,7 @@ class EventDesk:
     def done(self, view: View, write: Write, now: float) -> None:
         self._subject.told(view)
         if write.told is None:
-            raise ValueError("an Event tells something")
+            raise ValueError("an Event has a reason and a message")
         if not write.repeated:
             self._budget.spend(now)
         since = self._recent[write.told].since if write.repeated else now

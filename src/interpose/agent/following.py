@@ -175,7 +175,9 @@ class Following:
         if self._follows_maps:
             own = f"{self._base}.node.{self._node_name}"
             if not is_name(own):
-                _log.warning("Node has no ConfigMap of its own", extra={"kv": {"err": f"{own} is no possible name"}})
+                _log.warning(
+                    "Node has no ConfigMap of its own", extra={"kv": {"err": f"{own} is not a valid object name"}}
+                )
             self._follow_maps()
 
     async def close(self) -> None:
@@ -233,9 +235,9 @@ class Following:
             return False
         kv: dict[str, Any] = {"node": self._node_name, "group": group, "before": self.group or ""}
         if group or self.group:
-            _log.info("Group of the node is known", extra={"kv": kv})
+            _log.info("Node group determined", extra={"kv": kv})
         if problem := group_problem(self._base, group):
-            _log.warning("Group of the node has no ConfigMap", extra={"kv": {"err": problem}})
+            _log.warning("Node group has no ConfigMap", extra={"kv": {"err": problem}})
         self._grouped_at = now if self.group is not None else None  # the first one is no change
         self.group = group
         self._follow_maps()

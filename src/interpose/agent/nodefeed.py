@@ -96,7 +96,7 @@ class NodeFeed:
         try:
             text = await asyncio.to_thread(self._file.read)
         except (OSError, ValueError) as error:
-            _log.warning("Node state file could not be read", extra={"kv": {"file": self._file.path, "err": error}})
+            _log.warning("Failed to read node state file", extra={"kv": {"file": self._file.path, "err": error}})
             return
         if text is not None:
             self._good = await asyncio.to_thread(slo_in, text, self._node, self._check)
@@ -152,7 +152,7 @@ class NodeFeed:
         self.outcomes["failed"] += 1
         self.problem = f"file {self._file.path}: {error}"
         self._limited.log(
-            logging.ERROR, "Node state file could not be written", key=str(error), file=self._file.path, err=str(error)
+            logging.ERROR, "Failed to write node state file", key=str(error), file=self._file.path, err=str(error)
         )
         return self._backoff.next()
 
@@ -163,7 +163,7 @@ class NodeFeed:
         if slo.phase is SloPhase.REJECTED:
             self._limited.log(
                 logging.ERROR,
-                "NodeSLO was rejected, the last good one stays",
+                "NodeSLO rejected, keeping the last valid one",
                 key=slo.version,
                 version=slo.version,
                 problems="; ".join(slo.problems),

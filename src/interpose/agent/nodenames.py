@@ -25,20 +25,20 @@ STATUS: Final = "interpose/config-status"
 
 
 def check_name(name: str) -> None:
-    """ValueError if it is no name that a label, an annotation or a taint can have."""
+    """ValueError if it is not a name that a label, an annotation or a taint can have."""
     prefix, slash, rest = name.rpartition("/")
     if slash and (len(prefix) > _MAX_PREFIX or not _PREFIX.fullmatch(prefix)):
         raise ValueError(f"{quoted(name)} does not begin with a domain name in lower case")
     if not _NAME.fullmatch(rest):
         raise ValueError(
-            f"{quoted(name)} is no name: up to 63 letters, digits, '-', '_' and '.', perhaps behind a domain and '/'"
+            f"{quoted(name)} is not a name: up to 63 letters, digits, '-', '_' and '.', perhaps behind a domain and '/'"
         )
 
 
 def check_label_value(text: str) -> None:
     """ValueError if no label and no taint can have this value."""
     if not _LABEL_VALUE.fullmatch(text):
-        raise ValueError(f"{quoted(text)} is no value: up to 63 letters, digits, '-', '_' and '.'")
+        raise ValueError(f"{quoted(text)} is not a value: up to 63 letters, digits, '-', '_' and '.'")
 
 
 def of_kubernetes(name: str) -> bool:
@@ -55,7 +55,7 @@ class Writable:
     reserved: Collection[str] = ()
 
     def check(self, name: str) -> None:
-        """ValueError if it is no name, or not one that may be changed."""
+        """ValueError if it is not a name, or not one that may be changed."""
         check_name(name)
         if of_kubernetes(name):
             raise ValueError(f"{name} is in a domain of Kubernetes and may not be changed")

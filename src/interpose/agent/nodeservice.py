@@ -132,7 +132,7 @@ class NodeService:
                 refused = _status(method, error)
                 self.calls[method, refused.code.name] += 1
                 if refused.code is Code.INTERNAL:
-                    _log.exception("Call of the node service failed", extra={"kv": {"method": method}})
+                    _log.exception("Node service call failed", extra={"kv": {"method": method}})
                 else:
                     text = "Call of the node service was refused"
                     self._limited.log(logging.WARNING, text, key=str(error), method=method, err=refused.message)
@@ -202,7 +202,7 @@ class NodeService:
         """The node as it is now; no paths if it was only looked at."""
         self._written = max(self._written, _version(node))
         if paths:
-            _log.info("Node was changed", extra={"kv": {"node": self._node, "paths": paths}})
+            _log.info("Node patched", extra={"kv": {"node": self._node, "paths": paths}})
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
@@ -222,7 +222,7 @@ class NodeService:
 
 
 def _version(node: Object) -> int:
-    """Versions of one object grow. One that is no number is taken as old: then the API server is asked."""
+    """Versions of one object grow. One that is not a number is taken as old: then the API server is asked."""
     text = str(node.get("metadata", {}).get("resourceVersion", ""))
     return int(text) if text.isascii() and text.isdigit() else -1
 

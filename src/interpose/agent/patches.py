@@ -139,11 +139,11 @@ def _amount(name: str, text: str, names: Writable) -> int:
     if name in _NATIVE or name.startswith("hugepages-"):
         raise ValueError("is a resource of Kubernetes, which the kubelet publishes itself")
     if "/" not in name or "." not in name.rpartition("/")[0]:
-        raise ValueError("is no extended resource: its name needs a domain, as in example.com/cores")
+        raise ValueError("is not an extended resource: its name needs a domain, as in example.com/cores")
     names.check(name)
     amount = parse_quantity(text, negative=False)
     if amount.denominator != 1:
-        raise ValueError(f"{quoted(text)} is no whole number")
+        raise ValueError(f"{quoted(text)} is not a whole number")
     return amount.numerator
 
 
@@ -202,7 +202,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError(f"value {quoted(text)} is no JSON") from None
+        raise ValueError(f"value {quoted(text)} is not JSON") from None
 
 
 def _text(value: str) -> str:

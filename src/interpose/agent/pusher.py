@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 INTERVAL: Final = 2.0
 GRACE: Final = 30.0
 _DONE: Final[Mapping[tuple[bool, bool], str]] = {  # whether it was given back, whether it is nothing
-    (False, False): "Configuration is in force",
+    (False, False): "Configuration applied",
     (False, True): "Configuration was withdrawn",
     (True, False): "Last good configuration was given back to the relay",
 }
@@ -115,7 +115,7 @@ class Pusher:
         except RpcError as error:
             self._failed(f"{error.code.name}: {error.message}", kv)
         except Exception as error:  # a mistake of ours must not end the loop
-            _log.exception("Configuration could not be sent", extra={"kv": kv})
+            _log.exception("Failed to send configuration", extra={"kv": kv})
             self._failed(f"{type(error).__name__}: {error}", kv)
         else:
             if problems:
@@ -130,7 +130,7 @@ class Pusher:
     def _failed(self, trouble: str, kv: dict[str, object]) -> None:
         self.outcomes["failed"] += 1
         self._plan.failed(trouble, self._now())
-        self._limited.log(logging.WARNING, "Relay did not take the configuration", key=trouble, **kv, err=trouble)
+        self._limited.log(logging.WARNING, "Relay did not accept the configuration", key=trouble, **kv, err=trouble)
 
     def _rejected(self, problems: tuple[str, ...], kv: dict[str, object]) -> None:
         self.outcomes["rejected"] += 1

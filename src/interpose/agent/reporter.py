@@ -175,7 +175,7 @@ class Reporter:
         self.results[kind, "failed"] += 1
         self.problems[kind] = problem
         place.not_before = self._now() + place.backoff.next(asked)
-        self._limited.log(logging.WARNING, "Report could not be written", key=kind, kind=kind, err=problem)
+        self._limited.log(logging.WARNING, "Failed to write report", key=kind, kind=kind, err=problem)
         return place.not_before
 
     async def _write(self, write: Write) -> bool:

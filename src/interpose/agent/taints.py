@@ -25,7 +25,7 @@ class UnmetError(ValueError):
 def read_taint(value: object) -> Taint:
     """One taint; ValueError if it is none."""
     if not isinstance(value, dict):
-        raise ValueError(f"{_shown(value)} is no taint: expected an object with key, value and effect")
+        raise ValueError(f"{_shown(value)} is not a taint: expected an object with key, value and effect")
     if unknown := sorted(set(value) - _KEYS):
         raise ValueError(f"{quoted(unknown[0])} is not known in a taint: expected key, value and effect")
     key, text, effect = value.get("key"), value.get("value"), value.get("effect")
@@ -44,14 +44,14 @@ def read_taint(value: object) -> Taint:
 def read_taints(value: object) -> list[Taint]:
     """A whole list; ValueError if it is none, too long, or has one twice."""
     if not isinstance(value, list):
-        raise ValueError(f"{_shown(value)} is no list of taints")
+        raise ValueError(f"{_shown(value)} is not a list of taints")
     taints = [read_taint(one) for one in value]
     if len(taints) > _MOST:
         raise ValueError(f"{len(taints)} taints are more than {_MOST}")
     places = [(one["key"], one["effect"]) for one in taints]
     for key, effect in places:
         if places.count((key, effect)) > 1:
-            raise ValueError(f"taint {key} with effect {effect} is there twice")
+            raise ValueError(f"taint {key} with effect {effect} appears twice")
     return taints
 
 

@@ -58,7 +58,7 @@ class AdminConnection(http.client.HTTPConnection):
 def ask(address: str, method: str, path: str, body: object = None, *, who: str = "relay") -> Any:
     """Send one request and return the JSON answer; anything else is a message and exit code 1."""
     if address == "none":
-        raise click.ClickException(f"--admin is none: the {who} was told to have no admin socket")
+        raise click.ClickException(f"--admin is none: the {who} runs without an admin socket")
     connection = AdminConnection(parse_listen(address, "--admin"))
     payload = None if body is None else json.dumps(body)
     try:
@@ -104,4 +104,4 @@ def fail_to_connect(address: str, error: OSError, who: str = "relay") -> NoRetur
         hint = f"the socket is open to the {who}'s own user and root only"
     else:
         hint = f"the {who} did not answer properly"
-    raise click.ClickException(f"nobody could be asked at {address}: {reason} ({hint})") from None
+    raise click.ClickException(f"cannot connect to {address}: {reason} ({hint})") from None

@@ -66,7 +66,7 @@ async def ask(path: str, query: str, timeout: float) -> str:
         return read_health_check_reply(reply)
     except RpcError as error:
         if error.code is Code.UNAVAILABLE:
-            return f"nobody could be asked at {path}: {upstream.last_error or error.message}"
+            return f"cannot connect to {path}: {upstream.last_error or error.message}"
         return f"the agent at {path} did not answer properly: {error}"
     except ValueError as error:
         return f"the agent at {path} did not answer properly: {error}"

@@ -98,7 +98,7 @@ def _file(name: str, kind: str | None, around: Circumstances) -> Sequence[Part]:
         raise ConfigError(f"{source.where}: holds nothing that can be compared")
     titles = Counter(part.title for part in reading.parts)
     if twice := [title for title, count in titles.items() if count > 1]:
-        raise ConfigError(f"{source.where}: {', '.join(map(harmless, twice))}: stands there more than once")
+        raise ConfigError(f"{source.where}: {', '.join(map(harmless, twice))}: appears more than once")
     return reading.parts
 
 

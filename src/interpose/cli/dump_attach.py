@@ -86,7 +86,7 @@ def attach(admin: str, rules: Sequence[str] = ()) -> Attached:
     A click error that names the address if nobody can be asked or the answer is no, ConfigError for wrong rules.
     """
     if admin == "none":
-        raise click.ClickException("--admin is none: the relay was told to have no admin socket")
+        raise click.ClickException("--admin is none: the relay runs without an admin socket")
     connection = AdminConnection(parse_listen(admin, "--admin"))
     try:
         connection.connect()

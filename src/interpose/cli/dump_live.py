@@ -118,7 +118,7 @@ def _recording(file: Path) -> "Source":
     from interpose.dump.live.sources import RecordingSource
     from interpose.dump.reading import Recording
 
-    _ = Recording(file).header  # what is no recording is said before the screen is cleared
+    _ = Recording(file).header  # what is not a recording is said before the screen is cleared
     return RecordingSource(file)
 
 

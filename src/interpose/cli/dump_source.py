@@ -70,7 +70,7 @@ class StreamSource:
             self._first = self._next()
         first = self._first[0] if self._first else None
         if not isinstance(first, Header) and not any(isinstance(one, Header) for one in self._first):
-            raise ConfigError("standard input: is no recording: it does not begin with a header")
+            raise ConfigError("standard input: is not a recording: it does not begin with a header")
         self.facts: Mapping[str, Any] = next(one.facts for one in self._first if isinstance(one, Header))
         version = self.facts.get("version", VERSION)
         if isinstance(version, int) and version > VERSION:

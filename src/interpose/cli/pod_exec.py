@@ -88,7 +88,7 @@ def _session(
     from interpose.streaming.client import StreamError, run_command
 
     if tty and not (on_terminal() if stdin else sys.stdout.isatty()):
-        click.echo("warning: -t is left out: standard input and output are no terminal", err=True)
+        click.echo("warning: -t is left out: standard input and output are not a terminal", err=True)
         tty = False
 
     async def work(runtime: "Opened") -> int:

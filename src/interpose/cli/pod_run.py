@@ -26,7 +26,7 @@ def _address(_ctx: click.Context, parameter: click.Parameter, given_ones: tuple[
         try:
             ip_address(one)
         except ValueError:
-            raise click.UsageError(f"{parameter.opts[0]}: {one!r} is no IP address") from None
+            raise click.UsageError(f"{parameter.opts[0]}: {one!r} is not an IP address") from None
     return given_ones
 
 
@@ -42,7 +42,9 @@ def _cgroup(_ctx: click.Context, parameter: click.Parameter, text: str) -> str:
     try:
         confined(text.strip("/") or "top")
     except ValueError:
-        raise click.UsageError(f"{parameter.opts[0]}: {text!r} is no directory below the root of the cgroups") from None
+        raise click.UsageError(
+            f"{parameter.opts[0]}: {text!r} is not a directory below the root of the cgroups"
+        ) from None
     return text
 
 
@@ -148,7 +150,7 @@ def run(**parameters: Any) -> int:
     if parameters["watch"] and (STDIN in parameters["files"] or parameters["dry_run"]):
         raise click.UsageError("--watch needs files to look at again, and --dry-run looks once")
     if not parameters["watch"] and (given("admin_listen") or given("metrics_listen")):
-        raise click.UsageError("--admin-listen and --metrics-listen are for --watch: else nobody is there to answer")
+        raise click.UsageError("--admin-listen and --metrics-listen are for --watch: without it nothing serves them")
     from interpose.cli.pod_running import RunOptions, checked, run_pods
     from interpose.cli.pod_service import Listening
 

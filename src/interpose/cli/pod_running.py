@@ -102,7 +102,7 @@ def _shows_wait(why: str) -> None:
 
 
 def _logs_wait(why: str) -> None:
-    _log.warning("Runtime is not there yet, waiting for it", extra={"kv": {"err": why}})
+    _log.warning("Runtime is not available yet, waiting", extra={"kv": {"err": why}})
 
 
 def checked(files: tuple[str, ...]) -> tuple[Pod, ...]:
@@ -188,7 +188,9 @@ class _Run:
             warn_of(self._not_isolated)
             self._board.say(_HARDLY_ISOLATED)
         if others := await pods_of_others(self._manager):
-            _log.warning("Runtime has pods of somebody else; a kubelet would end ours", extra={"kv": {"pods": others}})
+            _log.warning(
+                "Runtime has pods of another manager; a kubelet would remove ours", extra={"kv": {"pods": others}}
+            )
             self._board.say(warning_of(others))
         self._board.expect(pod.title for pod in self._wanted.pods)
         for pod in self._wanted.pods:
@@ -359,7 +361,7 @@ class _Run:
             self._board.say(f"error: {problem}; what it said before, if anything, counts")
         else:
             _log.error(
-                "Manifest cannot be used, what it said before, if anything, counts", extra={"kv": {"problem": problem}}
+                "Invalid manifest, keeping its last valid version if there is one", extra={"kv": {"problem": problem}}
             )
 
     def _observe(self, state: PodState) -> None:

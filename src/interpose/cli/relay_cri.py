@@ -90,7 +90,7 @@ class CriFront:
             try:
                 await Client(upstream, self._hub).connection()
             except RpcError as error:
-                _log.warning("Backend is away while we take over", extra={"kv": {"err": error.message}})
+                _log.warning("Backend is unavailable during take-over", extra={"kv": {"err": error.message}})
 
     async def listen(self, sock: socket) -> None:
         await self._listener.start(sock)

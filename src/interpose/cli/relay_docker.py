@@ -53,7 +53,7 @@ class DockerFront:
         try:
             (await self._upstream.connect()).abort()
         except BackendAway as error:
-            _log.warning("Backend is away while we take over", extra={"kv": {"err": str(error)}})
+            _log.warning("Backend is unavailable during take-over", extra={"kv": {"err": str(error)}})
 
     async def listen(self, sock: socket) -> None:
         await self._listener.start(sock)

@@ -109,7 +109,7 @@ def asked_for(query: Iterable[tuple[str, str]]) -> dict[str, Interest]:
         names = filter(None, value.split(",")) if key != "others" else [""]
         for name in names:
             if name and name not in METHODS:
-                raise BadRequestError(f"{key}: {quoted(name)} is no CRI method")
+                raise BadRequestError(f"{key}: {quoted(name)} is not a CRI method")
             table[name] = _ASKED[key]
     return table or dict.fromkeys((*METHODS, ""), Interest.MESSAGES)
 

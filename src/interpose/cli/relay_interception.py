@@ -148,14 +148,14 @@ class Interception:
             # No descriptor left, or files that an upgrade is replacing. The next tick tries again; told once.
             if repr(error) != self._failure:
                 self._failure = repr(error)
-                _log.error("Hook servers cannot be asked, the code for it was not loaded", exc_info=error)
+                _log.error("Failed to load the hook dispatcher, hook servers are not called", exc_info=error)
         finally:
             self._building = False
         if self.built is not None:
             self.built.start()
             # Event streams that began before cannot be corrected: their clients shall subscribe again.
             if ended := self._end_event_streams():
-                _log.info("Event streams were ended for their clients to begin anew", extra={"kv": {"streams": ended}})
+                _log.info("Event streams closed so that clients subscribe again", extra={"kv": {"streams": ended}})
 
     def _build(self, make: "Callable[..., Interceptors]") -> None:
         self.built = make(self._settings, self._relay, self._hub, self._runtime, self.policy)

@@ -97,7 +97,7 @@ class PolicyPart:
         path = str(state_path(self._settings))
         loaded = load(path)
         if loaded.message:
-            _log.error("State of an earlier run was set aside", extra={"kv": {"why": loaded.message}})
+            _log.error("Saved policy state set aside", extra={"kv": {"why": loaded.message}})
         self._state = loaded.state or State()
         if self._state.entries and self._state.fingerprint != self._topology.fingerprint:
             self._set_aside(path)
@@ -130,14 +130,14 @@ class PolicyPart:
             kv["kept_as"] = set_aside(path)
         except OSError as error:
             kv["err"] = str(error)
-        _log.warning("State of an earlier run was set aside", extra={"kv": kv})
+        _log.warning("Saved policy state set aside", extra={"kv": kv})
 
     def _first_configuration(self) -> Configuration:
         """What an agent sent once may not fit now: then something else stands in for it."""
         configuration = self._sources.at_start(lambda one: make_policy(one, self._topology))
         for why in configuration.stands_in:
             kv = {"policy": configuration.policy, "why": why}
-            _log.error("Another configuration should be in force", extra={"kv": kv})
+            _log.error("Configured policy could not be put in force", extra={"kv": kv})
         if configuration.stands_in and not self._settings.switch and configuration.policy != self._state.policy:
             # Whatever stands in may not take over either: nobody decides until the right one is back.
             configuration = replace(configuration, policy=NONE, available=None, reserved=None, options=None)
@@ -267,10 +267,10 @@ class PolicyPart:
             await self._follow(topology)
         except (OSError, ValueError, ConfigError) as error:
             known = self.manager.books.topology.online
-            text = f"CPUs changed and the policy cannot follow: {error}; it still works with CPUs {known}"
+            text = f"CPU topology changed and the policy cannot adapt: {error}; it still works with CPUs {known}"
             if text != self._trouble:  # told once: the machine is looked at again and again
                 self._trouble = text
-                _log.error("CPUs changed and the policy cannot follow", extra={"kv": {"err": str(error)}})
+                _log.error("CPU topology changed and the policy cannot adapt", extra={"kv": {"err": str(error)}})
             return
         self._trouble = ""
         self._online, self._topology = online, topology
@@ -312,7 +312,7 @@ class PolicyPart:
     async def _apply(self, configuration: Configuration) -> None:
         manager = self.manager
         if not manager.books.ready.is_set():
-            raise NotReadyError("the runtime has not told yet what runs")
+            raise NotReadyError("the runtime has not listed its containers yet")
         self._check_running_switch(configuration)
         await manager.books.changing.to(configuration)
         self._tell_unplugged(configuration)
@@ -404,7 +404,7 @@ class PolicyPart:
         """What an operator has to know, besides what the books show themselves."""
         books = self.manager.books
         of_files = self._reconfiguring.problems if self._reconfiguring is not None else ()
-        waits = "" if books.ready.is_set() else "what runs is not known yet: nobody gets CPUs of their own"
+        waits = "" if books.ready.is_set() else "running containers are not known yet: no exclusive CPUs are granted"
         troubles = [f"{what} cannot be looked up: {why}" for what, why in books.sync.troubles.items()]
         own = (waits, self._trouble, unplugged(books.configuration, books.topology))
         return [*filter(None, own), *of_files, *troubles, *self._publishing.problems()]

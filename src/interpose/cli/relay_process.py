@@ -101,7 +101,7 @@ def _allow_descriptors(connections: int) -> None:
     wanted = needed_for(connections)
     if (allowed := allow(wanted)) < wanted:
         kv = {"wanted": wanted, "allowed": allowed, "max_connections": connections}
-        _log.warning("Fewer files may be open than all clients would need", extra={"kv": kv})
+        _log.warning("Open file limit is too low for the maximum number of clients", extra={"kv": kv})
 
 
 class Daemon:

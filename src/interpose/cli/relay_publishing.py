@@ -78,7 +78,10 @@ class Publishing:
         if self._publisher is not None:
             self._publisher.want(self._wanted)
         elif (note := self._note()) and note != self._told:
-            _log.warning("Nobody publishes what the policy wants of the node", extra={"kv": {"what": note}})
+            _log.warning(
+                "No agent socket configured, node labels and capacity of the policy are not published",
+                extra={"kv": {"what": note}},
+            )
         self._told = self._note()
 
     def _note(self) -> str:

@@ -44,7 +44,7 @@ def find_endpoints(settings: RelaySettings, known: Sequence[str] = ()) -> Endpoi
     else:
         find = first
         runtime = first()
-        _log.info("Runtime was looked for in the well-known places", extra={"kv": {"endpoint": runtime}})
+        _log.info("Runtime endpoint found at a default path", extra={"kv": {"endpoint": runtime}})
     image = parse_endpoint(settings.image_endpoint, "--image-endpoint") if settings.image_endpoint else runtime
     return Endpoints(runtime, image, find)
 
@@ -146,7 +146,7 @@ def _bind(settings: RelaySettings, endpoints: Endpoints) -> tuple[BoundSocket, b
         except FileNotFoundError:
             matched = False
             extra = {"kv": {"endpoint": endpoints.runtime, "mode": f"{mode:04o}"}}
-            _log.warning("Backend socket is not there yet, its mode is copied when it comes", extra=extra)
+            _log.warning("Backend socket does not exist yet, its mode will be copied when it appears", extra=extra)
     return bind_unix(path, mode=mode, uid=uid, gid=gid), matched
 
 
@@ -159,5 +159,5 @@ def copy_owner(listen: BoundSocket, backend: str) -> bool:
     except FileNotFoundError:
         return False
     except (OSError, ConfigError) as error:
-        _log.error("Mode and owner of the backend's socket could not be copied", extra={"kv": {"err": str(error)}})
+        _log.error("Failed to copy mode and owner of the backend socket", extra={"kv": {"err": str(error)}})
     return True

@@ -13,7 +13,7 @@ def runtime_options(settings: RuntimeSettings) -> RuntimeOptions:
     streams = settings.streams
     address = None if streams.listen == "none" else parse_listen(streams.listen, "--stream-listen")
     if address is not None and not isinstance(address, TcpListen):
-        raise ConfigError(f"streams.listen: {streams.listen!r} is no loopback address")
+        raise ConfigError(f"streams.listen: {streams.listen!r} is not a loopback address")
     return RuntimeOptions(
         root=Path(settings.root),
         state=Path(settings.state),

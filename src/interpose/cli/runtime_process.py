@@ -56,7 +56,9 @@ class Daemon:
         self._notifier = Notifier(os.environ)
         connections = settings.socket.max_connections
         if (allowed := allow(needed_for(connections))) < needed_for(connections):
-            _log.warning("Fewer files may be open than all clients would need", extra={"kv": {"allowed": allowed}})
+            _log.warning(
+                "Open file limit is too low for the maximum number of clients", extra={"kv": {"allowed": allowed}}
+            )
         bound = bind_unix(parse_endpoint(settings.listen, "--listen"), mode=settings.socket.mode)
         self._admin = self._metrics = None
         try:
@@ -94,7 +96,7 @@ class Daemon:
         self._notifier.stopping("stopping")
         self._views.serving = False
         done = await self._served.drain(self._settings.grace)
-        _log.info("Runtime ended, its containers go on", extra={"kv": {"complete": done}})
+        _log.info("Runtime stopped, containers keep running", extra={"kv": {"complete": done}})
         return 0 if done else 1
 
     async def close(self) -> None:

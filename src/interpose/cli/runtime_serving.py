@@ -28,6 +28,4 @@ def serve_runtime(
 def warn_of(not_isolated: Collection[str]) -> None:
     """Whoever starts a runtime has to hear what it does not keep apart."""
     if not_isolated:
-        _log.warning(
-            "Containers are not isolated as they should be", extra={"kv": {"missing": ", ".join(not_isolated)}}
-        )
+        _log.warning("Containers are not fully isolated", extra={"kv": {"missing": ", ".join(not_isolated)}})

@@ -93,7 +93,7 @@ class Webhook:
         }
         _log.info("Webhook is ready", extra={"kv": kv})
         if problem := self._certificates.problem():
-            _log.warning("API servers will not accept the certificate", extra={"kv": {"err": problem}})
+            _log.warning("Certificate is not valid for API servers", extra={"kv": {"err": problem}})
         self._notifier.ready(f"on {self._places['listen']}", mainpid=os.getpid())
         gc.collect()
         gc.freeze()

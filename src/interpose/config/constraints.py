@@ -108,7 +108,7 @@ def _quantity(text: str) -> CpuAmount:
 
 def _cgroup(text: str) -> CpuAmount:
     if not text.strip("/") or not text.isprintable() or ".." in text.split("/"):
-        raise ValueError(f"{quoted(text)} is no directory of a cgroup")
+        raise ValueError(f"{quoted(text)} is not a directory of a cgroup")
     return CpuAmount(cgroup=text)
 
 

@@ -363,7 +363,7 @@ def contradictions(settings: HookServerSettings, origins: Mapping[str, str]) -> 
         problems.append(f"{origins['cgroups.kubepods']}: cgroups.kubepods: {shown!r} is not the name of a cgroup")
     external = settings.plugins.external
     if twice := sorted({name for name in external if external.count(name) > 1}):
-        problems.append(f"{origins['plugins.external']}: plugins.external: {', '.join(twice)} is there more than once")
+        problems.append(f"{origins['plugins.external']}: plugins.external: {', '.join(twice)} appears more than once")
     url = settings.reconcile.kubelet_url
     if url and not url.startswith(("http://", "https://", "unix://", "file://")):
         problems.append(f"{origins['reconcile.kubelet_url']}: reconcile.kubelet_url: {url!r} is not a URL")

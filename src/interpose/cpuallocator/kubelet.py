@@ -193,8 +193,8 @@ def take_distributed(
     """So many CPUs evenly from as few NUMA nodes as can give that much each. NotEnough if there are not so many.
 
     `group`: always so many of a node at once (threads of a core; distribute-cpus-across-numa with full-pcpus-only); a
-    count that is no multiple of it is packed, and so is one that cannot be spread. `by_socket`: rather from the nodes
-    of one package (align-by-socket).
+    count that is not a multiple of it is packed, and so is one that cannot be spread. `by_socket`: rather from the
+    nodes of one package (align-by-socket).
     """
     if count <= 0:
         return EMPTY

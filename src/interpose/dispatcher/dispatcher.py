@@ -191,7 +191,7 @@ class Dispatcher:
             if any(plugin.must_see for plugin in pre):
                 raise
             kv = {"pod_sandbox": request.pod_sandbox_id, "err": str(error)}
-            _log.warning("Pod of a new container was taken from its request", extra={"kv": kv})
+            _log.warning("Pod not in the store, using the sandbox of the request", extra={"kv": kv})
             pod = None
         if pod is None:
             pod = pod_of_config(request.pod_sandbox_id, request.sandbox_config)
@@ -263,7 +263,7 @@ class Dispatcher:
         finally:
             if not told:  # also when we are going down
                 kv = {"plugin": plugin.name, "hook": point.value, **subject.names}
-                _log.error("Hook server under Fail did not get an event", extra={"kv": kv})
+                _log.error("Hook server with policy Fail missed an event", extra={"kv": kv})
 
     # -- trouble
 
@@ -288,10 +288,10 @@ class Dispatcher:
         self.unknown[call.method.name] += 1
         if missed := [plugin.name for plugin in post if plugin.must_see]:
             kv = {"method": call.method.name, "plugins": ", ".join(missed)}
-            _log.error("Hook servers under Fail will not get an event", extra={"kv": kv})
+            _log.error("Hook servers with policy Fail will miss an event", extra={"kv": kv})
         if isinstance(error, RpcError | Unreadable):
             kv = {"method": call.method.name, "err": str(error)}
-            _log.warning("Hooks could not be asked about a call", extra={"kv": kv})
+            _log.warning("Hooks not called", extra={"kv": kv})
         else:
             _log.error("Dispatcher failed", extra={"kv": {"method": call.method.name}}, exc_info=error)
 

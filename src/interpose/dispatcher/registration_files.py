@@ -139,7 +139,7 @@ def _read(fd: int, path: str, before: Reading | None) -> Reading:
     if before is not None and before.stamp == stamp:
         return before
     if stamp.size > MAX_BYTES:
-        return Reading(problems=(f"{where}: is larger than {MAX_BYTES} bytes, this is no registration file",))
+        return Reading(problems=(f"{where}: is larger than {MAX_BYTES} bytes, this is not a registration file",))
     with open(fd, "rb", closefd=False) as file:
         data = file.read(MAX_BYTES + 1)
     settled = stamp if age >= _SETTLED_NS and _stamp(fd) == stamp else None

@@ -23,7 +23,7 @@ def registration_collector(registrations: Registrations) -> Callable[[], Iterabl
         yield Family(
             "interpose_hook_registration_errors_total",
             "counter",
-            "Complaints about registration files so far; `interpose hooks list` has the present ones.",
+            "Problems found in registration files so far; `interpose hooks list` has the present ones.",
             [Sample(registrations.errors)],
         )
 

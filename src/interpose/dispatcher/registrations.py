@@ -62,7 +62,7 @@ class Registrations:
             try:
                 found[str(name)] = parse_registration(str(text), str(Path(self.directory, str(name)))).server
             except ConfigError as error:
-                _log.warning("Inherited registration cannot be used", extra={"kv": {"problem": str(error)}})
+                _log.warning("Invalid inherited registration", extra={"kv": {"problem": str(error)}})
         self._in_force = found
 
     def load(self) -> bool:
@@ -126,7 +126,7 @@ class Registrations:
         """Say what is wrong or strange, each thing once, and forget what was said about files that are fine or gone."""
         for name in self.problems.keys() - problems.keys():
             if name in files:
-                _log.info("Registration file can be used again", extra={"kv": {"file": name}})
+                _log.info("Registration file is valid again", extra={"kv": {"file": name}})
         self.problems = problems
         for name in self._reported.keys() - files.keys() - problems.keys():
             del self._reported[name]
@@ -134,14 +134,14 @@ class Registrations:
             for message in self._fresh(name, messages):
                 self.errors += 1
                 _log.warning(
-                    "Registration of a hook server cannot be used",
+                    "Invalid hook server registration",
                     extra={"kv": {"problem": message, "file": name, "last_good_in_force": name in self._in_force}},
                 )
         for name, reading in files.items():
             if reading.server is not None:
                 for message in self._fresh(name, reading.warnings):
                     _log.warning(
-                        "Registration of a hook server is strange", extra={"kv": {"warning": message, "file": name}}
+                        "Hook server registration has warnings", extra={"kv": {"warning": message, "file": name}}
                     )
                 self._reported[name] = set(reading.warnings)
 
@@ -174,7 +174,7 @@ def _log_differences(before: Mapping[str, HookServer], after: Mapping[str, HookS
         elif old != new:
             was = _shown(old)
             changes = {field: f"{was[field]} -> {now}" for field, now in _shown(new).items() if now != was[field]}
-            _log.info("Registration of a hook server changed", extra={"kv": {"file": name, **changes}})
+            _log.info("Hook server registration changed", extra={"kv": {"file": name, **changes}})
 
 
 def _shown(server: HookServer) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Messages as trees of plain values: what people see of them.
 
 A tree holds dicts, lists, texts, numbers and truth values under the names of the protocol; what has its zero value is
-left out, enums are names, and bytes that are no text are base64. Fields that this version does not know are there too,
+left out, enums are names, and bytes that are not text are base64. Fields that this version does not know are there too,
 under `unknown_fields`. Nothing makes decoding fail: what cannot be decoded gives no tree and a note that says why.
 
 What is cached is bounded by the protocol: how each of its fields is shown.
@@ -140,7 +140,7 @@ class _Walk:
         """What has to be said about the tree."""
         notes = []
         if self._as_base64:
-            notes.append(f"base64, because it is no text: {', '.join(self._as_base64)}")
+            notes.append(f"base64, because it is not text: {', '.join(self._as_base64)}")
         if self._cut:
             notes.append(f"too large to show: {self._cut} values left out")
         return "; ".join(notes)

@@ -59,7 +59,7 @@ def rotated_set(path: str | Path) -> list[Path]:
 def open_new(path: Path) -> int:
     """A new FILE to write to; one that is there gets a number.
 
-    ConfigError if that is no recording: it is left alone. OSError if there cannot be one.
+    ConfigError if that is not a recording: it is left alone. OSError if there cannot be one.
     """
     for _ in range(_NAME_ATTEMPTS):
         with suppress(FileExistsError):
@@ -112,7 +112,7 @@ def is_at(path: Path, fd: int) -> bool:
 
 def prune(path: Path, keep: int) -> None:
     """Remove files until so many with a number are left: first empty ones, then small ones, then others, the oldest of
-    them first, and the newest of all in the end. Never what is no recording.
+    them first, and the newest of all in the end. Never what is not a recording.
     """
     sizes = {one: size for one in _numbered(path).values() if (size := _recording_size(one)) is not None}
     newest = next(reversed(sizes), None)

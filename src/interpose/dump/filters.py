@@ -242,7 +242,7 @@ class _Parser:
             raise self._error(start, "this word is empty")
         if char not in "'\"" and _ALMOST.match(word):
             raise self._error(
-                start, f"{quoted(word)} is no question; possible are {', '.join(BY_WORD)}, or put it into quotes"
+                start, f"{quoted(word)} is not a question; possible are {', '.join(BY_WORD)}, or put it into quotes"
             )
         return Term("", word, bare(word, self._now).test)
 
@@ -292,7 +292,7 @@ class _Parser:
         return Not(found) if match[2] == "!=" else found
 
     def _has_argument(self) -> bool:
-        """Whether a word comes that is no question of its own."""
+        """Whether a word comes that is not a question of its own."""
         at = self._skip()
         char = self._text[at : at + 1]
         if not char or char in "&|()!~":

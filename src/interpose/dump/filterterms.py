@@ -85,7 +85,7 @@ def _pattern(text: str) -> re.Pattern[str]:
             warnings.simplefilter("ignore")  # doubts about the future of an expression are not ours
             return re.compile(text, re.IGNORECASE | re.MULTILINE)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"{quoted(text)} is no regular expression: {error}") from None
+        raise ValueError(f"{quoted(text)} is not a regular expression: {error}") from None
 
 
 def _regexp(
@@ -124,7 +124,7 @@ def _status(text: str, _now: int | None) -> Read:
     names = {name.lower().replace("_", ""): code for code, name in enumerate(NAMES)}
     code = int(word) if re.fullmatch("[0-9]{1,3}", word) else names.get(word.replace("_", ""))
     if code is None:
-        raise ValueError(f"{quoted(text)} is no status; possible are error, open, a number, {', '.join(NAMES)}")
+        raise ValueError(f"{quoted(text)} is not a status; possible are error, open, a number, {', '.join(NAMES)}")
     plain = code_name(code) if code < len(NAMES) else str(code)
     return Read(plain, lambda flow, _texts: flow.end is not None and flow.end.code == code)
 
@@ -133,7 +133,7 @@ def _duration(text: str, _now: int | None) -> Read:
     match = _DURATION.fullmatch(text.strip())
     factor = _UNITS.get(match[3].lower()) if match else None
     if match is None or factor is None:
-        raise ValueError(f"{quoted(text)} is no duration with < or > before it, such as >100ms, <=5ms or >1.5s")
+        raise ValueError(f"{quoted(text)} is not a duration with < or > before it, such as >100ms, <=5ms or >1.5s")
     compare, limit = _COMPARISONS[match[1]], _nanoseconds(match[2], factor)
 
     def test(flow: Flow, _texts: Texts) -> bool:
@@ -164,7 +164,7 @@ def _changed(text: str, _now: int | None) -> Read:
 def _kind(text: str, _now: int | None) -> Read:
     found = [kind for kind in _KINDS if text and kind.startswith(text.lower())]
     if not found:
-        raise ValueError(f"{quoted(text)} is no kind of call; possible are {', '.join(_KINDS)}")
+        raise ValueError(f"{quoted(text)} is not a kind of call; possible are {', '.join(_KINDS)}")
     holds = _KINDS[found[0]]
     return Read(found[0], lambda flow, _texts: holds(flow))
 
@@ -178,7 +178,7 @@ def number_ranges(text: str) -> Ranges:
     for part in text.replace(" ", "").split(","):
         match = _RANGE.fullmatch(part)
         if match is None or not (match[1] or match[3]):
-            raise ValueError(f"{quoted(text)} is no number or range such as 12, 5-9, 100- or 1,4-6")
+            raise ValueError(f"{quoted(text)} is not a number or range such as 12, 5-9, 100- or 1,4-6")
         first = int(match[1] or 0)
         last = int(match[3]) if match[3] else None if match[2] else first
         if last is not None and last < first:
@@ -233,7 +233,9 @@ def _time(text: str, now: int | None) -> tuple[bool, int, str]:
             return read(text)
         except (ValueError, OverflowError):
             pass
-    raise ValueError(f"{quoted(text)} is no time such as 2026-11-16T09:00:00Z, 09:00:30 (any day, UTC) or -10m (ago)")
+    raise ValueError(
+        f"{quoted(text)} is not a time such as 2026-11-16T09:00:00Z, 09:00:30 (any day, UTC) or -10m (ago)"
+    )
 
 
 def _of_day(text: str) -> tuple[bool, int, str]:

@@ -128,7 +128,7 @@ class Flow:
 
     @property
     def method(self) -> Method | None:
-        """The row of the table; None if it is no CRI method that we know."""
+        """The row of the table; None if it is not a CRI method that we know."""
         method = METHODS.get(self.name)
         return method if method is not None and self.path in method.paths else None
 

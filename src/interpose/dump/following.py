@@ -48,7 +48,7 @@ def follow(
 
     Begins with what is written from now on, after the HEADER, the CONTEXT (what can be known by then) and a BEGIN for
     each call in flight; or at the beginning of the oldest of its files, or of FILE if it is to be read `alone`.
-    ConfigError if there is no such file, or it is no recording.
+    ConfigError if there is no such file, or it is not a recording.
     """
     newest = Path(path)
     tail = _first(newest, damaged) if beginning and not alone else _Tail(newest, damaged)

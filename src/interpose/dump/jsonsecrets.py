@@ -27,7 +27,7 @@ from interpose.dump.hiding import (
 
 # Plain words and sentences of the runtime about itself, no JSON in some versions.
 _HARMLESS: Final = re.compile(r"golang|lastCNILoadStatus(\..*)?")
-_WITHHELD: Final = re.compile(REDACTED + r"(: \d+ characters that are no JSON)?")
+_WITHHELD: Final = re.compile(REDACTED + r"(: \d+ characters that are not JSON)?")
 
 
 class _Kind(Enum):
@@ -55,7 +55,7 @@ _KINDS: Final = (
 
 
 class _TwiceError(ValueError):
-    """A key is there twice: whoever reads it next may see the other value."""
+    """A key appears twice: whoever reads it next may see the other value."""
 
 
 class JsonSecrets:
@@ -85,7 +85,7 @@ class JsonSecrets:
         try:
             return self._hidden(text, key)
         except (ValueError, RecursionError):
-            return f"{REDACTED}: {len(text)} characters that are no JSON"
+            return f"{REDACTED}: {len(text)} characters that are not JSON"
 
     def any_text(self, text: str) -> str:
         """A text that may be JSON, and need not."""

@@ -31,12 +31,12 @@ def dump_families(losses: Losses, outlets: Sequence[Outlet], report: Mapping[str
     yield Family(
         "interpose_dump_readers",
         "gauge",
-        "Readers of dumps now: the scribe, and whoever is attached to the admin socket.",
+        "Current readers of dumps: the dump writer and clients attached to the admin socket.",
         [Sample(sum(one.name == name for one in outlets), {"reader": name}) for name in names],
     )
     yield Family(
         "interpose_dump_write_losses_total",
         "counter",
-        "Lines and frames that the scribe could not write to its files.",
+        "Lines and frames that the dump writer failed to write to its files.",
         [Sample(int(report.get("lost", 0)))],
     )

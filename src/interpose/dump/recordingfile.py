@@ -54,7 +54,7 @@ class Scan:
 
 
 class RecordingFile:
-    """An open file. ConfigError if it cannot be read, is no recording, or is of a version that we do not know."""
+    """An open file. ConfigError if it cannot be read, is not a recording, or is of a version that we do not know."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

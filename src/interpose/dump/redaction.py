@@ -93,7 +93,7 @@ class Redactor:
         original = frame.data
         message = kind.parser.parse(original)
         kind.plan(message)
-        # Also if there was nothing to hide: a field that is there twice is read once, so the bytes may hold more.
+        # Also if there was nothing to hide: a field that appears twice is read once, so the bytes may hold more.
         data = kind.parser.serialize(message)
         if data == original:
             return frame

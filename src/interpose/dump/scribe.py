@@ -68,7 +68,9 @@ class ScribeLink:
         if self._keeper is not None:
             await asyncio.wait([self._keeper], timeout=_FAREWELL)
             if not self._keeper.done():
-                _log.warning("Scribe has more to write and is left to itself", extra={"kv": {"pid": self.pid}})
+                _log.warning(
+                    "Dump writer still has output to write, leaving it running", extra={"kv": {"pid": self.pid}}
+                )
         await self._tasks.cancel()
 
     def _attach(self) -> Outlet:
@@ -117,7 +119,7 @@ class ScribeLink:
             if loop.time() - began > _LONGEST_PAUSE:
                 pause = _FIRST_PAUSE
             _log.error(
-                "Scribe ended and is started again; nothing is dumped or recorded until then",
+                "Dump writer exited, restarting; nothing is dumped or recorded until then",
                 extra={"kv": {"reason": why, "pause_seconds": pause}},
             )
             if await self._closes_within(pause):
@@ -158,9 +160,9 @@ class ScribeLink:
                 if trouble != troubled:
                     troubled = trouble
                     if trouble:
-                        _log.error("Scribe cannot write, frames are lost", extra={"kv": {"err": trouble}})
+                        _log.error("Dump writer cannot write, frames are lost", extra={"kv": {"err": trouble}})
                     else:
-                        _log.info("Scribe writes again")
+                        _log.info("Dump writer writes again")
 
 
 async def _quietly(work: Coroutine[Any, Any, None]) -> None:
@@ -168,7 +170,7 @@ async def _quietly(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except OSError as error:
-        _log.debug("Scribe does not answer", extra={"kv": {"err": str(error)}})
+        _log.debug("Dump writer does not respond", extra={"kv": {"err": str(error)}})
 
 
 async def _exit_code(process: "subprocess.Popen[bytes]") -> int:

@@ -168,7 +168,7 @@ def _refusal(path: str, status: os.stat_result, *, shared: bool) -> str:
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISCHR(status.st_mode) or path in _OUR_STREAMS):
         return "it is neither a file nor a terminal"
     if shared and status.st_uid != os.geteuid():
-        return "it belongs to somebody else, in a directory where anybody may write"
+        return "it belongs to another user, in a world-writable directory"
     if shared and status.st_nlink > 1:
         return "it has another name, and is in a directory where anybody may write"
     return ""

@@ -32,7 +32,7 @@ class PeerSettings:
     def update(self, payload: bytes) -> int:
         """Take a SETTINGS payload. Returns by how much the initial window changed."""
         if len(payload) % 6:
-            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS is no multiple of 6 bytes")
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS is not a multiple of 6 bytes")
         before = self.initial_window
         for key, value in frames.read_settings(payload):
             if key == frames.HEADER_TABLE_SIZE:

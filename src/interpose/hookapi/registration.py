@@ -148,7 +148,7 @@ def _read(
     `unknown` is the list that unknown keys go to.
     """
     if len(given.pairs) > _MAX_KEYS:
-        raise ConfigError(f"{where}: has {len(given.pairs)} keys, this is no registration file")
+        raise ConfigError(f"{where}: has {len(given.pairs)} keys, this is not a registration file")
     by_folded = {key.casefold(): key for key in readers}
     seen: set[str] = set()
     found: dict[str, Any] = {}
@@ -252,7 +252,7 @@ def _labels(value: Any, where: str, notes: _Notes) -> Mapping[str, str]:
 
 
 def _strings(value: Any, where: str, notes: _Notes) -> Iterator[tuple[str, str]]:
-    """The entries of a list with their places; those that are no text are noted."""
+    """The entries of a list with their places; those that are not text are noted."""
     items: Sequence[Any] = expect(value, where, list)
     _limit(items, where)
     for index, item in enumerate(items):

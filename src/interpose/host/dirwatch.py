@@ -155,7 +155,7 @@ class DirWatch:
         if not self._warned:
             self._warned = True
             _log.warning(
-                "Directory cannot be watched, looking at it every now and then instead",
+                "Cannot watch directory, polling it instead",
                 extra={"kv": {"directory": self._directory, "error": str(error), "seconds": self._poll_interval}},
             )
 

@@ -40,7 +40,7 @@ def parse_schemata(text: str) -> Schemata:
             pairs = (item.split("=") for item in values.split(";") if item.strip())
             found[resource] = {int(key): int(value, base) for key, value in pairs}
         except ValueError:
-            raise ValueError(f"{line!r} is no line of a schemata file") from None
+            raise ValueError(f"{line!r} is not a line of a schemata file") from None
     return found
 
 

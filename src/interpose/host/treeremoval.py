@@ -106,7 +106,7 @@ class _Walk:
             self._down(name)
 
     def _gone(self, name: str) -> bool:
-        """Whether a name is gone now: it is no folder, or an empty one. The kernel refuses if anything is mounted on
+        """Whether a name is gone now: it is not a folder, or an empty one. The kernel refuses if anything is mounted on
         it, which is found out here before it could be entered."""
         try:
             try:

@@ -77,7 +77,7 @@ def log_collector(control: LogControl) -> Collector:
     """Whether the log is complete."""
 
     def collect() -> Iterable[Family]:
-        text = "Log lines that were lost because nobody read them, or because they could not be written."
+        text = "Log lines dropped because the reader was too slow or writing failed."
         yield Family("interpose_log_lines_dropped_total", "counter", text, [Sample(control.dropped)])
 
     return collect
@@ -118,7 +118,7 @@ def expose(families: Sequence[Family], accept: str = "") -> tuple[str, bytes]:
     registry.register(Gathered())
     try:
         encoder, content_type = choose_encoder(accept)
-    except (ValueError, TypeError):  # a version that is no number; the plain format is always understood
+    except (ValueError, TypeError):  # a version that is not a number; the plain format is always understood
         encoder, content_type = choose_encoder("")
     return content_type, encoder(registry)
 

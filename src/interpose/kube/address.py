@@ -81,7 +81,7 @@ def _split(text: str, like: str) -> tuple[SplitResult, str]:
             return url, url.hostname
     except ValueError:
         pass  # brackets or a port that are none
-    raise ValueError(f"it is no address such as {like}")
+    raise ValueError(f"it is not an address such as {like}")
 
 
 def proxy_from(env: Mapping[str, str], server: Server) -> Proxy | None:

@@ -54,7 +54,7 @@ def read_one(body: bytes, resource: Resource) -> dict[str, Any]:
     """An object of this kind."""
     found = read_object(body)
     if not _is(found, resource.kind, resource.api_version) or not isinstance(found.get("metadata"), dict):
-        raise ValueError(f"the answer is no {resource.kind}: {_hint(body)}")
+        raise ValueError(f"the answer is not a valid {resource.kind}: {_hint(body)}")
     return found
 
 
@@ -71,7 +71,7 @@ def read_list(body: bytes, resource: Resource) -> tuple[Listed, str]:
         or not isinstance(metadata, dict)
         or not isinstance(items, list | None)
     ):
-        raise ValueError(f"the answer is no list of {resource.plural}: {_hint(body)}")
+        raise ValueError(f"the answer is not a list of {resource.plural}: {_hint(body)}")
     objects = [_with_kind(item, resource) for item in items or ()]
     return Listed(tuple(objects), str(metadata.get("resourceVersion", ""))), str(metadata.get("continue") or "")
 
@@ -92,7 +92,7 @@ def _entries(body: bytes, kind: str, key: str) -> list[dict[str, Any]]:
     found = read_object(body)
     entries = found.get(key)
     if not _is(found, kind, "v1") or not isinstance(entries, list):
-        raise ValueError(f"the answer is no {kind}: {_hint(body)}")
+        raise ValueError(f"the answer is not a valid {kind}: {_hint(body)}")
     return [entry for entry in entries if isinstance(entry, dict)]
 
 

@@ -92,7 +92,7 @@ class Credentials:
             except ConfigError as error:
                 if not self._token:
                     raise
-                self._limited.log(logging.WARNING, "Token could not be read, the last one stays", err=str(error))
+                self._limited.log(logging.WARNING, "Failed to read token, keeping the last one", err=str(error))
                 return self._token
             self._token, self._token_seen = token, seen
         return self._token
@@ -111,7 +111,7 @@ class Credentials:
             except ConfigError as error:
                 if self._context is None:
                     raise
-                self._limited.log(logging.WARNING, "Certificates could not be used, the last ones stay", err=str(error))
+                self._limited.log(logging.WARNING, "Invalid certificates, keeping the last ones", err=str(error))
                 return self._context
             self._context, self._context_seen = context, seen
         return self._context

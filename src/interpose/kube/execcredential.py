@@ -50,7 +50,7 @@ def read_credential(printed: bytes, api_version: str, where: str) -> ExecCredent
 def _text(status: dict[str, Any], name: str, where: str) -> str:
     value = status.get(name)
     if not isinstance(value, str | None):
-        raise ConfigError(f"{where}: status.{name} is no text")
+        raise ConfigError(f"{where}: status.{name} is not text")
     return value or ""
 
 
@@ -61,5 +61,5 @@ def _moment(text: str, where: str) -> float | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         shown = shortened(text.encode(), 40)
-        raise ConfigError(f"{where}: status.expirationTimestamp: {shown!r} is no time") from None
+        raise ConfigError(f"{where}: status.expirationTimestamp: {shown!r} is not a time") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -112,7 +112,7 @@ class PluginRunner:
             reason = getattr(error, "strerror", None) or str(error)
             run.end(f"cannot be run: {reason}{hint}")
         except BaseException:
-            run.end("was given up before it began")
+            run.end("was cancelled before it started")
             raise
         else:
             run.limit(self._timeout)

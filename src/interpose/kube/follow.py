@@ -95,7 +95,7 @@ class Follower:
         except (ApiError, UnreachableError) as error:
             return self._failed(error, watching=looked)
         except Exception as error:
-            _log.exception("Following an object failed", extra={"kv": self._fields()})
+            _log.exception("Watch of an object failed", extra={"kv": self._fields()})
             return self._failed(UnreachableError(f"{type(error).__name__}: {error}"), watching=looked)
 
     async def _list(self) -> None:
@@ -208,7 +208,7 @@ class Follower:
         doubted = 0 < self._refusals < _DOUBTED
         self._limited.log(
             logging.INFO if doubted else logging.WARNING,
-            "Object could not be followed",
+            "Failed to watch object",
             key=f"{problem} {doubted}",
             **self._fields(),
             err=problem,
@@ -239,7 +239,7 @@ class Follower:
         try:
             self._changed()
         except Exception:
-            _log.exception("Somebody who was told of a change failed", extra={"kv": self._fields()})
+            _log.exception("Callback for a changed object failed", extra={"kv": self._fields()})
 
     def _is_mine(self, found: Object) -> bool:
         """Servers have ignored field selectors before."""

@@ -54,9 +54,9 @@ def _default_files(env: Mapping[str, str]) -> list[str]:
 def _from_pod(env: Mapping[str, str], folder: Path) -> Access:
     host, port = env.get(_HOST, ""), env.get(_PORT, "")
     if not host or not port:
-        raise ConfigError(f"this is no pod of a cluster ({_HOST} and {_PORT} are not set): name a kubeconfig file")
+        raise ConfigError(f"this is not a pod of a cluster ({_HOST} and {_PORT} are not set): name a kubeconfig file")
     if not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ConfigError(f"variable {_PORT}: {port!r} is no port")
+        raise ConfigError(f"variable {_PORT}: {port!r} is not a port")
     server = Server(scheme="https", host=host.strip("[]"), port=int(port))
     token, authorities = folder / "token", folder / "ca.crt"
     for path in (token, authorities):

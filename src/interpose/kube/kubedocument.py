@@ -23,10 +23,10 @@ _KEY: Final = "PRIVATE KEY-----"
 # Ignoring one of them would make us somebody else.
 _REFUSED: Final[Mapping[str, str]] = {
     "auth-provider": "was removed from Kubernetes, use exec instead",
-    "as": "acting as somebody else is not supported",
-    "as-uid": "acting as somebody else is not supported",
-    "as-groups": "acting as somebody else is not supported",
-    "as-user-extra": "acting as somebody else is not supported",
+    "as": "impersonation is not supported",
+    "as-uid": "impersonation is not supported",
+    "as-groups": "impersonation is not supported",
+    "as-user-extra": "impersonation is not supported",
 }
 
 
@@ -108,7 +108,7 @@ def _plugin(plugin: Section, cluster: Section, env: Mapping[str, str]) -> ExecPl
     if version not in EXEC_VERSIONS:
         plugin.fail("apiVersion", f"{quoted(version)} is not one of {', '.join(EXEC_VERSIONS)}")
     if plugin.text("interactiveMode") == "Always":
-        plugin.fail("interactiveMode", "is Always, but nobody is there to be asked")
+        plugin.fail("interactiveMode", "is Always, but there is no terminal to prompt on")
     added = {pair.needed("name"): pair.text("value") for pair in plugin.sections("env")}
     return ExecPlugin(
         api_version=version,

@@ -39,7 +39,7 @@ class Section:
     def node(self, key: str) -> Node | None:
         """The value of a key, if it has one."""
         if sum(name == key for name, _node in self._node.entries) > 1:
-            self.fail(key, "is there more than once")
+            self.fail(key, "appears more than once")
         return self._find(key)
 
     def text(self, key: str) -> str:

@@ -60,7 +60,7 @@ def _show(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
 def _check_file(path: str) -> None:
     """OpenSSL would wait for a pipe, and everything else with it."""
     if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - as in credentials
-        raise ValueError("cannot be read: it is no regular file")
+        raise ValueError("cannot be read: it is not a regular file")
 
 
 def _no_password() -> str:

@@ -135,7 +135,7 @@ def _head(inbox: _Inbox) -> _Steps[_Head]:
     line = yield from inbox.head_line()
     match = _STATUS_LINE.fullmatch(line)
     if match is None:
-        raise _bad(f"{_shown(line)} is no status line")
+        raise _bad(f"{_shown(line)} is not a status line")
     fields = yield from _fields(inbox)
     return _Head(match[1], int(match[2]), fields)
 
@@ -148,7 +148,7 @@ def _fields(inbox: _Inbox) -> _Steps[list[tuple[bytes, bytes]]]:
         elif b":" in line:
             lines.append([line])
         else:
-            raise _bad(f"{_shown(line)} is no header")
+            raise _bad(f"{_shown(line)} is not a header")
     parts = (b" ".join(line).partition(b":") for line in lines)
     return [(name.lower(), value.strip(_SPACE)) for name, _, value in parts]
 
@@ -181,7 +181,7 @@ def _length(head: _Head) -> int | None:
         return None
     match = _LENGTH.fullmatch(values[0])
     if match is None or len(set(values)) > 1:
-        raise _bad(f"Content-Length {_shown(b', '.join(values))} is no number")
+        raise _bad(f"Content-Length {_shown(b', '.join(values))} is not a number")
     return int(match[1])
 
 
@@ -192,7 +192,7 @@ def _chunks(inbox: _Inbox, largest: int) -> _Steps[bytes]:
         line = yield from inbox.line(_LONGEST_CHUNK_LINE, "line before a chunk")
         size = line.partition(b";")[0].strip(_SPACE)
         if not _SIZE.fullmatch(size):
-            raise _bad(f"{_shown(line)} is no size of a chunk")
+            raise _bad(f"{_shown(line)} is not a size of a chunk")
         count = int(size, 16)
         if not count:
             break

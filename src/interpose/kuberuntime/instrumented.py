@@ -84,7 +84,7 @@ class InstrumentedCaller:
         text = "Calls to the runtime by method, finished or not."
         calls = [Sample(count, {"method": method}) for method, count in sorted(self.calls.items())]
         yield Family(f"{_PREFIX}_total", "counter", text, calls)
-        text = "Calls to the runtime that failed, by method and gRPC code; CANCELLED: nobody waited for the answer."
+        text = "Calls to the runtime that failed, by method and gRPC code; CANCELLED: the caller stopped waiting."
         errors = [
             Sample(count, {"method": method, "code": code}) for (method, code), count in sorted(self.errors.items())
         ]

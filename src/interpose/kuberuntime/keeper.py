@@ -193,7 +193,7 @@ class Keeper:
             pods = await self._manager.get_pods(all=True)
         except RpcError as error:
             if not self._away:
-                _log.warning("Runtime cannot be asked, waiting for it", extra={"kv": {"err": str(error)}})
+                _log.warning("Runtime does not respond, waiting", extra={"kv": {"err": str(error)}})
             self._away = str(error)
             return
         if self._away:
@@ -301,7 +301,7 @@ class Keeper:
         try:
             await work()
         except RpcError as error:
-            _log.debug("Chore was not done", extra={"kv": {"chore": name, "err": str(error)}})
+            _log.debug("Housekeeping failed", extra={"kv": {"chore": name, "err": str(error)}})
         finally:
             self._chores.discard(name)
 

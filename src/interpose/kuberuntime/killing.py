@@ -52,7 +52,7 @@ class _Turns:
                 for other in self._before.get(name, ()):
                     await self._ended[other].wait()
         except TimeoutError:
-            _log.info("Container does not wait any longer for others to end", extra={"kv": {"container": name}})
+            _log.info("Container stops waiting for others to terminate", extra={"kv": {"container": name}})
 
     def waits(self, name: str) -> bool:
         """Whether anybody has to end before it."""
@@ -172,7 +172,7 @@ class Killer:
             if not limit.expired():
                 raise
             _log.warning(
-                "preStop hook took longer than the grace", extra={"kv": {"container": one.name, "grace": grace}}
+                "preStop hook exceeded the grace period", extra={"kv": {"container": one.name, "grace": grace}}
             )
 
 

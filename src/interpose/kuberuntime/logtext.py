@@ -43,7 +43,7 @@ class Joiner:
     _open: dict[str, tuple[str, bytearray]] = field(default_factory=dict)
 
     def feed(self, lines: Iterable[bytes]) -> Iterator[LogLine]:
-        """Whole lines. What is no line of a log is given as it is, so that nothing is hidden."""
+        """Whole lines. What is not a line of a log is given as it is, so that nothing is hidden."""
         for raw in lines:
             line = parse_line(raw)
             if line is None:

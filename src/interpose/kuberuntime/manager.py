@@ -172,7 +172,7 @@ class RuntimeManager:
             if not left.containers and not left.sandboxes:
                 steps += await self._collector.folders([running.uid], keep_logs=keep_logs)
                 return SyncResult(steps=tuple(steps))
-        error = "somebody starts it again and again"
+        error = "another client keeps restarting it"
         steps.append(Step(act=Act.CLEAN_UP, target=running.uid, error=error, reason=Reason.FAILED_REMOVE))
         return SyncResult(steps=tuple(steps))
 

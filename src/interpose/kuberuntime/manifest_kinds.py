@@ -191,9 +191,9 @@ class Labels:
         for name, value in (found or {}).items():
             where = f"{key}[{quoted(name)}]"
             if not _QUALIFIED.fullmatch(name):
-                report.say(lines[name], where, "is no name of the form name or example.com/name")
+                report.say(lines[name], where, "is not a name of the form name or example.com/name")
             elif not self.any_text and not _LABEL_VALUE.fullmatch(value):
-                report.say(lines[name], where, f"{quoted(value)} is no value of a label")
+                report.say(lines[name], where, f"{quoted(value)} is not a value of a label")
         return found
 
 
@@ -207,7 +207,7 @@ class Amounts:
         lines = dict(node.entries)
         for name in found or ():
             if not _RESOURCE.fullmatch(name):
-                text = f"{quoted(name)} is no resource such as cpu, memory or example.com/card"
+                text = f"{quoted(name)} is not a resource such as cpu, memory or example.com/card"
                 report.say(lines[name], key, text)
         return None if found is None else MappingProxyType(dict(found))
 

@@ -68,7 +68,7 @@ def read_holder(found: Found, report: Report, title: str = "") -> Holder | None:
             raise ValueError(f"{quoted(min(twice))} is in data and in binaryData")
         files |= {name: text.encode() for name, text in texts.items()}
         if strange := [name for name in files if not _DATA_KEY.fullmatch(name)]:
-            raise ValueError(f"{quoted(strange[0])} is no key of letters, digits, '-', '_' and '.'")
+            raise ValueError(f"{quoted(strange[0])} is not a key of letters, digits, '-', '_' and '.'")
         if found.kind == SECRET:
             texts = {name: text for name, data in files.items() if (text := _text(data)) is not None}
         metadata = values["metadata"]

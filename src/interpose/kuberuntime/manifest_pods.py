@@ -40,7 +40,7 @@ _SCHEDULING: Final = (
     *("affinity", "automountServiceAccountToken", "enableServiceLinks", "evictionResponders", "nodeSelector"),
     *("preemptionPolicy", "schedulerName", "schedulingGroup", "tolerations", "topologySpreadConstraints"),
 )
-# What a cluster notes about an object. It says nothing about the pod, so it is no part of its uid either.
+# What a cluster notes about an object. It says nothing about the pod, so it is not a part of its uid either.
 _NOTED: Final = (
     *("creationTimestamp", "finalizers", "generateName", "generation", "managedFields", "ownerReferences"),
     *("resourceVersion", "selfLink"),

@@ -103,7 +103,7 @@ def _auth(registry: str, entry: Mapping[str, Any]) -> PullAuth:
         try:
             username, _, password = base64.b64decode(str(entry["auth"]), validate=True).decode().partition(":")
         except ValueError:
-            raise ValueError("has an auth that is no base64") from None
+            raise ValueError("has an auth that is not base64") from None
     return PullAuth(registry=_registry(registry), username=username, password=password, **found)
 
 

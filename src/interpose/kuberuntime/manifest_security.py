@@ -166,7 +166,7 @@ def _annotated(container: Container, value: str) -> Container:
 
 
 def _old_profile(value: str) -> Profile | None:
-    """None for an empty text, which says nothing, and for one that is no profile."""
+    """None for an empty text, which says nothing, and for one that is not a profile."""
     name = value.removeprefix(_LOCAL)
     if name not in ("", value):
         return Profile(type="Localhost", localhost=name)

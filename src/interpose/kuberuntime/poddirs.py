@@ -191,7 +191,7 @@ class PodDirs:
     def folder(self, uid: str) -> str:
         """The folder of a pod; ValueError if a uid is none that can be a name."""
         if not uid or "/" in uid or "\0" in uid or uid in (".", ".."):
-            raise ValueError(f"{quoted(uid)} is no uid of a pod")
+            raise ValueError(f"{quoted(uid)} is not a uid of a pod")
         return f"{self._pods}/{uid}"
 
     def _hosts(self, uid: str) -> str:

@@ -13,16 +13,16 @@ def log_changes(log: logging.Logger, before: PodState | None, state: PodState) -
     if state.ready and (before is None or not before.ready):
         log.info("Pod is ready", extra={"kv": {**about, "ips": ", ".join(state.status.ips)}})
     if state.phase.final and (before is None or before.phase is not state.phase):
-        log.info("Pod has ended", extra={"kv": {**about, "phase": state.phase.value, "reason": state.reason}})
+        log.info("Pod terminated", extra={"kv": {**about, "phase": state.phase.value, "reason": state.reason}})
     if before is None:
         return
     ran = {one.id for one in before.status.containers if one.state is ContainerState.RUNNING}
     for one in state.status.containers:
         if one.id in ran and one.state is ContainerState.EXITED:
             details = {**about, "container": one.name, "exit_code": one.exit_code, "reason": one.reason}
-            log.info("Container has ended", extra={"kv": details})
+            log.info("Container terminated", extra={"kv": details})
     waited = {one.name for one in before.containers if one.reason == Reason.CRASH_LOOP}
     for view in state.containers:
         if view.reason == Reason.CRASH_LOOP and view.name not in waited:
             details = {**about, "container": view.name, "reason": view.message}
-            log.info("Container waits before it is started again", extra={"kv": details})
+            log.info("Container restart delayed (back-off)", extra={"kv": details})

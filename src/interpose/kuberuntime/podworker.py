@@ -206,7 +206,7 @@ class PodWorker:
             _log.log(level, "Pod could not be looked at", extra={"kv": {"pod": self.title, "err": str(error)}})
             self._sleep_off(_AFTER_TRANSIENT if transient else _AFTER_ERROR)
         except Exception:
-            _log.exception("Pod could not be synced", extra={"kv": {"pod": self.title}})
+            _log.exception("Failed to sync pod", extra={"kv": {"pod": self.title}})
             self._sleep_off(_AFTER_ERROR)
 
     async def _sync(self, pod: Pod) -> None:
@@ -282,7 +282,7 @@ class PodWorker:
         running = await manager.find_pod(pod.uid)
         failed = False
         if running.running or any(one.ready for one in running.sandboxes):
-            _log.info("Pod is ended", extra={"kv": {"pod": pod.title, "reason": reason, "why": message}})
+            _log.info("Stopping pod", extra={"kv": {"pod": pod.title, "reason": reason, "why": message}})
             result = await manager.kill_pod(running, pod, progress=self._parts.progress)
             failed = self._complain(result) != ""
             status = await manager.get_pod_status(pod.uid)
@@ -297,7 +297,7 @@ class PodWorker:
         manager = self._parts.manager
         if not self._announced:
             self._announced = True
-            _log.info("Pod is ended and removed", extra={"kv": {"pod": self.title, "uid": self.uid, "why": self._why}})
+            _log.info("Stopping and removing pod", extra={"kv": {"pod": self.title, "uid": self.uid, "why": self._why}})
         running = await manager.find_pod(self.uid)
         self._ending = True
         try:
@@ -310,7 +310,7 @@ class PodWorker:
                 heir(self._excuse)
             self._sleep_off(_AFTER_ERROR)
             return
-        _log.info("Pod is removed", extra={"kv": {"pod": self.title, "uid": self.uid}})
+        _log.info("Removing pod", extra={"kv": {"pod": self.title, "uid": self.uid}})
         if self.retired:  # it may be wanted again by now
             self.gone.set()
         else:

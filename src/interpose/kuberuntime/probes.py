@@ -219,7 +219,7 @@ class Probes:
         try:
             words = await self._prober.ask(track.probe, track.container, container_id, found.reach)
         except UnaskedError as error:
-            _log.debug("Probe could not be asked", extra=_about(found.pod, name, kind, str(error)))
+            _log.debug("Probe could not be run", extra=_about(found.pod, name, kind, str(error)))
             track.unasked(container_id, str(error))
             return
         finally:

@@ -149,7 +149,7 @@ def _files(path: str, *, folder: bool) -> list[str]:
 
 
 def _logged(problem: str) -> None:
-    _log.error("Manifest cannot be used, what it said before counts", extra={"kv": {"problem": problem}})
+    _log.error("Invalid manifest, keeping its last valid version", extra={"kv": {"problem": problem}})
 
 
 class SourceWatch:
@@ -206,7 +206,7 @@ class SourceWatch:
             wanted = await asyncio.to_thread(self._sources.read)
         except Exception:
             if not self._failing:
-                _log.exception("Manifests could not be read, what they said before counts")
+                _log.exception("Failed to read manifests, keeping their last valid version")
             self._failing = True
             return None
         self._failing = False

@@ -288,7 +288,7 @@ class _Round:
                 "reason": reason.value,
                 "err": error,
             }
-            _log.warning("Pod could not be brought to what its manifest says", extra={"kv": details})
+            _log.warning("Pod sync incomplete", extra={"kv": details})
 
     def _tell(self, moment: Moment, container: str = "", detail: str = "") -> None:
         self._progress.tell(News(pod=self._pod.title, moment=moment, container=container, detail=detail))

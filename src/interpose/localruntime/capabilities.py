@@ -104,7 +104,7 @@ def _named(names: Iterable[str], field: str, known: Collection[str]) -> set[str]
     for name in names:
         full = name.upper() if name.upper().startswith("CAP_") else f"CAP_{name.upper()}"
         if full != _EVERY and full not in ALL:
-            raise SpecError(f"{_WHERE}.{field}", f"{name!r} is no capability")
+            raise SpecError(f"{_WHERE}.{field}", f"{name!r} is not a capability")
         if full != _EVERY and full not in known:
             raise SpecError(f"{_WHERE}.{field}", f"{full} cannot be given: the runtime itself does not have it")
         found.add(full)

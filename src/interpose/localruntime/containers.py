@@ -108,7 +108,7 @@ class Containers:
             self._core.registry.discard_container(container)
         except Exception as error:
             kept = kv(container=container.id, err=str(error))
-            _log.exception("Container that failed could not be undone; kept until it is removed", extra=kept)
+            _log.exception("Failed to clean up a failed container; kept until it is removed", extra=kept)
             container.record = replace(container.record, phase=ContainerPhase.REMOVING)
             container.visible = True
 
@@ -141,4 +141,4 @@ class Containers:
         try:
             await self._apply(container, container.record.resources)
         except (PartError, OSError) as error:
-            _log.warning("Resources could not be put back", extra=kv(container=container.id, err=str(error)))
+            _log.warning("Failed to restore resources", extra=kv(container=container.id, err=str(error)))

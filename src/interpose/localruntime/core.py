@@ -115,7 +115,7 @@ class Core:
             await self._on_disk(self.records.put, record)
         except OSError as error:
             said = kv(id=record.id, phase=record.phase.value, err=str(error))
-            _log.warning("Record cannot be written; going on without it", extra=said)
+            _log.warning("Failed to write record; continuing without it", extra=said)
 
     # -- ends of containers
 

@@ -46,7 +46,7 @@ def wanted_devices(devices: Sequence[Any], at: Callable[[str], None] = lambda _p
         except OSError as error:
             raise SpecError(f"{where}.host_path", f"{device.host_path!r}: {error.strerror}") from None
         if node is None:
-            raise SpecError(f"{where}.host_path", f"{device.host_path!r} is no device")
+            raise SpecError(f"{where}.host_path", f"{device.host_path!r} is not a device")
         found.append(node)
     return tuple({one.path: one for one in found}.values())
 

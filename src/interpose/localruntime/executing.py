@@ -46,7 +46,7 @@ class OciExecutor:
         except OSError as error:
             raise PartError(str(error)) from None
         if ended:
-            _log.warning("Ended a start that nobody waited for", extra=kv(container=record.id))
+            _log.warning("Killed an abandoned container start", extra=kv(container=record.id))
         await self.kill_all(record)
 
     async def kill_all(self, record: ContainerRecord) -> None:

@@ -113,7 +113,7 @@ def prepare_sources(
             continue
         where = f"mounts[{number}].host_path"
         if not one.host_path.startswith("/"):
-            raise SpecError(where, f"{one.host_path!r} is no absolute path")
+            raise SpecError(where, f"{one.host_path!r} is not an absolute path")
         at(one.host_path)
         real = os.path.realpath(one.host_path)
         try:

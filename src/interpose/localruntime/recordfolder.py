@@ -81,7 +81,7 @@ class RecordFolder:
                 if record.id != object_id or not is_id(object_id):
                     raise RecordError(f"it is about {record.id!r}")
             except RecordError as error:
-                _log.error("Record is broken; put aside", extra=kv(file=str(path), err=str(error)))
+                _log.error("Corrupt record set aside", extra=kv(file=str(path), err=str(error)))
                 with suppress(OSError):
                     os.replace(path, path.with_name(f"{path.name}.broken"))  # noqa: PTH105
                 continue
@@ -96,7 +96,7 @@ class RecordFolder:
             except IsADirectoryError as error:
                 raise RecordError(str(error)) from None
             except OSError as error:
-                _log.warning("Record cannot be read; trying again", extra=kv(file=str(path), err=str(error)))
+                _log.warning("Failed to read record; retrying", extra=kv(file=str(path), err=str(error)))
                 self._sleep(_PAUSE)
         try:
             return self._read_file(path)

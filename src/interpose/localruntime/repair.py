@@ -55,7 +55,7 @@ class Repair:
         await _tolerant(self._sweep)
         if sandboxes or containers:
             counts = {"sandboxes": len(core.registry.sandboxes), "containers": len(core.registry.containers)}
-            _log.info("Found again what a process before us left", extra=kv(**counts))
+            _log.info("Recovered state of the previous process", extra=kv(**counts))
 
     async def _sandbox(self, sandbox: Sandbox) -> None:
         async with sandbox.lock:
@@ -139,11 +139,11 @@ class Repair:
         """What no record knows, left by a record that could not be read."""
         core = self._core
         for container_id in await core.bundles.sweep(core.registry.containers):
-            _log.warning("Removing what an unknown container left", extra=kv(container=container_id))
+            _log.warning("Removing leftovers of an unknown container", extra=kv(container=container_id))
             await _tolerant(partial(core.bundles.sweep_away, container_id))
         known = core.registry.sandboxes
         for sandbox_id in sorted({*await core.ground.sweep(known), *await core.shims.sweep(known)}):
-            _log.warning("Removing what an unknown sandbox left", extra=kv(sandbox=sandbox_id))
+            _log.warning("Removing leftovers of an unknown sandbox", extra=kv(sandbox=sandbox_id))
             await _tolerant(partial(self._sweep_sandbox, sandbox_id))
         for sandbox_id in await core.network.sweep(core.registry.sandboxes):
             await _tolerant(partial(core.network.sweep_away, sandbox_id))
@@ -163,6 +163,6 @@ async def _tolerant(work: Callable[[], Awaitable[object]]) -> None:
     try:
         await work()
     except (PartError, OSError) as error:
-        _log.error("Could not repair everything", extra=kv(err=str(error)))
+        _log.error("Recovery incomplete", extra=kv(err=str(error)))
     except Exception:
-        _log.exception("Could not repair everything")
+        _log.exception("Recovery incomplete")

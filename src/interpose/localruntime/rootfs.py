@@ -109,7 +109,7 @@ class Rootfs:
 
     def _of(self, container_id: str) -> Path:
         if not container_id or container_id.startswith(".") or "/" in container_id:
-            raise ValueError(f"{container_id!r} is no id of a container")
+            raise ValueError(f"{container_id!r} is not an id of a container")
         return self._root / container_id
 
     def _prepare(self, folder: Path, layers: tuple[Path, ...]) -> Path:

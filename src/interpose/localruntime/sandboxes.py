@@ -98,7 +98,7 @@ class Sandboxes:
             await self.forget(sandbox)
         except Exception as error:
             kept = kv(sandbox=sandbox.id, err=str(error))
-            _log.exception("Sandbox that failed could not be undone; kept until it is removed", extra=kept)
+            _log.exception("Failed to clean up a failed sandbox; kept until it is removed", extra=kept)
             await self._core.note_sandbox(sandbox, phase=SandboxPhase.STOPPED)
             sandbox.visible = True
 

@@ -43,7 +43,7 @@ def wanted(context: Any) -> tuple[int, str]:
         return PROFILE_UNCONFINED, ""
     if not path.startswith(_LOCALHOST):
         raise SpecError(
-            f"{_WHERE}_profile_path", f"{path!r} is no profile: localhost/FILE, runtime/default, unconfined"
+            f"{_WHERE}_profile_path", f"{path!r} is not a profile: localhost/FILE, runtime/default, unconfined"
         )
     return PROFILE_LOCALHOST, path
 
@@ -55,7 +55,7 @@ def profile_file(context: Any) -> str | None:
         return None
     path = name.removeprefix(_LOCALHOST)
     if not path.startswith("/"):
-        raise SpecError(_WHERE, f"{name!r} is no absolute path of a profile")
+        raise SpecError(_WHERE, f"{name!r} is not an absolute path of a profile")
     return path
 
 
@@ -70,7 +70,7 @@ def choose(
         if not host.seccomp:
             raise SpecError(_WHERE, f"profile {name!r} is asked for, but this kernel has no seccomp")
         if from_file is None or "defaultAction" not in from_file:
-            raise SpecError(_WHERE, f"{name!r} is no profile: it has no defaultAction")
+            raise SpecError(_WHERE, f"{name!r} is not a profile: it has no defaultAction")
         return dict(from_file)
     return default_profile(host.architectures, capabilities) if host.seccomp else None
 

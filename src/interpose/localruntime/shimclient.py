@@ -282,7 +282,7 @@ class Shim:
                 return future.result()
         if op not in _VITAL:
             raise ShimError(self._silent)
-        _log.error("Shim does not answer; killing it", extra={"kv": {"folder": str(self.paths.folder), "asked": op}})
+        _log.error("Shim does not respond; killing it", extra={"kv": {"folder": str(self.paths.folder), "asked": op}})
         await asyncio.to_thread(kill_shim, self.paths)
         self._writer.transport.abort()  # should it not even die
         raise ShimGoneError(self._silent)

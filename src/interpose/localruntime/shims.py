@@ -100,9 +100,9 @@ class LaunchedShims:
         await asyncio.to_thread(kill_shim, paths)
         try:
             if await asyncio.to_thread(shimstrays.end, paths.folder):
-                _log.warning("Ended a shim that cannot be reached", extra=kv(sandbox=sandbox_id))
+                _log.warning("Killed an unreachable shim", extra=kv(sandbox=sandbox_id))
         except OSError as error:
-            _log.error("Shim cannot be reached, and does not end", extra=kv(sandbox=sandbox_id, err=str(error)))
+            _log.error("Shim is unreachable and does not exit", extra=kv(sandbox=sandbox_id, err=str(error)))
 
     def _paths(self, sandbox_id: str) -> ShimPaths:
         return ShimPaths(folder=self._places.sandbox(sandbox_id))

@@ -31,7 +31,7 @@ def number(text: str) -> int:
     else:
         found = _real_time(name)
     if not 1 <= found <= _LAST_REAL_TIME:
-        raise ValueError(f"{text!r} is no signal")
+        raise ValueError(f"{text!r} is not a signal")
     return found
 
 

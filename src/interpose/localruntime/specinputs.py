@@ -77,7 +77,7 @@ def _profile(path: str | None, at: Callable[[str], None]) -> Mapping[str, Any] |
     except (OSError, ValueError, RecursionError) as error:
         raise SpecError(_WHERE, f"profile {path} cannot be read: {error}") from None
     if not isinstance(document, dict):
-        raise SpecError(_WHERE, f"profile {path} is no JSON object")
+        raise SpecError(_WHERE, f"profile {path} is not a JSON object")
     if _deeper(document, _DEEPEST_PROFILE):
         raise SpecError(_WHERE, f"profile {path} is nested deeper than any profile")
     return document

@@ -70,7 +70,7 @@ def environment(config: Any, sandbox: SandboxFacts, image: ImageDefaults, host: 
     for number, one in enumerate(config.envs):
         value = one.value.decode("utf-8", "surrogateescape") if isinstance(one.value, bytes) else one.value
         if not one.key or "=" in one.key or "\0" in one.key + value:
-            raise SpecError(f"envs[{number}]", f"{one.key!r} is no variable: a name without =, and no zero bytes")
+            raise SpecError(f"envs[{number}]", f"{one.key!r} is not a variable: a name without =, and no zero bytes")
         found[one.key] = value
     return [f"{name}={value}" for name, value in found.items()]
 
@@ -109,7 +109,7 @@ def _deprecated(profile: str) -> tuple[int, str]:
         return PROFILE_UNCONFINED, ""
     if not profile.startswith(_LOCALHOST):
         raise SpecError(
-            f"{_APPARMOR}_profile", f"{profile!r} is no profile: localhost/NAME, runtime/default, unconfined"
+            f"{_APPARMOR}_profile", f"{profile!r} is not a profile: localhost/NAME, runtime/default, unconfined"
         )
     return PROFILE_LOCALHOST, profile
 

@@ -60,7 +60,7 @@ def oci_resources(resources: Any, host: HostFacts) -> dict[str, Any]:
     if host.cgroup_version == 2 and resources.unified:
         for name in resources.unified:
             if "/" in name or not name.strip():
-                raise SpecError("linux.resources.unified", f"{name!r} is no name of a file")
+                raise SpecError("linux.resources.unified", f"{name!r} is not a name of a file")
         document["unified"] = dict(resources.unified)
     return document
 
@@ -114,7 +114,7 @@ def _slice(parent: str) -> str:
     """The last name of a path is enough: systemd's slices say where they are themselves."""
     name = _confined(parent).rpartition("/")[2] if parent else f"system{_SLICE}"
     if not name.endswith(_SLICE) or "" in name.removesuffix(_SLICE).split("-"):
-        raise SpecError("linux.cgroup_parent", f"{parent!r} is no slice, as systemd's cgroups need it")
+        raise SpecError("linux.cgroup_parent", f"{parent!r} is not a slice, as systemd's cgroups need it")
     return name
 
 
@@ -124,5 +124,5 @@ def _confined(parent: str) -> str:
     parts = [part for part in parent.split("/") if part]
     odd = any(part in (".", "..") or len(part.encode()) > _LONGEST_NAME for part in parts)
     if not parts or odd or "\0" in parent or ":" in parent:
-        raise SpecError("linux.cgroup_parent", f"{parent!r} is no directory below the root of the cgroups")
+        raise SpecError("linux.cgroup_parent", f"{parent!r} is not a directory below the root of the cgroups")
     return "/" + "/".join(parts)

@@ -62,7 +62,7 @@ class Starting:
             await core.executor.delete(container.record, force=True)
         except (PartError, OSError) as error:
             container.untidy = True  # whoever removes it tries again
-            _log.warning("Start that failed could not be undone", extra=kv(container=container.id, err=str(error)))
+            _log.warning("Failed to clean up a failed start", extra=kv(container=container.id, err=str(error)))
         await core.note_container(
             container,
             phase=ContainerPhase.EXITED,

@@ -62,7 +62,7 @@ async def kill_locked(core: Core, container: Container) -> None:
     await _signal(core, container, signals.KILL)
     if await _told_of_the_end(core, container):
         return
-    _log.warning("Container does not end; killing its cgroup", extra=kv(container=container.id))
+    _log.warning("Container does not exit; killing its cgroup", extra=kv(container=container.id))
     await core.executor.kill_all(container.record)
     if not await _told_of_the_end(core, container):
         raise RpcError(Code.DEADLINE_EXCEEDED, f'container "{container.id}" was killed and has not ended')

@@ -29,7 +29,7 @@ def check_sandbox(config: cri.PodSandboxConfig, handler: str, handlers: Collecti
     if any(one.isspace() or not one.isprintable() for one in config.hostname):
         raise invalid("config.hostname", f"{config.hostname!r} is not one word")
     if config.log_directory and (not config.log_directory.startswith("/") or "\0" in config.log_directory):
-        raise invalid("config.log_directory", f"{config.log_directory!r} is no absolute path")
+        raise invalid("config.log_directory", f"{config.log_directory!r} is not an absolute path")
     if config.HasField("windows"):
         raise invalid("config.windows", "this is Linux")
     try:

@@ -8,7 +8,7 @@ SUFFIX: Final = ".slice"
 def slice_path(name: str) -> str:
     """Where systemd puts a slice: each dash is a level (`a-b.slice` is `/a.slice/a-b.slice`).
 
-    What is no name of a slice is returned as it is.
+    What is not a name of a slice is returned as it is.
     """
     stem = name.removesuffix(SUFFIX)
     if stem == name or not stem.strip("-"):

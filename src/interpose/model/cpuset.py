@@ -131,28 +131,28 @@ class KubeletCpus:
 def _ranges(text: str) -> Iterator[range]:
     """The numbers of a list, element by element."""
     if len(text) > MAX_TEXT:
-        raise ValueError(f"{quoted(text)} is no list of CPUs: it has {len(text)} characters, more than {MAX_TEXT}")
+        raise ValueError(f"{quoted(text)} is not a list of CPUs: it has {len(text)} characters, more than {MAX_TEXT}")
     if not text.strip():
         return
     listed = 0
     for element in text.split(","):
         match = _ELEMENT.fullmatch(element.strip())
         if match is None:
-            raise ValueError(f"{quoted(text)} is no list of CPUs: {quoted(element)} is neither a number nor a range")
+            raise ValueError(f"{quoted(text)} is not a list of CPUs: {quoted(element)} is neither a number nor a range")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            raise ValueError(f"{quoted(text)} is no list of CPUs: {quoted(element)} ends before it begins")
+            raise ValueError(f"{quoted(text)} is not a list of CPUs: {quoted(element)} ends before it begins")
         if last >= MAX_CPUS:
-            raise ValueError(f"{quoted(text)} is no list of CPUs: {last} is above {MAX_CPUS - 1}")
+            raise ValueError(f"{quoted(text)} is not a list of CPUs: {last} is above {MAX_CPUS - 1}")
         listed += last + 1 - first
         if listed > _MAX_LISTED:
-            raise ValueError(f"{quoted(text)} is no list of CPUs: it lists more than {_MAX_LISTED} of them")
+            raise ValueError(f"{quoted(text)} is not a list of CPUs: it lists more than {_MAX_LISTED} of them")
         if match[3] is None:
             yield range(first, last + 1)
             continue
         used, size = int(match[3]), int(match[4])
         if not 0 < used <= size:
-            raise ValueError(f"{quoted(text)} is no list of CPUs: {quoted(element)} takes {used} of every {size}")
+            raise ValueError(f"{quoted(text)} is not a list of CPUs: {quoted(element)} takes {used} of every {size}")
         # Few long ranges, whichever way round that is.
         if used * size <= last + 1 - first:
             yield from (range(first + offset, last + 1, size) for offset in range(used))

@@ -57,7 +57,7 @@ def milli(value: str | int | Fraction) -> int:
 def _parse(text: str) -> Fraction:
     match = _FORM.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if match is None or not (match["whole"] or match["part"]) or (match["suffix"] or "") not in _SUFFIXES:
-        raise ValueError(f"{_quoted(text)} is no quantity such as 500m, 1.5 or 1Gi")
+        raise ValueError(f"{_quoted(text)} is not a quantity such as 500m, 1.5 or 1Gi")
     exponent = int(match["exponent"] or 0)
     if abs(exponent) > _MAX_EXPONENT:
         raise ValueError(f"{_quoted(text)} has an exponent beyond {_MAX_EXPONENT}")

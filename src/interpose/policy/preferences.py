@@ -55,7 +55,7 @@ def _nodes(text: str, nodes: CpuSet, where: str) -> CpuSet:
     try:
         wanted = CpuSet.parse(text)
     except ValueError:
-        raise ValueError(f"{where} is no list of NUMA nodes such as 0 or 0-1") from None
+        raise ValueError(f"{where} is not a list of NUMA nodes such as 0 or 0-1") from None
     if not wanted:
         raise ValueError(f"{where} names no NUMA node")
     if not wanted <= nodes:

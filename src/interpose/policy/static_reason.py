@@ -26,7 +26,7 @@ def shared_reason(request: Request) -> str:
         return f"shares CPUs: its pod is {request.qos}, not Guaranteed"
     if not request.milli:
         return "shares CPUs: it asks for none"
-    return f"shares CPUs: {request.milli}m is no whole number of CPUs"
+    return f"shares CPUs: {request.milli}m is not a whole number of CPUs"
 
 
 def exclusive_reason(chosen: Chosen, isolated: CpuSet, topology: Topology) -> str:

@@ -267,7 +267,9 @@ def _annotate(annotations: Any, note: str) -> bool:
 def _pend(step: Step, record: Pod | Container, pod_uid: str = "") -> None:
     dropped = step.store.pending.add(record, pod_uid=pod_uid)
     if dropped is not None:
-        _log.warning("Too many creates in doubt, the oldest is given up", extra={"kv": {"key": list(dropped.key)}})
+        _log.warning(
+            "Too many creates with unknown outcome, dropping the oldest", extra={"kv": {"key": list(dropped.key)}}
+        )
     step.sync.settle_soon()
 
 

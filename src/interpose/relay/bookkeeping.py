@@ -74,4 +74,4 @@ def _safely(act: Callable[[], None]) -> None:
     try:
         act()
     except Exception:
-        _log.exception("Records were not kept")
+        _log.exception("Failed to update the store")

@@ -97,7 +97,7 @@ class Chain:
         self.errors[key] += 1
         if self.errors[key] == 1:
             _log.error(
-                "Interceptor failed, the call passed without it; further failures are only counted",
+                "Interceptor failed, call forwarded without it; further failures are only counted",
                 extra={"kv": {"interceptor": key[0], "method": key[1], "proceed": key[2]}},
                 exc_info=error,
             )

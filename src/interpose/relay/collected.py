@@ -70,7 +70,7 @@ class Collector(Originator):
             message = _raw_message(reply.raw, self.limit)
         show_message(view, message)
         if reply.body is not None and not reply.body.readable:
-            view.unseen(Direction.REPLY, len(reply.body.received), "the reply is in an encoding nobody knows")
+            view.unseen(Direction.REPLY, len(reply.body.received), "the reply has an unknown encoding")
 
     def reply(self, raw: RawReply, method: Method) -> Reply:
         """The backend's answer as interceptors see it."""

@@ -50,7 +50,7 @@ class Drain:
             await asyncio.sleep(_LOOK_AGAIN)
         left = [stream for stream in self._streams() if not _endless(stream)]
         if left:
-            _log.warning("Calls were still in flight at the end of the grace time", extra={"kv": {"calls": len(left)}})
+            _log.warning("Calls still in flight at the end of the grace period", extra={"kv": {"calls": len(left)}})
         for stream in self._streams():
             self._end(stream)
         self._hub.flush()

@@ -72,7 +72,7 @@ class Exits:
                 try:
                     read(*newest[method])
                 except ValueError as error:
-                    _log.debug("List could not be read", extra={"kv": {"method": method, "err": str(error)}})
+                    _log.debug("Failed to read list", extra={"kv": {"method": method, "err": str(error)}})
         if self._now() - min(self._seen.values()) >= _POLL:
             self._seen = dict.fromkeys(_LISTS, self._now())
             self._sync.resync_soon()

@@ -33,5 +33,5 @@ class OwnCalls:
         if reply.code or reply.body is None:
             raise RpcError(Code(reply.code) if reply.code else Code.INTERNAL, reply.message)
         if not reply.body.readable:
-            raise RpcError(Code.INTERNAL, "the reply is in an encoding nobody knows")
+            raise RpcError(Code.INTERNAL, "the reply has an unknown encoding")
         return reply.body.data()

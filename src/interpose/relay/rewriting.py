@@ -68,7 +68,7 @@ class Editors:
         self.errors[key] += 1
         if self.errors[key] == 1:
             _log.error(
-                "Reply of a stream could not be edited and passed as it came; further failures are only counted",
+                "Stream editor failed, reply forwarded unchanged; further failures are only counted",
                 extra={"kv": {"editor": name, "method": method.name}},
                 exc_info=error,
             )

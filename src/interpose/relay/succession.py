@@ -60,7 +60,7 @@ class Predecessor:
         try:
             self._sock.sendall(READY)
         except OSError as error:
-            _log.warning("Predecessor is gone already", extra={"kv": {"pid": self.pid, "err": str(error)}})
+            _log.warning("Previous relay has already exited", extra={"kv": {"pid": self.pid, "err": str(error)}})
         finally:
             self._sock.close()
 

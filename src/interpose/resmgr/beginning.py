@@ -88,7 +88,7 @@ class Beginning:
             if (now := there.get(before.id)) is not None and now.resources != before.resources:
                 books.writers.found(books.key_of(now), actual(now.resources))
         counts = {"containers": len(books.ledger.held), "without_place": len(books.ledger.without_place)}
-        _log.info("Running containers were taken over", extra={"kv": {"policy": policy, **counts}})
+        _log.info("Adopted running containers", extra={"kv": {"policy": policy, **counts}})
         books.carry_out_soon(tuple(books.ledger.held))
 
     def _awaited(self, known: Set[Key]) -> list[Coming]:

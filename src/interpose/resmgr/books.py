@@ -256,7 +256,7 @@ class Books:
                 if old is not None:
                     self._upkeep.follow(old, new)
         except Exception:
-            _log.exception("Books were not kept")
+            _log.exception("Failed to record a change")
 
     def _seen_gone(self, container: Container | None) -> None:
         if container is not None and (key := self.ledger.by_id.get(container.id)) is not None:
@@ -320,7 +320,7 @@ class Books:
         self._touched.note(key, written_by_us(container, self.beginning.entries.get(key)))
         if decision.refusal is not None:
             kv = {"container": one.request.title, "why": decision.refusal.message}
-            _log.warning("Running container has no place under the policy", extra={"kv": kv})
+            _log.warning("Policy cannot place a running container", extra={"kv": kv})
         return (key, *decision.changed)
 
     def _as_asked(self, container: Container) -> Container:
@@ -340,7 +340,7 @@ class Books:
         """What a policy that is in force now has to say about its options."""
         for note in notes:
             kv = {"policy": self.configuration.policy, "note": note}
-            _log.warning("The policy does not use its options quite as they are", extra={"kv": kv})
+            _log.warning("Policy adjusted its options", extra={"kv": kv})
 
     def _denied(self, key: Key, container_id: str, error: RpcError) -> None:
         """The runtime does not update a container: it may have ended."""

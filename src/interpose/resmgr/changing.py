@@ -60,7 +60,7 @@ class Changing:
             failed = await self._move(failing)
             if failed and not forced:
                 kv = {"containers": len(failed)}
-                _log.error("Configuration could not be carried out, back to the one before", extra={"kv": kv})
+                _log.error("Failed to apply configuration, rolled back to the previous one", extra={"kv": kv})
                 await self._become(*before, forced=True, earlier=grants)
                 await self._move(failing)
                 books.on_change()

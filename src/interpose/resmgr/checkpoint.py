@@ -144,7 +144,7 @@ class Checkpoint:
         self.failed += 1
         if not self.error:
             fields = {"file": self.path, "err": str(error)}
-            _log.error("State cannot be saved, a restart would rebuild it from the runtime", extra={"kv": fields})
+            _log.error("Failed to save state; a restart would rebuild it from the runtime", extra={"kv": fields})
         self.error = str(error)
 
     def _note_success(self) -> None:
@@ -152,4 +152,4 @@ class Checkpoint:
         self.saved_at = self._now()
         if self.error:
             self.error = ""
-            _log.info("State can be saved again", extra={"kv": {"file": self.path}})
+            _log.info("State is saved again", extra={"kv": {"file": self.path}})

@@ -162,11 +162,11 @@ class ConfigServer:
             return error.problems or ["it was rejected"]
         except Exception as error:
             self._note(Outcome.FAILED, f"{type(error).__name__}: {error}")
-            _log.exception("Configuration of the agent could not be applied", extra={"kv": kv})
+            _log.exception("Failed to apply agent configuration", extra={"kv": kv})
             return RpcError(Code.INTERNAL, "SetConfig: internal error, see the log of the relay")
         self.accepted, self.accepted_at = sent, self._now()
         self._note(Outcome.ACCEPTED)
-        _log.info("Configuration of the agent is in force", extra={"kv": kv})
+        _log.info("Agent configuration applied", extra={"kv": kv})
         return []
 
     def _note(self, outcome: Outcome, error: str = "") -> None:

@@ -123,7 +123,7 @@ class Manager:
         """The decision; a refusal; None if the runtime knows no such pod and will say so itself."""
         message = call.request
         if self.books.retired:
-            raise RpcError(Code.UNAVAILABLE, "a successor keeps the books")
+            raise RpcError(Code.UNAVAILABLE, "a newer relay has taken over")
         await self._waiting.for_books(call)
         pod = await self.books.sync.pod(message.pod_sandbox_id) if message.pod_sandbox_id else None
         if pod is None:

@@ -36,7 +36,7 @@ def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
         yield Family(
             "interpose_policy_failures_total",
             "counter",
-            "Calls about which nobody could decide; their containers got shared CPUs.",
+            "Calls without a policy decision; their containers got shared CPUs.",
             # At zero from the start: a counter that appears with its first event hides that event.
             [
                 Sample(tally.failures[method], {"method": method})
@@ -63,7 +63,7 @@ def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
         )
         grants = ledger.policy.book.grants.values()
         for name, value, text in (
-            ("containers", len(ledger.held), "Containers in the books."),
+            ("containers", len(ledger.held), "Containers known to the policy."),
             ("exclusive_cpus", sum(len(grant.exclusive) for grant in grants), "CPUs that one container has alone."),
             ("failing_containers", sum(1 for one in writers.all.values() if one.error), "Containers not in step."),
             ("without_place", len(ledger.without_place), "Running containers the policy could not take."),

@@ -130,13 +130,13 @@ class Publisher:
         except RpcError as error:
             return self._trouble(wanted, _result_of(error.code), error.message or error.code.name)
         except Exception as error:
-            _log.exception("Node could not be marked")
+            _log.exception("Failed to publish to the Node")
             return self._trouble(wanted, Result.FAILED, f"{type(error).__name__}: {error}")
         if result is Result.PUBLISHED and before:
             text = "Node did not show any more what the policy wants, it does again"
             self._limited.log(logging.WARNING, text, marks=str(wanted))
         elif result is Result.PUBLISHED or self.problem:
-            _log.info("Node shows what the policy wants", extra={"kv": {"marks": str(wanted) or "none"}})
+            _log.info("Node labels and capacity published", extra={"kv": {"marks": str(wanted) or "none"}})
         self.problem = ""
         self.published = wanted == self._wanted
         return result
@@ -174,7 +174,7 @@ class Publisher:
         # Without anything to show, an agent is not missed.
         level = logging.WARNING if wanted else logging.DEBUG
         kv = {"marks": str(wanted) or "none", "err": why}
-        self._limited.log(level, "Node could not be marked, it is tried again", key=f"{level} {why}", **kv)
+        self._limited.log(level, "Failed to publish to the Node, it is tried again", key=f"{level} {why}", **kv)
         return result
 
 

@@ -85,11 +85,11 @@ class Reconfiguring:
         except ConfigError as error:
             self._complain(tuple(error.problems))
         except Exception as error:
-            _log.exception("Configuration could not be applied")
+            _log.exception("Failed to apply configuration")
             self._complain((f"{self.in_force.origin}: {type(error).__name__}: {error}",))
         else:
             if self.problems:
-                _log.info("Configuration can be used again", extra={"kv": {"origin": self.in_force.origin}})
+                _log.info("Configuration is valid again", extra={"kv": {"origin": self.in_force.origin}})
             self.problems = ()
         self._watch(self._sources.watched)
 
@@ -102,10 +102,10 @@ class Reconfiguring:
     def _take_note(self, configuration: Configuration) -> None:
         self.in_force = configuration
         kv = {"origin": configuration.origin, "policy": configuration.policy}
-        _log.info("Configuration is in force", extra={"kv": kv})
+        _log.info("Configuration applied", extra={"kv": kv})
 
     def _complain(self, problems: tuple[str, ...]) -> None:
         if problems != self.problems:
             kv = {"in_force": self.in_force.origin, "problems": "; ".join(problems)}
-            _log.error("Configuration cannot be used, the last good one stays in force", extra={"kv": kv})
+            _log.error("Invalid configuration, keeping the last valid one", extra={"kv": kv})
         self.problems = problems

@@ -110,7 +110,7 @@ class Sources:
             except ConfigError as error:
                 self._unfit = tuple(error.problems)
             kv = {"node": self.sent.node_name, "problems": "; ".join(self._unfit)}
-            _log.error("Configuration of the agent does not fit and is kept for later", extra={"kv": kv})
+            _log.error("Agent configuration does not fit this node yet, kept for later", extra={"kv": kv})
         configuration = self.current()
         self._waiting = _WAITS in configuration.stands_in
         fits(configuration)

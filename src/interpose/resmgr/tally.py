@@ -56,7 +56,7 @@ class Tally:
         times = 1 if before is None else before.times + 1
         self.refused.append(Refused(self._now(), request, decision, why, times))
         kv = {"container": request.title, "why": why.message}
-        _log.warning("Container was refused by the policy", extra={"kv": kv})
+        _log.warning("Policy rejected container", extra={"kv": kv})
         return refusal(_CODES[why.why], f"policy {policy}: {why.message}")
 
     def unread(self, policy: str, call: Call, error: Exception) -> Reply:

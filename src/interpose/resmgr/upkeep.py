@@ -91,9 +91,9 @@ class Upkeep:
         decision = books.ledger.resize(replace(request, amounts=amounts))
         kv = {"container": request.title, "cpu_milli": amounts.milli}
         if decision.refusal is not None:
-            _log.warning("Container was resized unseen and has no place", extra={"kv": kv})
+            _log.warning("Container resized outside the relay and the policy cannot place it", extra={"kv": kv})
             return
-        _log.info("Container was resized unseen", extra={"kv": kv})
+        _log.info("Container resized outside the relay", extra={"kv": kv})
         books.carry_out_soon((request.key, *decision.changed))
         books.on_change()
 

@@ -44,7 +44,7 @@ class Waiting:
             try:
                 await asyncio.wait_for(self._books.ready.wait(), self._budget(call, _BEGINNING))
             except TimeoutError:
-                raise RpcError(Code.UNAVAILABLE, "the runtime has not told what runs") from None
+                raise RpcError(Code.UNAVAILABLE, "the runtime has not listed its containers") from None
 
     async def for_a_look(self, call: Call, ids: list[str]) -> None:
         """Until the runtime has told about these containers."""

@@ -237,7 +237,7 @@ class Writers:
     def recovered(self, writer: Writer) -> None:
         """The runtime took an update for this container."""
         if writer.error:
-            _log.info("Container could be updated again", extra={"kv": {"container": writer.id}})
+            _log.info("Container updates succeed again", extra={"kv": {"container": writer.id}})
         _forgive(writer)
 
     def _failed(self, writer: Writer, error: RpcError) -> None:

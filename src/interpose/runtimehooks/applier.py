@@ -169,7 +169,7 @@ class Applier:
             return ""
         if has(actuator, target, parameter, found, step.value, self._allowed):
             return ""
-        return f"sent {step.value}, found {'nothing' if found is None else found}: somebody else sets it"
+        return f"sent {step.value}, found {'nothing' if found is None else found}: another process sets it"
 
     def report(self, step: Step, error: str = "") -> Outcome:
         """Count a step that somebody else has carried out, and journaled; one that was refused is held."""
@@ -264,7 +264,7 @@ class Applier:
                 "plugin": item.plugin,
                 "error": error,
             }
-            _log.warning("Value was refused and is tried again later", extra={"kv": fields})
+            _log.warning("Value rejected, will be retried", extra={"kv": fields})
         if target.level is Level.NODE:
             self._blocked[item.plugin] = _not_set(item, error)
         return Outcome(step=step, ok=False, error=error, drifted=drifted)

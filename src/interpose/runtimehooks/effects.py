@@ -27,7 +27,7 @@ from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.wants import Target
 from interpose.store.sync import Synchronizer
 
-_NOBODY = "nobody wants it any more"
+_NOBODY = "no plugin sets it any more"
 
 
 class ProxyEffects:

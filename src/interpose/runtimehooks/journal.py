@@ -92,7 +92,7 @@ class Journal:
             return
         except (OSError, ValueError) as error:
             extra = {"kv": {"file": str(path), "error": str(error)}}
-            _log.warning("Journal cannot be read, what would be restored is not known", extra=extra)
+            _log.warning("Failed to read journal, original values are unknown", extra=extra)
             return
         self._slots = content.slots
         self._count = sum(len(slot.entries) for slot in self._slots.values())
@@ -243,7 +243,7 @@ class Journal:
         except OSError as error:
             self._limit += _SLACK  # not at every line
             extra = {"kv": {"file": str(path), "error": str(error)}}
-            _log.warning("Journal could not be shortened", extra=extra)
+            _log.warning("Failed to compact journal", extra=extra)
 
     def _rewrite(self, path: Path) -> None:
         """Put a file with only the living entries in the place of the old one."""
@@ -277,12 +277,12 @@ class Journal:
                 aside = path.with_name(f"{path.name}.previous")
                 path.replace(aside)
                 extra = {"kv": {"file": str(path), "kept_as": str(aside)}}
-                _log.info("Journal is of another boot or version and starts empty", extra=extra)
+                _log.info("Journal is from another boot or version, starting empty", extra=extra)
             elif content.damaged:
                 aside = _aside(path)
                 aside.write_bytes(data)
                 fields = {"file": str(path), "kept_as": str(aside), "lines": "; ".join(content.damaged[:5])}
-                _log.error("Lines of the journal were damaged: their values cannot be restored", extra={"kv": fields})
+                _log.error("Corrupt journal lines: their values cannot be restored", extra={"kv": fields})
                 content.size = 0  # to be written anew, without them
             return content
         except FileNotFoundError:
@@ -291,7 +291,7 @@ class Journal:
             aside = _aside(path)
             path.rename(aside)
             extra = {"kv": {"file": str(path), "kept_as": str(aside), "error": str(error)}}
-            _log.error("Journal was damaged: values set before this start cannot be restored", extra=extra)
+            _log.error("Corrupt journal: values set before this start cannot be restored", extra=extra)
             return Content()
 
 

@@ -155,7 +155,7 @@ def _encoded(fields: Mapping[str, Any]) -> bytes:
 
 
 def _plain(value: Value | None) -> object:
-    """A value as JSON; the words that are no text are objects, so that no text can be taken for them."""
+    """A value as JSON; the words that are not text are objects, so that no text can be taken for them."""
     return {"special": value.value} if isinstance(value, Special) else value
 
 

@@ -158,7 +158,7 @@ class KubeletPods:
         except (OSError, http.client.HTTPException, ValueError) as error:
             return str(error) or type(error).__name__
         except Exception as error:  # a bug of ours must not end whoever refreshes
-            _log.exception("Kubelet's pods cannot be read", extra={"kv": {"url": self.url}})
+            _log.exception("Failed to list the kubelet's pods", extra={"kv": {"url": self.url}})
             return f"{type(error).__name__}: {error}"
 
     def _context(self) -> ssl.SSLContext:

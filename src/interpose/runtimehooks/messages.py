@@ -253,7 +253,7 @@ def _env_problem(name: str, value: str) -> str:
             return "no variable can have this name"
         return "its value holds a NUL" if b"\0" in value.encode() else ""
     except (UnicodeEncodeError, AttributeError):
-        return "it is no text"
+        return "it is not text"
 
 
 def _raw(parameter: Parameter, value: Value) -> int | str:
@@ -263,11 +263,11 @@ def _raw(parameter: Parameter, value: Value) -> int | str:
     raw = to_cri(parameter, value)
     if parameter not in _RANGES:
         if not isinstance(raw, str):
-            raise ValueError("it is no text")
+            raise ValueError("it is not text")
         return str(CpuSet.parse(raw))
     lowest, highest = _RANGES[parameter]
     if type(raw) is not int or not lowest <= raw <= highest:
-        raise ValueError(f"it is no whole number from {lowest} to {highest}")
+        raise ValueError(f"it is not a whole number from {lowest} to {highest}")
     return raw
 
 

@@ -102,7 +102,7 @@ def value_collector(applier: Applier, updates: Updates, journal: Journal, reconc
         )
         yield _counter(
             "drift_total",
-            "Values that somebody else had changed and that were put right.",
+            "Values changed by another process and restored.",
             [
                 Sample(count, {"plugin": plugin, "parameter": parameter.value})
                 for (plugin, parameter), count in sorted(applier.drift.items())
@@ -132,7 +132,7 @@ def value_collector(applier: Applier, updates: Updates, journal: Journal, reconc
             yield _gauge("pods", "Pods that were looked at in the last round.", [Sample(len(last.subjects))])
             yield _gauge(
                 "runtime_in_step",
-                "Whether the runtime told in the last round what exists.",
+                "Whether the runtime listed its containers in the last reconciliation.",
                 [Sample(float(last.listed))],
             )
 

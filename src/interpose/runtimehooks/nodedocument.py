@@ -114,7 +114,7 @@ def _directory(path: str) -> str:
     """A directory below another one, without a slash at either end."""
     names = [name for name in path.split("/") if name not in ("", ".")]
     if not names:
-        raise ValueError(f"{quoted(path)} is no directory of its own, values would be set on all that is there")
+        raise ValueError(f"{quoted(path)} is not a directory of its own, values would be set on all that is there")
     for name in names:
         if name == ".." or not name.isprintable() or len(name.encode("utf-8")) > _MAX_DIRECTORY_NAME:
             raise ValueError(f"{quoted(name)} in its directory {quoted(path)} is not allowed")

@@ -217,7 +217,7 @@ class NodeFile:
             return False
         self.loaded_at = time.time()
         extra = {"kv": {"file": self.path, "kept_as": path}}
-        _log.warning("Node document of before the start is in force", extra=extra)
+        _log.warning("Using the node document of the previous run", extra=extra)
         self._changed(self.document)
         return True
 
@@ -231,7 +231,7 @@ class NodeFile:
                 self._complain(reading)
             return False
         if not known and self.document is not None:
-            _log.info("Node document can be used again", extra={"kv": {"file": self.path}})
+            _log.info("Node document is valid again", extra={"kv": {"file": self.path}})
         if reading.document == self.document:
             return False
         self.document, self.loaded_at = reading.document, time.time()
@@ -253,7 +253,7 @@ class NodeFile:
         problems = "; ".join(reading.problems[:_MAX_LOGGED])
         if (more := len(reading.problems) - _MAX_LOGGED) > 0:
             problems += f"; and {more} more"
-        _log.warning("Node document cannot be used", extra={"kv": {**fields, "problems": problems}})
+        _log.warning("Invalid node document", extra={"kv": {**fields, "problems": problems}})
 
 
 def _line(problem: str) -> str:

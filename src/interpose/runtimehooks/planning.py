@@ -23,7 +23,7 @@ class Action(StrEnum):
 
     KEEP = "keep"  # it is as wanted
     SET = "set"
-    RESTORE = "restore"  # nobody wants it any more: back to what was found
+    RESTORE = "restore"  # no plugin sets it any more: back to what was found
     GONE = "gone"  # the target is not there (any more)
     UNSUPPORTED = "unsupported"  # this kernel has no such thing
     HELD = "held"  # it differs, but now is not the time

@@ -28,7 +28,7 @@ _CONTAINERS: Final = (_INIT, "containers", "ephemeralContainers")
 _STAYS: Final = "Always"  # the restartPolicy of an init container that is started first and runs beside all others
 # The kubelet's own marks on a sandbox; they name the pod and do not change while it lives.
 _OF_THE_SANDBOX: Final = "io.kubernetes."
-# Far above what a node can run; a document beyond is no list of a node's pods.
+# Far above what a node can run; a document beyond is not a list of a node's pods.
 MAX_PODS: Final = 10_000
 _PARTS: Final = ("requests", "limits")
 _SHOWN: Final = 60
@@ -125,7 +125,7 @@ def _quantities(resources: Mapping[str, Any], part: str, where: str) -> Mapping[
         if name in _RESOURCES:
             # A quantity may be written as a number too.
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                raise ValueError(f"{where}.{part}.{name}: {_shown(value)} is no quantity")
+                raise ValueError(f"{where}.{part}.{name}: {_shown(value)} is not a quantity")
             found[name] = str(value)
     return found
 

@@ -265,7 +265,7 @@ class ProxyServer:
         self._judge(call, made.failures)
         if made.changed and _log.isEnabledFor(logging.DEBUG):
             kv = {"hook": call.point.value, "pod": call.name, "fields": ", ".join(made.changed)}
-            _log.debug("Answer changes something", extra={"kv": kv})
+            _log.debug("Hook response has changes", extra={"kv": kv})
         return _Reply(made.message, Outcome.CHANGED if made.changed else Outcome.UNCHANGED)
 
     def _judge(self, call: _Call, failures: Iterable[Failure]) -> None:

@@ -143,7 +143,7 @@ class Reconciler:
         for plugin, problem in self.rules.problems.items():
             if before.problems.get(plugin) != problem:
                 extra = {"kv": {"plugin": plugin, "err": problem}}
-                _log.error("Inputs of a rule cannot be used, what was in force stays", extra=extra)
+                _log.error("Invalid rule inputs, keeping the rule in force", extra=extra)
 
     # -- looking
 
@@ -279,7 +279,7 @@ class Reconciler:
                         done.errors.append(f"{item.target.name}: {item.parameter}: {outcome.error}")
         if done.written or done.errors:
             kv = {"reason": done.reason, "written": done.written, "failed": len(done.errors)}
-            _log.info("Values were put right", extra={"kv": kv})
+            _log.info("Restored values changed by others", extra={"kv": kv})
 
     def _look_after(self, steps: Sequence[Step], done: Round, *, look: bool) -> None:
         """An update was taken: see what came of it. What is not there is held, as if it had been refused."""

@@ -91,7 +91,7 @@ class Registrar:
         if not self._server.hooks:
             # A file without hook points registers nothing; one from before says what is not true any more.
             extra = {"kv": {"file": str(self.path)}}
-            _log.warning("No plugin that is on needs a hook point, nothing is registered", extra=extra)
+            _log.warning("No enabled plugin uses a hook point, not registering", extra=extra)
             return self.remove()
         self._wanted = True
         return self.check()
@@ -121,11 +121,14 @@ class Registrar:
         try:
             found = self._look()
             if found is not None and not whosever and not self._ours(found):
-                _log.warning("Registration is not ours, it stays", extra={"kv": {"file": str(self.path)}})
+                _log.warning(
+                    "Registration file belongs to another hook server, not removed",
+                    extra={"kv": {"file": str(self.path)}},
+                )
                 return False
             if found is not None:
                 self.path.unlink(missing_ok=True)
-                _log.info("Registration is removed", extra={"kv": {"file": str(self.path)}})
+                _log.info("Registration removed", extra={"kv": {"file": str(self.path)}})
         except OSError as error:
             self._complain(f"{error.strerror or error}")
             return False
@@ -194,11 +197,11 @@ class Registrar:
             what = "Registration is gone, written again" if found is None else "Registration was changed, written again"
             self._limited.log(logging.WARNING, what, file=str(self.path))
         elif found is not None and not self._ours(found):
-            _log.warning("Registration of somebody else is replaced", extra={"kv": {"file": str(self.path)}})
+            _log.warning("Replacing a registration file of another hook server", extra={"kv": {"file": str(self.path)}})
 
     def _complain(self, why: str) -> None:
         """Told when it begins, and again when it is another problem."""
         problem = f"file {self.path}: {why}"
         if problem != self.problem:
-            _log.error("Cannot keep the registration", extra={"kv": {"file": str(self.path), "err": why}})
+            _log.error("Failed to maintain the registration file", extra={"kv": {"file": str(self.path), "err": why}})
         self.problem = problem

@@ -313,7 +313,7 @@ def _summary(rows: Sequence[_Row], kept: int, failures: Sequence[Trouble], *, ac
 
 
 def value_text(parameter: Parameter, value: Value | None) -> str:
-    """A value for people: bytes in the largest unit that is exact, words for what is no number."""
+    """A value for people: bytes in the largest unit that is exact, words for what is not a number."""
     if value is None:
         return "-"
     if isinstance(value, Special):

@@ -67,7 +67,7 @@ class Rounds:
             except Exception:
                 self.failed += 1
                 in_a_row += 1
-                _log.exception("Round failed")
+                _log.exception("Reconciliation failed")
                 # What it was about is not done, so it is tried again, though not too often.
                 self._reasons = {**reasons, **self._reasons}
                 self._wake.set()

@@ -98,7 +98,7 @@ class Runner:
                 async with asyncio.timeout(self._timeout):
                     await ended.wait()
             except TimeoutError:
-                _log.warning("Threads of plugins still run", extra={"kv": {"threads": len(self._threads)}})
+                _log.warning("Plugin threads are still running", extra={"kv": {"threads": len(self._threads)}})
 
     # -- jobs
 
@@ -127,7 +127,7 @@ class Runner:
         for plugin, stats in watch.stats.items():
             self._stats_of(plugin).absorb(stats)
         for plugin in watch.back:
-            _log.info("Plugin returns again", extra={"kv": {"plugin": plugin}})
+            _log.info("Plugin responds again", extra={"kv": {"plugin": plugin}})
         if error is not None and watch.culprit:
             # SystemExit and the like: as bad as not to return.
             self._stats_of(watch.culprit).failures += 1
@@ -186,9 +186,9 @@ class Runner:
         self._gate.close(plugin, for_good=for_good)
         kv = {"plugin": plugin, "err": why, "stuck_threads": self.stuck}
         if for_good:
-            _log.error("Plugin is off until the next start", extra={"kv": kv})
+            _log.error("Plugin disabled until the next start", extra={"kv": kv})
         else:
-            _log.error("Plugin is left out for a while", extra={"kv": kv | {"seconds": self._pause}})
+            _log.error("Plugin suspended", extra={"kv": kv | {"seconds": self._pause}})
 
     def _left(self, thread: "_Thread", abandoned: bool) -> None:
         self._threads.discard(thread)

@@ -19,7 +19,7 @@ from interpose.runtimehooks.sharepools import compute_pools
 
 _log = logging.getLogger(__name__)
 
-_INCOMPLETE: Final = "the runtime has not told of all its pods"  # normal at the start
+_INCOMPLETE: Final = "the runtime has not listed all its pods"  # normal at the start
 
 
 class Surroundings(NamedTuple):

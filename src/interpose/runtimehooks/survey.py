@@ -91,7 +91,7 @@ def log_release(hold: Hold | None, target: Target, parameter: Parameter) -> None
     """Say that something that was refused is settled."""
     if hold is not None:
         fields = {"target": target.name or target.key, "parameter": str(parameter), "refusals": hold.refusals}
-        _log.info("Value that was refused is in place or not needed any more", extra={"kv": fields})
+        _log.info("Rejected value is now in place or no longer needed", extra={"kv": fields})
 
 
 def _to_set(want: Want, now: Value | None) -> Item:
@@ -272,7 +272,7 @@ class Survey:
                 now=now,
                 wanted=original,
                 plugin=entry.plugin,
-                why="nobody wants it any more",
+                why="no plugin sets it any more",
                 action=action,
                 note=note,
             )
@@ -305,7 +305,7 @@ class Survey:
         if any(has(actuator, target, parameter, now, value, self._allowed) for value in ours):
             return Action.RESTORE
         fields = {"target": target.name or target.key, "parameter": str(parameter), "plugin": entry.plugin}
-        _log.info("Value was changed by somebody else and is left alone", extra={"kv": fields})
+        _log.info("Value changed by another process, not restored", extra={"kv": fields})
         return Action.KEEP
 
     def _read(self, actuator: Actuator, target: Target, parameter: Parameter) -> Value | None:

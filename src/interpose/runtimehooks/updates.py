@@ -130,13 +130,13 @@ class Updates:
             if not self._unasked:
                 self._unasked = True
                 _log.warning(
-                    "Update was not brought to us by a relay, values are sent as they shall be",
+                    "No relay called our hooks for an update, sending final values",
                     extra={"kv": {"container": update.target.name}},
                 )
             return await self._directly(update)
         if self._unasked:
             self._unasked = False
-            _log.info("Updates are brought to us by the relay again")
+            _log.info("Relay calls our hooks for updates again")
         await self._refresh(key)
         if (record := self._store.containers.get(key)) is not None and (text := self._missing(record, update)):
             self.failed += 1
@@ -150,7 +150,7 @@ class Updates:
             now = cri_value(record.resources, parameter)
             if value is CLEAR or now == value:
                 continue
-            return f"{parameter} is {now} after an update to {value}: somebody who is asked after us wants that"
+            return f"{parameter} is {now} after an update to {value}: a later hook server or the policy sets it"
         return ""
 
     def _forget_restored(self, update: Update) -> None:

@@ -1,4 +1,4 @@
-"""The `info` of verbose answers: JSON that is no part of the protocol, and the only source of some facts.
+"""The `info` of verbose answers: JSON that is not a part of the protocol, and the only source of some facts.
 
 containerd shows `config` (the create request) and `runtimeSpec` (what is in force), CRI-O the latter only. Whatever is
 missing or odd reads as not set: no document makes anything here fail.

@@ -84,7 +84,7 @@ class Settler:
         else:
             self._store.put_container(self._store.containers.get(found.id, found))
         self._store.pending.drop(entry)
-        _log.info("Create in doubt did happen", extra={"kv": {"id": found.id, "name": _name(entry)}})
+        _log.info("Create with unknown outcome: it succeeded", extra={"kv": {"id": found.id, "name": _name(entry)}})
         return True
 
     async def _pod(self, entry: PendingPod) -> Pod | None:
@@ -112,7 +112,7 @@ class Settler:
 
     def _drop(self, entry: Entry) -> None:
         self._store.pending.drop(entry)
-        _log.info("Create in doubt did not happen", extra={"kv": {"name": _name(entry)}})
+        _log.info("Create with unknown outcome: it did not happen", extra={"kv": {"name": _name(entry)}})
 
 
 def _name(entry: Entry) -> str:

@@ -235,7 +235,7 @@ def _truth(value: Any) -> bool:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise CelError(f"{value!r} is no text")
+        raise CelError(f"{value!r} is not text")
     return value
 
 

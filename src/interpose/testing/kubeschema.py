@@ -113,7 +113,7 @@ def _identity(node: ast.ClassDef) -> tuple[str, str] | None:
 
 def _of_class(module: _Module, name: str, value: Any, path: str) -> Iterator[str]:
     if not isinstance(value, dict):
-        yield f"{path}: is no map"
+        yield f"{path}: is not a map"
         return
     fields = module.classes[name]
     for key, field in fields.items():
@@ -140,7 +140,7 @@ def _of_generic(module: _Module, kind: ast.Subscript, value: Any, path: str, key
     assert isinstance(kind.value, ast.Name)
     if kind.value.id == "List":
         if not isinstance(value, list):
-            yield f"{path}: is no list"
+            yield f"{path}: is not a list"
             return
         for index, item in enumerate(value):
             yield from _of_type(module, kind.slice, item, f"{path}[{index}]", key)
@@ -168,8 +168,8 @@ def _of_name(module: _Module, name: str, value: Any, path: str, key: str) -> Ite
 
 def _of_map(value: Any, path: str, key: str) -> Iterator[str]:
     if not isinstance(value, dict):
-        yield f"{path}: is no map"
+        yield f"{path}: is not a map"
     elif key in _TEXT_MAPS:
         for name, item in value.items():
             if not isinstance(item, str):
-                yield f"{path}.{name}: {item!r} is no text"
+                yield f"{path}.{name}: {item!r} is not text"

@@ -36,7 +36,7 @@ def identity(document: Document) -> Identity:
 
 
 def by_identity(documents: Iterable[Document]) -> dict[Identity, Document]:
-    """All objects; a KeyError names one that is there twice."""
+    """All objects; a KeyError names one that appears twice."""
     found: dict[Identity, Document] = {}
     for document in documents:
         if identity(document) in found:

@@ -63,8 +63,8 @@ def _counts(text: str) -> dict[str, int]:
         word = " ".join(match[2].split()) if match else ""
         if match is None or word not in _WORDS or int(match[1]) == 0:
             raise ValueError(
-                f"{quoted(part.strip())} is no part of a machine: expected a number from 1 to 9999 and one of sockets, "
-                "dies, numa, cores, threads"
+                f"{quoted(part.strip())} is not a part of a machine: expected a number from 1 to 9999 and one of "
+                "sockets, dies, numa, cores, threads"
             )
         kind = _WORDS[word]
         if kind in found:

@@ -55,7 +55,7 @@ def _head(said: Mapping[str, Any]) -> Iterator[str]:
     api = group(said.get("api"))
     rows["API server"] = f"{plain(api.get('server'))} ({plain(api.get('access'))}), {_up(api)}"
     relay = group(said.get("relay"))
-    rows["Relay"] = f"{plain(relay.get('socket'))}, {_up(relay)}" if relay else "gets nothing from us"
+    rows["Relay"] = f"{plain(relay.get('socket'))}, {_up(relay)}" if relay else "gets no configuration from the agent"
     service = group(said.get("service"))
     if service:
         refused = service.get("refused_connections")

@@ -134,7 +134,7 @@ class Certificates:
     def _use(self, loaded: Loaded) -> None:
         self._loaded = loaded
         self.reloads["loaded"] += 1
-        _log.info("Certificate was replaced", extra=kv(certificate=self._files.certificate, state=str(self.validity)))
+        _log.info("Certificate reloaded", extra=kv(certificate=self._files.certificate, state=str(self.validity)))
 
     def _report(self, trouble: str) -> None:
         """Once for each trouble, however often the files are looked at."""
@@ -142,7 +142,7 @@ class Certificates:
             return
         self.stale = trouble
         self.reloads["failed"] += 1
-        _log.warning("Certificate could not be loaded, the one before stays", extra=kv(err=trouble))
+        _log.warning("Failed to load certificate, keeping the previous one", extra=kv(err=trouble))
 
 
 def contents(files: TlsFiles) -> tuple[str, ...]:

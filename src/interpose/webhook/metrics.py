@@ -49,9 +49,7 @@ def connection_collector(stats: Stats, server: Callable[[], AdminServer]) -> Col
         yield _gauge("requests_in_flight", "Requests that are being received or answered, scrapes too.", server().busy)
         yield _gauge("connections", "Clients connected now.", server().connections)
         yield _counter("connections_refused_total", "Clients turned away because of the limit.", server().refused)
-        yield _counter(
-            "connections_cut_total", "Clients that did nothing and had to make room for others.", server().cut
-        )
+        yield _counter("connections_cut_total", "Idle clients disconnected to make room for others.", server().cut)
         yield _counter(
             "tls_handshake_failures_total", "Connections on which TLS came to nothing.", stats.handshake_failures
         )

@@ -27,5 +27,5 @@ def _dns_name(text: str) -> str:
         labels = labels[1:]  # any name at the first place, and nowhere else
     # A name that ends in a number would be taken for an address.
     if len(name) > _MAX or not all(map(_LABEL.fullmatch, labels)) or labels[-1].isdecimal():
-        raise ValueError(f"{text!r} is no DNS name and no address")
+        raise ValueError(f"{text!r} is not a DNS name and no address")
     return name

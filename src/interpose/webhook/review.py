@@ -86,7 +86,7 @@ def review(body: bytes, rules: Rules) -> Answer:
     document = _read(body)
     request = document.get("request")
     if not isinstance(request, dict):
-        raise BadReviewError("the body is no AdmissionReview: it has no request")
+        raise BadReviewError("the body is not an AdmissionReview: it has no request")
     uid = request.get("uid")
     if type(uid) is not str or not 0 < len(uid) <= _MAX_UID:
         raise BadReviewError("the request has no uid")
@@ -124,7 +124,7 @@ def _read(body: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise BadReviewError(f"the body is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise BadReviewError("the body is no AdmissionReview: it is no object")
+        raise BadReviewError("the body is not an AdmissionReview: it is not an object")
     return document
 
 

@@ -70,7 +70,7 @@ def test_the_longest_pattern_wins_whatever_the_order() -> None:
 
 
 def test_json_answers_write_unknown_values_as_text() -> None:
-    """A view never fails because a value is no JSON type."""
+    """A view never fails because a value is not JSON type."""
     assert json.loads(json_response({"a": {1: object}}).body) == {"a": {"1": "<class 'object'>"}}
     assert json.loads(error_response(418, "no").body) == {"error": "no"}
 

@@ -258,7 +258,7 @@ def test_first_event_of_a_run_has_a_name_that_lasts(unseen: bool) -> None:
 
 def test_event_tells_something() -> None:
     """A mistake of ours is not overlooked."""
-    with pytest.raises(ValueError, match="tells"):
+    with pytest.raises(ValueError, match="a reason and a message"):
         events().done(view(), Write(body={}), 0.0)
 
 

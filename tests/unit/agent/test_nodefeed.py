@@ -18,7 +18,7 @@ from interpose.testing.eventually import eventually
 
 
 def check(found: Object) -> list[str]:
-    """A spec with the key `bad` is wrong, and so is a label that is no text."""
+    """A spec with the key `bad` is wrong, and so is a label that is not text."""
     if "bad" in found.get("spec", {}):
         return ["bad is not known"]
     return ["label is wrong"] if 3 in found.get("node", {}).get("labels", {}).values() else []
@@ -133,7 +133,7 @@ async def test_file_of_the_run_before_that_is_bad(stage: Stage, caplog: pytest.L
     stage.path.parent.mkdir(mode=0o755)
     stage.path.mkdir()
     await stage.look()
-    assert "Node state file could not be read" in caplog.text
+    assert "Failed to read node state file" in caplog.text
     assert stage.feed.problem
     stage.path.rmdir()
     await stage.look()

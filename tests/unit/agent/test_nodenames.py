@@ -27,13 +27,13 @@ def test_names(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("", "is no name"),
-        ("a b", "is no name"),
-        ("-a", "is no name"),
-        ("a-", "is no name"),
-        (f"{LONG}x", "is no name"),
-        ("example.com/", "is no name"),
-        ("a\n", "is no name"),
+        ("", "is not a name"),
+        ("a b", "is not a name"),
+        ("-a", "is not a name"),
+        ("a-", "is not a name"),
+        (f"{LONG}x", "is not a name"),
+        ("example.com/", "is not a name"),
+        ("a\n", "is not a name"),
         ("/a", "does not begin with a domain"),
         ("Example.com/a", "does not begin with a domain"),
         ("a/b/c", "does not begin with a domain"),
@@ -52,7 +52,7 @@ def test_values_of_labels() -> None:
     for text in ("", "true", "a.b_c-1", LONG):
         check_label_value(text)
     for text in ("a b", '"true"', "-", f"{LONG}x", "a\n"):
-        with pytest.raises(ValueError, match="is no value"):
+        with pytest.raises(ValueError, match="is not a value"):
             check_label_value(text)
 
 
@@ -89,7 +89,7 @@ def test_patterns_narrow_down_what_may_be_written() -> None:
         EVERYTHING.check("kubernetes.io/x")
     with pytest.raises(ValueError, match="is the agent's own"):
         EVERYTHING.check(STATUS)
-    with pytest.raises(ValueError, match="is no name"):
+    with pytest.raises(ValueError, match="is not a name"):
         EVERYTHING.check("")
 
 

@@ -124,7 +124,7 @@ async def test_a_patch_is_sent(api: NodeApi, call: Caller, caplog: pytest.LogCap
     await call.patch(("add", LABEL, "secret"), ("add", "/metadata/annotations/a.b~1c", '"x y"'))
     assert api.node["metadata"]["labels"]["cmk.intel.com/cmk-node"] == "secret"
     assert api.node["metadata"]["annotations"]["a.b/c"] == "x y"
-    assert "Node was changed" in caplog.text
+    assert "Node patched" in caplog.text
     assert "secret" not in json.dumps([getattr(one, "kv", {}) for one in caplog.records])
 
 

@@ -215,7 +215,7 @@ async def test_one_that_is_forbidden_holds_up_no_other(
     stage.reporter.on_state(state())
     await eventually(lambda: stage.reporter.results[kind, "failed"] >= 3, "some tries")
     assert sum(stage.cluster.counts()) == 2
-    said = [one for one in caplog.records if one.getMessage() == "Report could not be written"]
+    said = [one for one in caplog.records if one.getMessage() == "Failed to write report"]
     assert 1 <= len(said) <= 1 + stage.time // 600.0
 
 

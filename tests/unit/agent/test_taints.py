@@ -23,13 +23,13 @@ def test_taints(taint: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ("cmk", "is no taint: expected an object"),
-        ([], "is no taint"),
+        ("cmk", "is not a taint: expected an object"),
+        ([], "is not a taint"),
         ({**CMK, "color": 1}, "'color' is not known in a taint"),
         ({"effect": "NoSchedule"}, "key of a taint is 'null'"),
-        ({**CMK, "key": "a b"}, "is no name"),
+        ({**CMK, "key": "a b"}, "is not a name"),
         ({**CMK, "value": True}, "value of taint cmk is 'true': expected text"),
-        ({**CMK, "value": '"true"'}, "is no value"),
+        ({**CMK, "value": '"true"'}, "is not a value"),
         ({**CMK, "effect": "Never"}, "effect of taint cmk is '\"Never\"': expected one of NoSchedule"),
         ({"key": "cmk"}, "effect of taint cmk is 'null'"),
     ],
@@ -43,8 +43,8 @@ def test_what_is_no_taint(value: Any, why: str) -> None:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ({}, "is no list of taints"),
-        ([CMK, {**CMK, "value": "no"}], "taint cmk with effect NoSchedule is there twice"),
+        ({}, "is not a list of taints"),
+        ([CMK, {**CMK, "value": "no"}], "taint cmk with effect NoSchedule appears twice"),
         ([{**CMK, "key": f"k{n}"} for n in range(101)], "101 taints are more than 100"),
     ],
 )
@@ -129,5 +129,5 @@ def test_a_list_that_is_another_one(op: str, place: str, value: Any, why: str) -
 
 def test_the_same_taint_twice_is_refused() -> None:
     """Also if each of them is fine."""
-    with pytest.raises(ValueError, match="is there twice"):
+    with pytest.raises(ValueError, match="appears twice"):
         patched([CMK], "add", "-", {**CMK, "value": "no"}, ALL)

@@ -73,7 +73,7 @@ def test_without_a_daemon_the_message_names_the_address_and_what_to_check(tmp_pa
     with pytest.raises(click.ClickException, match="is the relay running") as caught:
         ask(missing, "GET", "/echo")
     assert missing in caught.value.message
-    with pytest.raises(click.ClickException, match="no admin socket"):
+    with pytest.raises(click.ClickException, match="without an admin socket"):
         ask("none", "GET", "/echo")
     with pytest.raises(ConfigError, match="--admin"):
         ask("0.0.0.0:1", "GET", "/echo")

@@ -76,7 +76,7 @@ def test_nobody_there(tmp_path: Path) -> None:
     where = str(tmp_path / "x.sock")
     result = CliRunner().invoke(cli, ["agent", "probe", "--agent-socket", where])
     assert result.exit_code == 1
-    assert f"nobody could be asked at {where}: No such file or directory" in result.stderr
+    assert f"cannot connect to {where}: No such file or directory" in result.stderr
 
 
 def test_a_wrong_socket_is_a_mistake() -> None:

@@ -120,7 +120,7 @@ def test_standard_input_can_be_compared(write: Any) -> None:
         (["deploy/interpose.yaml", "--program", "agent"], 2, "cannot be compared"),
         (["running", "samples/policy.yaml"], 2, "'running' has settings, it cannot be compared with policies"),
         (["no-such-file.yaml"], 78, "cannot be read"),
-        (["running:/no/such.sock"], 2, "nobody could be asked"),
+        (["running:/no/such.sock"], 2, "cannot connect to"),
         (["running", "--program", "webhook"], 2, "has no admin socket"),
         (["deploy/kustomize/base/webhook.yaml"], 78, "holds nothing that can be compared"),
     ],
@@ -181,4 +181,4 @@ def test_the_only_map_is_compared_whatever_else_is_there(write: Any) -> None:
 def test_an_object_that_stands_twice_in_a_file_is_refused(write: Any) -> None:
     """Nobody knows which of them is meant."""
     result = diff(write("a.yaml", f"{maps(one='PinMemory: true')}---\n{maps(one='PinMemory: false')}"))
-    assert (result.exit_code, "ConfigMap one/m: stands there more than once" in result.output) == (78, True)
+    assert (result.exit_code, "ConfigMap one/m: appears more than once" in result.output) == (78, True)

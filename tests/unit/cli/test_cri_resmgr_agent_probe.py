@@ -12,7 +12,7 @@ def test_nobody_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     """The socket is named."""
     where = str(tmp_path / "x.sock")
     assert run_command(["-agent-socket", where]) == 1
-    assert f"nobody could be asked at {where}: No such file or directory" in capsys.readouterr().err
+    assert f"cannot connect to {where}: No such file or directory" in capsys.readouterr().err
 
 
 def test_flags_of_the_old_name(capsys: pytest.CaptureFixture[str]) -> None:

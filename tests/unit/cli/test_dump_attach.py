@@ -96,5 +96,5 @@ def test_nobody_there(tmp_path: Path) -> None:
     """As every command that asks a relay says it."""
     with pytest.raises(click.ClickException, match="is the relay running"):
         attach(str(tmp_path / "none.sock"))
-    with pytest.raises(click.ClickException, match="no admin socket"):
+    with pytest.raises(click.ClickException, match="without an admin socket"):
         attach("none")

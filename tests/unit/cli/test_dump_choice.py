@@ -42,10 +42,10 @@ def test_without_options_there_is_only_the_filter() -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"status": ("x",)}, "--status: 'x' is no status"),
-        ({"method": ("(",)}, "--method: '\\(' is no regular expression"),
-        ({"min_duration": ("1",)}, "--min-duration: '>=1' is no duration"),
-        ({"since": ("x",)}, "--since: 'x' is no time"),
+        ({"status": ("x",)}, "--status: 'x' is not a status"),
+        ({"method": ("(",)}, "--method: '\\(' is not a regular expression"),
+        ({"min_duration": ("1",)}, "--min-duration: '>=1' is not a duration"),
+        ({"since": ("x",)}, "--since: 'x' is not a time"),
     ],
 )
 def test_mistakes_name_the_option(given: dict[str, Any], reason: str) -> None:
@@ -58,7 +58,7 @@ def test_mistakes_of_a_filter_have_a_place() -> None:
     """In the words as they were given."""
     with pytest.raises(FilterMistake, match="there is no ~x"):
         chosen(["~x"], values())
-    with pytest.raises(FilterMistake, match="--number: 'x' is no number"):
+    with pytest.raises(FilterMistake, match="--number: 'x' is not a number"):
         numbered("x")
     assert str(numbered("1,4-6")) == "~n 1,4-6"
 

@@ -91,7 +91,7 @@ def test_a_call_that_is_not_there_is_missed(sample: Path) -> None:
     """In words, on stderr."""
     result = run(sample, "--number", 99)
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no call matches ~n 99\n")
-    assert "is no number" in run(sample, "--number", "x").stderr
+    assert "is not a number" in run(sample, "--number", "x").stderr
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_filter_that_finds_nothing_says_so(sample: Path, tmp_path: Path) -> No
     ("arguments", "reason"),
     [
         (["~x"], "there is no ~x; possible are"),
-        (["--status", "x"], "--status: 'x' is no status"),
+        (["--status", "x"], "--status: 'x' is not a status"),
         (["-o", "xml"], "'xml' is not one of"),
         (["--last", "0"], "0 is not in the range"),
     ],
@@ -179,7 +179,7 @@ def test_a_stream_is_shown(sample: Path) -> None:
     data = sample.read_bytes()
     assert run("-", "--number", 7, stdin=data).stdout == run(sample, "--number", 7).stdout
     result = run("-", stdin=b"nonsense")
-    assert (result.exit_code, "standard input: is no recording" in result.stderr) == (78, True)
+    assert (result.exit_code, "standard input: is not a recording" in result.stderr) == (78, True)
 
 
 def test_output_goes_to_a_file(sample: Path, tmp_path: Path) -> None:

@@ -44,10 +44,10 @@ def test_a_stream_that_breaks_off_says_where() -> None:
     assert source.damaged == len(source.damage) == 1
 
 
-@pytest.mark.parametrize("data", [b"", b"hello, this is no recording", STORY[:20]])
+@pytest.mark.parametrize("data", [b"", b"hello, this is not a recording", STORY[:20]])
 def test_a_stream_of_something_else_is_refused(data: bytes) -> None:
     """In words."""
-    with pytest.raises(ConfigError, match="standard input: is no recording"):
+    with pytest.raises(ConfigError, match="standard input: is not a recording"):
         StreamSource(io.BytesIO(data))
 
 

@@ -54,7 +54,7 @@ def test_name_that_is_no_cgroup(kubepods: str, driver: str, hint: str) -> None:
     assert problem.startswith(
         f"flag --kubepods: cgroups.kubepods: {kubepods!r} cannot be used with the driver systemd: "
     )
-    assert problem.endswith(f"'{kubepods}.slice' is no name of a slice{hint}")
+    assert problem.endswith(f"'{kubepods}.slice' is not a name of a slice{hint}")
 
 
 def test_name_no_driver_can_use() -> None:

@@ -70,5 +70,5 @@ def test_a_plugin_that_is_on_and_not_installed_is_listed() -> None:
 def test_a_name_twice_is_a_mistake_of_the_settings() -> None:
     """Nobody can run twice."""
     result = run(env={"INTERPOSE_HOOKSERVER_EXTERNAL_PLUGINS": "toy,toy"})
-    assert "plugins.external: toy is there more than once" in result.stderr
+    assert "plugins.external: toy appears more than once" in result.stderr
     assert result.return_value == 78

@@ -62,7 +62,7 @@ def test_an_image_that_cannot_be_used_is_named_with_the_reason(
     assert run("ls", "--root", root).stdout == "No images.\n"
     said = capfd.readouterr().err
     assert IMAGE.id in said
-    assert "it is no JSON" in said
+    assert "it is not JSON" in said
 
 
 def test_programs_get_a_document(root: Path, archive: Path) -> None:
@@ -133,7 +133,8 @@ async def _hold(root: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"), [(b"no archive", "it is no whole tar file"), (docker_archive({}), "it has no image in it")]
+    ("content", "problem"),
+    [(b"no archive", "it is not a whole tar file"), (docker_archive({}), "it has no image in it")],
 )
 def test_what_cannot_be_imported_is_an_error(content: bytes, problem: str, root: Path, tmp_path: Path) -> None:
     """Which names the file."""
@@ -176,7 +177,7 @@ def test_credentials_of_docker_are_checked(root: Path, tmp_path: Path) -> None:
     (tmp_path / "docker").mkdir()
     (tmp_path / "docker/config.json").write_text("{")
     result = run("pull", "x.io/app", "--root", root)
-    assert (result.exit_code, "docker/config.json: it is no JSON" in result.stderr) == (78, True)
+    assert (result.exit_code, "docker/config.json: it is not JSON" in result.stderr) == (78, True)
     other = tmp_path / "other.json"
     other.write_text(json.dumps({"auths": {"x.io": {"auth": 5}}}))
     result = run("pull", "x.io/app", "--root", root, "--docker-config", other)

@@ -51,7 +51,7 @@ def test_what_is_nothing_at_all_says_what_was_tried(tmp_path: Path) -> None:
     """Folder, file, words."""
     source = f"{tmp_path}/no"
     assert refused(source).startswith(f"machine '{source}': there is no such folder and no such file, and as a desc")
-    assert "'3 wheels' is no part of a machine" in refused("2 cores x 3 wheels")
+    assert "'3 wheels' is not a part of a machine" in refused("2 cores x 3 wheels")
 
 
 @pytest.mark.parametrize("source", ["x" * 5000, "a\0b", ""])
@@ -72,7 +72,9 @@ def test_a_folder_with_garbage_is_refused_with_the_file(tmp_path: Path) -> None:
     """And its text."""
     (tmp_path / "devices/system/cpu").mkdir(parents=True)
     (tmp_path / "devices/system/cpu/online").write_text("many\n")
-    assert refused(str(tmp_path)).startswith(f"machine {tmp_path}: file devices/system/cpu/online: 'many' is no list")
+    assert refused(str(tmp_path)).startswith(
+        f"machine {tmp_path}: file devices/system/cpu/online: 'many' is not a list"
+    )
 
 
 def test_files_that_are_no_machines_are_refused(tmp_path: Path) -> None:

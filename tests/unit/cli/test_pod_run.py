@@ -149,10 +149,10 @@ def test_who_does_not_stay_answers_nobody(commands: PodCommands, flag: str) -> N
 @pytest.mark.parametrize(
     ("flag", "value", "words"),
     [
-        ("--cluster-dns", "foo", "'foo' is no IP address"),
+        ("--cluster-dns", "foo", "'foo' is not an IP address"),
         ("--cluster-domain", "bad domain", "'bad domain' is not a name of lower case letters"),
         ("--node-name", "a b", "'a b' is not a name of lower case letters"),
-        ("--cgroup-root", "../../x", "'../../x' is no directory below"),
+        ("--cgroup-root", "../../x", "'../../x' is not a directory below"),
     ],
 )
 def test_a_wrong_value_is_told_before_anything_is_done(

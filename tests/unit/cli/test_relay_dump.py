@@ -41,7 +41,7 @@ def test_what_a_reader_asks_for() -> None:
         "": Interest.MESSAGES,
     }
     assert set(asked_for([]).values()) == {Interest.MESSAGES}
-    with pytest.raises(BadRequestError, match="no CRI method"):
+    with pytest.raises(BadRequestError, match="not a CRI method"):
         asked_for([("full", "(.+)+x")])
     with pytest.raises(BadRequestError, match="not known here"):
         asked_for([("rules", "on")])

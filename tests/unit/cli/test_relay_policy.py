@@ -87,7 +87,7 @@ def test_state_of_another_machine_is_set_aside(folder: Path, caplog: pytest.LogC
     path = remember(folder, State(policy="static", fingerprint="x", entries=(ENTRY,), config=config, config_node="n"))
     with caplog.at_level(logging.WARNING, "interpose"):
         made = part(folder)
-    assert "set aside" in caplog.text
+    assert "Saved policy state set aside" in caplog.text
     assert not path.exists()
     assert [one.name for one in path.parent.iterdir()] != []
     assert made._configuration.policy == "static"
@@ -99,7 +99,7 @@ def test_a_damaged_state_file_does_not_stop_a_relay(folder: Path, caplog: pytest
     path.write_bytes(b"{")
     with caplog.at_level(logging.ERROR, "interpose"):
         part(folder, **STATIC)
-    assert "State of an earlier run was set aside" in caplog.text
+    assert "Saved policy state set aside" in caplog.text
 
 
 def test_what_an_agent_sent_and_does_not_fit_any_more_does_not_stop_a_start(
@@ -110,7 +110,7 @@ def test_what_an_agent_sent_and_does_not_fit_any_more_does_not_stop_a_start(
     remember(folder, State(config=config, config_node="n"))
     with caplog.at_level(logging.ERROR, "interpose"):
         made = part(folder)
-    assert "Configuration of the agent" in caplog.text
+    assert "Agent configuration" in caplog.text
     assert made._configuration.policy == "none"
 
 

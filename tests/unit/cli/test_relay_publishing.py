@@ -72,7 +72,7 @@ async def test_an_agent_that_is_away_is_a_problem_only_while_something_is_wanted
     publishing.start(node.books)
     (problem,) = await eventually(publishing.problems, "trouble")
     assert problem.startswith(f"{CORES}: 2 could not be published: the agent at {tmp_path}/a.sock is not reachable: ")
-    assert "Node could not be marked" in caplog.text
+    assert "Failed to publish to the Node" in caplog.text
     assert {one.name for one in publishing.collect()} == {
         "interpose_policy_published",
         "interpose_policy_publishing_total",

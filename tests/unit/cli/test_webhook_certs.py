@@ -114,7 +114,7 @@ def test_what_the_server_says_no_to(running: Running, kubeconfig: Path) -> None:
         (("--name", "a"), "either --secret NAME or --dir DIR"),
         (("--name", "a", "--secret", "s", "--dir", "d"), "either --secret NAME or --dir DIR"),
         (("--dir", "d"), "say what it is for"),
-        (("--dir", "d", "--name", "not a name"), "'not a name' is no DNS name and no address"),
+        (("--dir", "d", "--name", "not a name"), "'not a name' is not a DNS name and no address"),
         (("--dir", "d", "--name", "a", "--days", "5", "--renew-before", "5"), "must be less than --days 5"),
     ],
 )

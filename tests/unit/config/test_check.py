@@ -76,7 +76,7 @@ def test_every_problem_is_reported_at_once_with_file_line_key_and_value(tmp_path
 
 
 def test_the_document_must_be_a_map(tmp_path: Path) -> None:
-    """A list or a bare word is no settings file."""
+    """A list or a bare word is not a settings file."""
     assert "not a list" in _check(tmp_path, "- a\n").problems[0]
     assert "not text" in _check(tmp_path, "hello\n").problems[0]
 

@@ -81,7 +81,7 @@ def test_a_map_of_the_usual_name_is_about_policies() -> None:
 
 
 def test_what_an_api_server_would_refuse_is_refused() -> None:
-    """Values that are no text, and keys a ConfigMap does not have."""
+    """Values that are not text, and keys a ConfigMap does not have."""
     text = "{kind: ConfigMap, data: {policy: 'Active: static', other: 1}, datas: {}}"
     assert refused(text) == [
         "file m.yaml line 1: data['other']: expected text in quotes, found a number ('1')",

@@ -44,16 +44,16 @@ def test_amounts_are_written_in_many_ways(text: str, amount: CpuAmount) -> None:
     [
         ("cores:3", "'cores:3' is of the unknown kind 'cores', known are cpuset, quantity, cgroup"),
         ("cpuset:", "the list of CPUs is empty"),
-        ("cpuset:a", "'a' is no list of CPUs"),
-        ("-1", "'-1' is no list of CPUs"),
+        ("cpuset:a", "'a' is not a list of CPUs"),
+        ("-1", "'-1' is not a list of CPUs"),
         ("3-1", "ends before it begins"),
-        ("two", "'two' is no quantity such as 500m, 1.5 or 1Gi; expected an amount"),
+        ("two", "'two' is not a quantity such as 500m, 1.5 or 1Gi; expected an amount"),
         ("quantity:-1", "'-1' is below zero"),
-        ("", "'' is no quantity"),
-        ("cgroup:", "'' is no directory of a cgroup"),
-        ("/", "'/' is no directory of a cgroup"),
-        ("cgroup:../../etc", "'../../etc' is no directory of a cgroup"),
-        ("cgroup:a\nb", "is no directory of a cgroup"),
+        ("", "'' is not a quantity"),
+        ("cgroup:", "'' is not a directory of a cgroup"),
+        ("/", "'/' is not a directory of a cgroup"),
+        ("cgroup:../../etc", "'../../etc' is not a directory of a cgroup"),
+        ("cgroup:a\nb", "is not a directory of a cgroup"),
     ],
 )
 def test_what_is_no_amount_is_named(text: str, message: str) -> None:
@@ -94,7 +94,7 @@ def test_empty_text_says_nothing(text: str) -> None:
         ("cpu=1=2", "'cpu=1=2' is not domain=value"),
         ("1000m", "'1000m' is not domain=value"),
         ("cpu=", "has no value for cpu"),
-        ("cpu=foo", "'foo' is no quantity"),
+        ("cpu=foo", "'foo' is not a quantity"),
     ],
 )
 def test_what_is_no_specification_is_named(text: str, message: str) -> None:

@@ -11,7 +11,7 @@ from interpose.policy.request import Request, Source
 from interpose.policy.simulation import Role
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
-NO_QUANTITY = "is no quantity such as 500m, 1.5 or 1Gi"
+NO_QUANTITY = "is not a quantity such as 500m, 1.5 or 1Gi"
 
 
 def only(spec: str) -> Request:

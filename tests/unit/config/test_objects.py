@@ -62,9 +62,9 @@ def test_amounts_that_are_none() -> None:
     with pytest.raises(ConfigError) as caught:
         report.settle()
     assert caught.value.problems == [
-        "x line 1: k.a: 'x' is no quantity such as 500m, 1.5 or 1Gi",
+        "x line 1: k.a: 'x' is not a quantity such as 500m, 1.5 or 1Gi",
         "x line 1: k.b: is given twice",
-        "x line 1: k.'c\\n': 'y' is no quantity such as 500m, 1.5 or 1Gi",
+        "x line 1: k.'c\\n': 'y' is not a quantity such as 500m, 1.5 or 1Gi",
         "x line 1: k: expected a group of keys, found a list",
     ]
 

@@ -135,8 +135,8 @@ policy.ReservedResources.CPU: [1]
         ),
         "file f line 4: policy.Activ: is not a known key, did you mean Active?",
         (
-            "file f line 5: policy.ReservedResources.cpu: 'lots' is no quantity such as 500m, 1.5 or 1Gi; expected an "
-            "amount (2, 750m), CPUs (0-3, cpuset:2, #2) or a cgroup (cgroup:DIR, /DIR)"
+            "file f line 5: policy.ReservedResources.cpu: 'lots' is not a quantity such as 500m, 1.5 or 1Gi; expected "
+            "an amount (2, 750m), CPUs (0-3, cpuset:2, #2) or a cgroup (cgroup:DIR, /DIR)"
         ),
         "file f line 5: policy.ReservedResources.RAM: is not a known key",
         "file f line 6: policy.AvailableResources.cpu: '4' is an amount, say which CPUs: cpuset:0-7 or cgroup:DIR",
@@ -237,7 +237,7 @@ def test_all_problems_of_all_keys_are_told_at_once() -> None:
         "ConfigMap key policy.stp: is about the policy static-pools, as policy.static-pools is",
         "ConfigMap key policy.zzz: 'zzz' is not a known policy",
         "ConfigMap key policy line 1: Active: expected none or null or static",
-        "ConfigMap key policy line 2: ReservedResources.cpu: 'x-y' is no list of CPUs: 'x-y' is neither",
+        "ConfigMap key policy line 2: ReservedResources.cpu: 'x-y' is not a list of CPUs: 'x-y' is neither",
         "ConfigMap key policy.ReservedResources.CPU line 2: is not valid YAML",
         "ConfigMap key policy.static line 2: RelaxedIsolation: expected true or false, found text ('perhaps')",
         "ConfigMap key policy.static line 3: PinMem: is not a known key, did you mean PinMemory?",

@@ -126,7 +126,7 @@ LABELNODE: true
 """
     assert problems("static-pools", text) == [
         "file f line 3: policy.x.pools.a.exclusive: expected true or false, found text ('maybe')",
-        "file f line 4: policy.x.pools.a.cpuLists[0].Cpuset: '3-1' is no list of CPUs: '3-1' ends before it begins",
+        "file f line 4: policy.x.pools.a.cpuLists[0].Cpuset: '3-1' is not a list of CPUs: '3-1' ends before it begins",
         "file f line 4: policy.x.pools.a.cpuLists[1].Cpuset: the list of CPUs is empty",
         "file f line 4: policy.x.pools.a.cpuLists[1].Socket: expected a number from 0 to 4095, found '-1'",
         "file f line 4: policy.x.pools.a.cpuLists[2].Cpuset: expected a list of CPUs such as 0-3,8, found a list",

@@ -56,7 +56,7 @@ def test_resources_are_checked_and_kept_as_written(text: str) -> None:
     ("values", "problem"),
     [
         ({"name": "statik"}, "flag name: 'statik' is not one of none, null, static, static-plus, static-pools, stp"),
-        ({"reserved": "cpu=x"}, "flag reserved: 'x' is no quantity"),
+        ({"reserved": "cpu=x"}, "flag reserved: 'x' is not a quantity"),
         ({"reserved": "cores=1"}, "flag reserved: 'cores=1' names 'cores'"),
         ({"available": "cpu=4"}, "flag available: 'cpu=4' is an amount, it must say which CPUs"),
         ({"config_socket": "x"}, "flag config_socket: 'x' is not absolute"),

@@ -66,7 +66,7 @@ def test_all_problems_of_values_are_found_at_once() -> None:
         "file m.yaml line 3: cpus[0].id: expected a number from 0 to 8191, found '-1'",
         "file m.yaml line 4: cpus[1].id: is missing",
         "file m.yaml line 5: nodes[0].distances['x']: expected the number of a node",
-        "file m.yaml line 6: offline: '3-' is no list of CPUs: '3-' is neither a number nor a range",
+        "file m.yaml line 6: offline: '3-' is not a list of CPUs: '3-' is neither a number nor a range",
         "file m.yaml line 7: size: is not a known key",
     ]
 

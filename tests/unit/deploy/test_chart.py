@@ -91,7 +91,7 @@ def test_the_chart_says_what_it_is(chart: Chart) -> None:
 
 
 def test_every_way_to_install_it_is_valid(chart: Chart, way: tuple[Mapping[str, Any], list[Identity]]) -> None:
-    """Kubernetes' schemas have every field; what is named is there; nothing is there twice."""
+    """Kubernetes' schemas have every field; what is named is there; nothing appears twice."""
     values, elsewhere = way
     found = chart.manifests(values)
 

@@ -99,7 +99,7 @@ def test_links_are_followed(hooks: Path, tmp_path: Path) -> None:
 def test_large_files_are_not_read(hooks: Path) -> None:
     """A mebibyte is a thousand times more than anybody needs."""
     (hooks / "a.json").write_text(GOOD + " " * (1 << 20))
-    assert only_problem(hooks) == f"file {hooks}/a.json: is larger than 1048576 bytes, this is no registration file"
+    assert only_problem(hooks) == f"file {hooks}/a.json: is larger than 1048576 bytes, this is not a registration file"
 
 
 def test_text_that_is_not_utf8_is_a_problem(hooks: Path) -> None:

@@ -181,7 +181,7 @@ def test_what_is_strange_is_logged_once(hooks: Path, caplog: pytest.LogCaptureFi
     registrations.load()
     registrations.load()
     assert names(registrations) == ["a"]
-    assert [record.getMessage() for record in caplog.records] == ["Registration of a hook server is strange"]
+    assert [record.getMessage() for record in caplog.records] == ["Hook server registration has warnings"]
     assert registrations.errors == 0
 
 
@@ -208,7 +208,7 @@ def test_coming_changing_and_going_are_logged(hooks: Path, caplog: pytest.LogCap
             },
         ),
         (
-            "Registration of a hook server changed",
+            "Hook server registration changed",
             {"file": "a.json", "endpoint": "/run/a.sock -> /run/b.sock", "timeout": " -> 2s"},
         ),
         ("Hook server is no longer registered", {"file": "a.json"}),

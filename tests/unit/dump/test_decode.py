@@ -119,7 +119,7 @@ def test_bytes_that_are_no_text_are_base64_with_a_note() -> None:
     """The note tells which; the key stays the same."""
     decoded = Decoder().decoded(cri.ExecSyncResponse(stdout=b"\xff", stderr=b"ok"))
     assert decoded.tree == {"stdout": "/w==", "stderr": "ok"}
-    assert decoded.note == "base64, because it is no text: ExecSyncResponse.stdout"
+    assert decoded.note == "base64, because it is not text: ExecSyncResponse.stdout"
 
 
 def test_unknown_fields_are_shown() -> None:

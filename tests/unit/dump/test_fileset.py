@@ -213,7 +213,7 @@ def test_a_file_system_without_locks_does(tmp_path: Path, opened: list[int], mon
 
 
 def test_the_oldest_go(tmp_path: Path) -> None:
-    """Empty ones before; what is no recording stays."""
+    """Empty ones before; what is not a recording stays."""
     path = tmp_path / "calls"
     for number, content in enumerate([MAGIC, MAGIC, b"mine!", b"", MAGIC], 1):
         rotated_path(path, number).write_bytes(content)

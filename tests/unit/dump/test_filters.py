@@ -158,16 +158,16 @@ ERRORS = [
     ("| a", "something to look for is missing here", 0),
     ("()", "something to look for is missing here", 1),
     ("!", "something to look for is missing here", 1),
-    ("~m [", "no regular expression", 3),
-    ("~m a\\", "no regular expression", 3),
-    ("~m *", "no regular expression", 3),
-    ("~d 5", "no duration", 3),
-    ("~d >", "no duration", 3),
-    ("duration>x", "no duration", 8),
+    ("~m [", "not a regular expression", 3),
+    ("~m a\\", "not a regular expression", 3),
+    ("~m *", "not a regular expression", 3),
+    ("~d 5", "not a duration", 3),
+    ("~d >", "not a duration", 3),
+    ("duration>x", "not a duration", 8),
     ("pod>3", "pod has no order; write pod=RE", 3),
     ("duration=3s", "duration is compared with < or >", 8),
-    ("foo=3", "'foo=3' is no question; possible are method, namespace", 0),
-    ("pod = web", "'=' is no question", 4),
+    ("foo=3", "'foo=3' is not a question; possible are method, namespace", 0),
+    ("pod = web", "'=' is not a question", 4),
     ("'abc", "this quote is never closed", 0),
     ("''", "this word is empty", 0),
     ("~m (a b)", "a ) is missing in this", 3),
@@ -208,7 +208,7 @@ def test_a_filter_has_an_end() -> None:
 def test_questions_of_flags_name_the_flag() -> None:
     """In errors."""
     assert question("m", "Create", "--method") == parse_filter("~m Create")
-    with pytest.raises(ConfigError, match=r"^--status: 'x' is no status"):
+    with pytest.raises(ConfigError, match=r"^--status: 'x' is not a status"):
         question("s", "x", "--status")
 
 

@@ -296,7 +296,7 @@ def test_a_header_says_which_part_it_is_of(facts: dict[str, object], part: int) 
 
 
 def test_a_call_of_docker_is_named_by_its_method_and_path() -> None:
-    """It is no CRI method, whatever its path ends with; calls about different containers are of one sort."""
+    """It is not a CRI method, whatever its path ends with; calls about different containers are of one sort."""
     flow = whole(replace(BEGIN, path="/docker/GET /v1.41/containers/0123abcd/json"))
     assert (flow.name, flow.service) == ("GET /containers/0123abcd/json", "docker")
     assert flow.sort == "GET /containers/{id}/json"

@@ -225,12 +225,12 @@ def test_what_cannot_be_read_for_certain_is_withheld(text: str) -> None:
     """All of it, and it stays that way."""
     secrets = JsonSecrets(parse_redaction("default"))
     shown = secrets.text(text)
-    assert shown == f"<redacted>: {len(text)} characters that are no JSON"
+    assert shown == f"<redacted>: {len(text)} characters that are not JSON"
     assert secrets.text(shown) == shown
 
 
 def test_nothing_stays_nothing() -> None:
-    """An empty text is no JSON, and no secret."""
+    """An empty text is not JSON, and no secret."""
     assert JsonSecrets(parse_redaction("default")).text("") == ""
 
 
@@ -244,5 +244,5 @@ def test_half_of_a_character_survives() -> None:
     ("key", "text"), [("lastCNILoadStatus", "OK"), ("lastCNILoadStatus.default", "no net"), ("golang", "go1.24")]
 )
 def test_plain_words_of_the_runtime_are_shown(key: str, text: str) -> None:
-    """They are no JSON, and what one looks for when a node is not ready."""
+    """They are not JSON, and what one looks for when a node is not ready."""
     assert JsonSecrets(parse_redaction("default")).info(key, text) == text

@@ -161,7 +161,7 @@ def case(key: str, value: object, *said: str) -> Any:
             ": runtime-handlers[0]: expected text, found null",
         ),
         case("selector", {"labels": {str(number): "x" for number in range(257)}}, ": labels: has 257 entries"),
-        case("selector", {str(number): 1 for number in range(65)}, ": has 65 keys, this is no registration file"),
+        case("selector", {str(number): 1 for number in range(65)}, ": has 65 keys, this is not a registration file"),
     ],
 )
 def test_a_bad_value_is_named_with_file_and_key(document: object, said: list[str]) -> None:

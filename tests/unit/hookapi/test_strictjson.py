@@ -32,7 +32,7 @@ def test_duplicates_and_the_text_of_numbers_survive() -> None:
     ],
 )
 def test_what_is_no_object_is_one_clear_error(text: str, message: str) -> None:
-    """Line and column where the text is no JSON, the kind of value where it is."""
+    """Line and column where the text is not JSON, the kind of value where it is."""
     with pytest.raises(ConfigError) as caught:
         read_object(text, "file x")
     assert caught.value.problems[0].startswith(message)

@@ -63,7 +63,7 @@ def test_amounts_that_need_no_cgroup_are_what_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", ["cpuset.cpus", "cpuset.cpus.effective", "cpuset.effective_cpus"])
 @pytest.mark.parametrize("place", ["system", "cpuset/system"])
 def test_a_cgroup_is_found_by_its_path_or_below_the_tree(tmp_path: Path, name: str, file: str, place: str) -> None:
-    """Absolute, relative, of either version; the newline of the file is no part of the list."""
+    """Absolute, relative, of either version; the newline of the file is not a part of the list."""
     tree(tmp_path, {f"sys/fs/cgroup/{place}/{file}": "0-1,4\n"})
     wanted = f"/sys/fs/cgroup/{place}" if name.startswith("{") else name
     assert resolve(CpuAmount(cgroup=wanted), root=tmp_path) == CpuSet.parse("0-1,4")
@@ -92,5 +92,5 @@ def test_a_cgroup_without_cpus_is_refused_with_all_places(tmp_path: Path) -> Non
 def test_a_file_that_is_no_list_is_refused(tmp_path: Path) -> None:
     """A path may lead anywhere."""
     tree(tmp_path, {"sys/fs/cgroup/x/cpuset.cpus": "hello\n"})
-    with pytest.raises(ConfigError, match=r"cpu: cgroup x: 'hello' is no list of CPUs"):
+    with pytest.raises(ConfigError, match=r"cpu: cgroup x: 'hello' is not a list of CPUs"):
         resolve(CpuAmount(cgroup="x"), root=tmp_path)

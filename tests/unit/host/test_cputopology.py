@@ -116,11 +116,11 @@ def test_without_the_file_nothing_is_known(tmp_path: Path) -> None:
         ("[" * 200_000, "nested too deeply"),
         ("[]", "the file: expected a group of keys, found []"),
         ({"policyName": 1}, "policyName: expected text, found 1"),
-        ({"defaultCpuSet": "4-"}, "defaultCpuSet: '4-' is no list of CPUs"),
+        ({"defaultCpuSet": "4-"}, "defaultCpuSet: '4-' is not a list of CPUs"),
         ({"entries": [1]}, "entries: expected a group of keys, found [1]"),
         ({"entries": {"uid": 3}}, "entries.'uid': expected a group of keys, found 3"),
         ({"entries": {"uid": {"main": None}}}, "entries.'uid'.'main': expected text, found None"),
-        ({"entries": {"uid": {"main": "x"}}}, "entries.'uid'.'main': 'x' is no list of CPUs"),
+        ({"entries": {"uid": {"main": "x"}}}, "entries.'uid'.'main': 'x' is not a list of CPUs"),
         ("0" * (4 << 20) + "0", "is larger than 4194304 bytes"),
     ],
 )

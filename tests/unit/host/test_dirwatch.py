@@ -193,7 +193,7 @@ async def test_without_inotify_there_is_a_poll_and_one_warning(
     with caplog.at_level(logging.WARNING):
         async with watching(tmp_path, open_inotify=refuse, poll_interval=0.01) as told:
             await eventually(lambda: told.calls > 3, "polls")
-    assert [record.getMessage().partition(",")[0] for record in caplog.records] == ["Directory cannot be watched"]
+    assert [record.getMessage().partition(",")[0] for record in caplog.records] == ["Cannot watch directory"]
 
 
 async def test_without_watches_there_is_a_poll_and_one_warning(

@@ -70,7 +70,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 def test_a_file_with_garbage_is_named(root: Path) -> None:
     """With the folder it was found in, and its text."""
     (root / NODES / "node4/cpulist").write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match=f"^{root}: file {NODES}/node4/cpulist: .* is no list"):
+    with pytest.raises(ValueError, match=f"^{root}: file {NODES}/node4/cpulist: .* is not a list"):
         read_topology(str(root))
 
 

@@ -55,7 +55,7 @@ def test_half_of_an_object_is_not_shown() -> None:
 
 
 def test_object_of_another_kind() -> None:
-    """JSON that is no object."""
+    """JSON that is not an object."""
     with pytest.raises(ValueError, match="not a JSON object: 3 bytes that begin as JSON does"):
         read_object(b"[1]")
 
@@ -88,7 +88,7 @@ def test_empty_lists() -> None:
 )
 def test_lists_that_are_none(body: Any) -> None:
     """What has no objects in it is not yet an empty list."""
-    with pytest.raises(ValueError, match="no list of nodes"):
+    with pytest.raises(ValueError, match="not a list of nodes"):
         read_list(json.dumps(body).encode(), NODES)
 
 
@@ -114,7 +114,7 @@ def test_what_a_server_has() -> None:
 @pytest.mark.parametrize("body", [{}, {"kind": "APIGroupList", "apiVersion": "v1"}, {"kind": "Status", "groups": []}])
 def test_what_says_nothing_of_groups(body: Any) -> None:
     """It must not pass for a server that has none."""
-    with pytest.raises(ValueError, match="the answer is no APIGroupList"):
+    with pytest.raises(ValueError, match="the answer is not a valid APIGroupList"):
         read_versions(json.dumps(body).encode())
 
 

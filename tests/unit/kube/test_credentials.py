@@ -122,7 +122,7 @@ async def test_token_file_that_became_unusable(
     with caplog.at_level(logging.WARNING):
         assert (await holder.grant()).authorization == "Bearer one"
         assert (await holder.grant()).authorization == "Bearer one"
-    assert [record.getMessage() for record in caplog.records] == ["Token could not be read, the last one stays"]
+    assert [record.getMessage() for record in caplog.records] == ["Failed to read token, keeping the last one"]
     file.write_text("again")
     assert (await holder.grant()).authorization == "Bearer again"
 
@@ -156,7 +156,7 @@ async def test_certificates_are_read_when_they_changed(tmp_path: Path, caplog: p
     assert (await holder.grant()).context is first.context
     ca.write_text("half")
     assert (await holder.grant()).context is first.context
-    assert "Certificates could not be used, the last ones stay" in caplog.text
+    assert "Invalid certificates, keeping the last ones" in caplog.text
     ca.write_text(Authority().pem + Authority().pem)
     second = await holder.grant()
     assert second.context is not first.context

@@ -53,10 +53,10 @@ def test_credentials(status: dict[str, Any], found: ExecCredential) -> None:
             credential(clientKeyData="hidden"),
             "x: printed a certificate without a key, or a key without a certificate",
         ),
-        (credential(token=["hidden"]), "x: status.token is no text"),
+        (credential(token=["hidden"]), "x: status.token is not text"),
         (
             credential(token="hidden", expirationTimestamp="soon"),
-            "x: status.expirationTimestamp: 'soon' is no time",
+            "x: status.expirationTimestamp: 'soon' is not a time",
         ),
     ],
 )

@@ -478,7 +478,7 @@ async def test_callback_that_fails(caplog: pytest.LogCaptureFixture) -> None:
 
     await follow(listed(cm("5")), [modified(cm("6"))], changed=changed)
     assert len(calls) == 2
-    assert "Somebody who was told of a change failed" in caplog.text
+    assert "Callback for a changed object failed" in caplog.text
 
 
 async def test_mistake_of_ours(caplog: pytest.LogCaptureFixture) -> None:
@@ -486,14 +486,14 @@ async def test_mistake_of_ours(caplog: pytest.LogCaptureFixture) -> None:
     follower, api, _told = await follow(KeyError("bug"), listed(cm("5")))
     assert follower.object == cm("5")
     assert api.waits == [0.2]
-    assert "Following an object failed" in caplog.text
+    assert "Watch of an object failed" in caplog.text
 
 
 async def test_problems_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """A server that is away for long does not fill the log."""
     with caplog.at_level(logging.WARNING):
         await follow(*[AWAY] * 5)
-    assert [record.getMessage() for record in caplog.records] == ["Object could not be followed"]
+    assert [record.getMessage() for record in caplog.records] == ["Failed to watch object"]
 
 
 async def test_refusals_are_warned_of_when_they_are_believed(caplog: pytest.LogCaptureFixture) -> None:

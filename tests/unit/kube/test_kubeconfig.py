@@ -114,10 +114,10 @@ def test_pod_with_ipv6(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        ({}, "this is no pod of a cluster .* name a kubeconfig file"),
-        ({"KUBERNETES_SERVICE_HOST": "a"}, "this is no pod"),
-        (POD | {"KUBERNETES_SERVICE_PORT": "tcp://x"}, "variable KUBERNETES_SERVICE_PORT: 'tcp://x' is no port"),
-        (POD | {"KUBERNETES_SERVICE_PORT": "99999"}, "is no port"),
+        ({}, "this is not a pod of a cluster .* name a kubeconfig file"),
+        ({"KUBERNETES_SERVICE_HOST": "a"}, "this is not a pod"),
+        (POD | {"KUBERNETES_SERVICE_PORT": "tcp://x"}, "variable KUBERNETES_SERVICE_PORT: 'tcp://x' is not a port"),
+        (POD | {"KUBERNETES_SERVICE_PORT": "99999"}, "is not a port"),
         (POD | {"HTTPS_PROXY": "socks5://x"}, "variable HTTPS_PROXY: a proxy of kind socks5"),
     ],
 )

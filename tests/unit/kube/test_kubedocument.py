@@ -166,7 +166,7 @@ def test_context_by_name() -> None:
         (config(cluster={"x": 1}), "file f0 line 1: cluster 'k': server: is missing"),
         (
             config(cluster={"server": "k8s:6443"}),
-            "file f0 line 1: cluster 'k': server: it is no address such as https://HOST:PORT",
+            "file f0 line 1: cluster 'k': server: it is not an address such as https://HOST:PORT",
         ),
         (
             config(cluster=SERVER | {"insecure-skip-tls-verify": True, "certificate-authority": "x"}),
@@ -188,7 +188,7 @@ def test_context_by_name() -> None:
         ),
         (
             config(user={"as": "root", "token": "hidden"}),
-            "file f0 line 1: user 'u': as: acting as somebody else is not supported",
+            "file f0 line 1: user 'u': as: impersonation is not supported",
         ),
         (
             config(user={"client-certificate": "x"}),
@@ -216,7 +216,7 @@ def test_context_by_name() -> None:
         ),
         (
             config(user={"exec": EXEC | {"interactiveMode": "Always"}}),
-            "file f0 line 1: user 'u': exec: interactiveMode: is Always, but nobody is there to be asked",
+            "file f0 line 1: user 'u': exec: interactiveMode: is Always, but there is no terminal to prompt on",
         ),
         (
             config(user={"exec": {"apiVersion": EXEC["apiVersion"]}}),

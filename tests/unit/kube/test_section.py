@@ -47,7 +47,7 @@ def test_values() -> None:
         ("a: [x]", "a", "sections", "file f line 1: a[0]: expected a group of keys, found text"),
         ("a: {}", "a", "sections", "file f line 1: a: expected a list, found a group of keys"),
         ("b: x", "a", "needed", "file f line 1: a: is missing"),
-        ("b: x\na: x\na: y", "a", "text", "file f line 2: a: is there more than once"),
+        ("b: x\na: x\na: y", "a", "text", "file f line 2: a: appears more than once"),
     ],
 )
 def test_values_of_another_kind(text: str, key: str, read: str, message: str) -> None:

@@ -102,8 +102,8 @@ def test_pipes(tmp_path: Path, pair: Pair) -> None:
     os.mkfifo(tmp_path / "pipe")
     pipe = Pem(file=str(tmp_path / "pipe"))
     with pytest.raises(
-        ConfigError, match=f"certificate authorities {pipe.file}: cannot be read: it is no regular file"
+        ConfigError, match=f"certificate authorities {pipe.file}: cannot be read: it is not a regular file"
     ):
         context(authorities=pipe)
-    with pytest.raises(ConfigError, match=r"cannot be read: it is no regular file"):
+    with pytest.raises(ConfigError, match=r"cannot be read: it is not a regular file"):
         context(certificate=Pem(text=pair.certificate), key=pipe)

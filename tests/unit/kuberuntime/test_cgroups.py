@@ -51,5 +51,5 @@ def test_the_parent(resources: Resources, driver: Driver, root: str, path: str) 
 @pytest.mark.parametrize("uid", ["", "a/b"])
 def test_a_uid_that_is_no_name_is_refused(uid: str) -> None:
     """It would lead elsewhere."""
-    with pytest.raises(ValueError, match="is no uid of a pod"):
+    with pytest.raises(ValueError, match="is not a uid of a pod"):
         cgroup_parent(pod(NONE, uid), CGROUPFS)

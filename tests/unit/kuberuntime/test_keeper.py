@@ -262,7 +262,7 @@ async def test_a_runtime_that_is_away_is_waited_for(node: KeptNode, caplog: pyte
         node.runtime.fail(method, Code.UNAVAILABLE, "gone")
     await node.pass_time(20)
     assert node.keeper.away
-    assert len([one for one in caplog.records if "waiting for it" in one.message]) == 1
+    assert len([one for one in caplog.records if "Runtime does not respond, waiting" in one.message]) == 1
     node.crash()
     node.runtime.clear()
     await node.pass_time(2)
@@ -378,7 +378,7 @@ async def test_who_waits_for_a_pod_to_go_says_why_it_stays(node: KeptNode, caplo
     await eventually(lambda: "new" in node.keeper.states and node.keeper.states["new"].message, "the reason")
     assert node.keeper.states["new"].reason == REPLACING
     assert "plugin fails" in node.keeper.states["new"].message
-    begun = next(one for one in caplog.records if one.message == "Pod is ended and removed")
+    begun = next(one for one in caplog.records if one.message == "Stopping and removing pod")
     assert "edited" in begun.__dict__["kv"]["why"]
     failed = next(one for one in caplog.records if one.levelname == "WARNING")
     assert "plugin fails" in failed.__dict__["kv"]["err"]

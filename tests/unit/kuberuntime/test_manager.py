@@ -196,7 +196,7 @@ async def test_a_removal_gives_up_on_who_starts_a_pod_again_and_again(
 
     monkeypatch.setattr(manager._listing, "pod", started_again)
     result = await manager.remove_pod(await node.found(web))
-    assert [step.error for step in result.errors] == ["somebody starts it again and again"]
+    assert [step.error for step in result.errors] == ["another client keeps restarting it"]
     assert node.dirs.uids() == [web.uid]
 
 

@@ -138,9 +138,12 @@ def test_the_tag_decides_when_an_image_is_fetched(image: str, policy: PullPolicy
         ),
         (
             {"resources": {"limits": {"cpus": 1}}},
-            ".resources.limits: 'cpus' is no resource such as cpu, memory or example.com/card",
+            ".resources.limits: 'cpus' is not a resource such as cpu, memory or example.com/card",
         ),
-        ({"resources": {"limits": {"cpu": "x"}}}, ".resources.limits.cpu: 'x' is no quantity such as 500m, 1.5 or 1Gi"),
+        (
+            {"resources": {"limits": {"cpu": "x"}}},
+            ".resources.limits.cpu: 'x' is not a quantity such as 500m, 1.5 or 1Gi",
+        ),
         ({"resources": {"limits": []}}, ".resources.limits: expected a group of keys, found a list"),
         ({"resources": {"claims": [{"name": "a"}]}}, ".resources.claims: needs a cluster, and there is none here"),
         (

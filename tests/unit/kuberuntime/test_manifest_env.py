@@ -70,7 +70,7 @@ def test_where_values_come_from(env: str, expected: tuple[EnvVar, ...]) -> None:
 
 
 def test_all_texts_of_a_map_come_before_the_others() -> None:
-    """With a prefix; bytes that are no text are left out."""
+    """With a prefix; bytes that are not text are left out."""
     found = read("[{name: a, value: own}]", "[{configMapRef: {name: m}, prefix: P_}, {secretRef: {name: s}}]")
     assert [(one.name, one.value) for one in found] == [("P_a", "x$$(A)"), ("P_b", ""), ("k", "v"), ("a", "own")]
 

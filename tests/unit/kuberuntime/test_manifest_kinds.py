@@ -56,7 +56,7 @@ PORTS = "expected a number from 1 to 65535 or the name of a port, found "
         (PortNumber(), "[]", PORTS + "a list"),
         (Bytes(), "1Ki", 1024),
         (Bytes(), "0.5", 1),
-        (Bytes(), "x", "'x' is no quantity such as 500m, 1.5 or 1Gi"),
+        (Bytes(), "x", "'x' is not a quantity such as 500m, 1.5 or 1Gi"),
         (Quantity(), "true", "expected a quantity, found true or false ('true')"),
         (ABSOLUTE, "/a/b", "/a/b"),
         (ABSOLUTE, "/a/..b", "/a/..b"),

@@ -102,7 +102,7 @@ def test_files_that_cannot_be_made(volume: str, problem: str) -> None:
         ("kind: ConfigMap\nmetadata: {name: m}\ndta: {}\n", "dta: is not a known key, did you mean data?"),
         (
             "kind: ConfigMap\nmetadata: {name: m}\ndata: {'a b': x}\n",
-            "'a b' is no key of letters, digits, '-', '_' and '.'",
+            "'a b' is not a key of letters, digits, '-', '_' and '.'",
         ),
         (
             "kind: ConfigMap\nmetadata: {name: m}\ndata: {a: x}\nbinaryData: {a: eA==}\n",

@@ -62,9 +62,9 @@ def test_the_secret_is_part_of_what_the_pod_is() -> None:
         ({".dockerconfigjson": "{"}, "Secret s has no JSON under .dockerconfigjson"),
         ({".dockerconfigjson": "[]"}, "Secret s has no registries under .dockerconfigjson"),
         ({".dockercfg": '{"r": 1}'}, "Secret s has no registries under .dockercfg"),
-        (modern(r={"auth": "*"}), "Secret s has an auth that is no base64"),
-        (modern(r={"auth": "/w=="}), "Secret s has an auth that is no base64"),
-        (modern(r={"auth": "\u00e9"}), "Secret s has an auth that is no base64"),
+        (modern(r={"auth": "*"}), "Secret s has an auth that is not base64"),
+        (modern(r={"auth": "/w=="}), "Secret s has an auth that is not base64"),
+        (modern(r={"auth": "\u00e9"}), "Secret s has an auth that is not base64"),
         ({".dockerconfigjson": "[" * 100_000}, "Secret s has no JSON under .dockerconfigjson"),
     ],
 )

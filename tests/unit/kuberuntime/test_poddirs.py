@@ -189,9 +189,9 @@ def test_what_cannot_be_made_is_said(dirs: PodDirs, tmp_path: Path) -> None:
 @pytest.mark.parametrize("uid", ["", ".", "..", "a/b", "a\0"])
 def test_a_uid_that_is_no_name(dirs: PodDirs, uid: str) -> None:
     """It would lead elsewhere."""
-    with pytest.raises(VolumeError, match="is no uid of a pod"):
+    with pytest.raises(VolumeError, match="is not a uid of a pod"):
         dirs.prepare(pod(uid=uid), NODE, ())
-    with pytest.raises(ValueError, match="is no uid of a pod"):
+    with pytest.raises(ValueError, match="is not a uid of a pod"):
         dirs.remove(uid)
 
 

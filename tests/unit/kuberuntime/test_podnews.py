@@ -22,7 +22,7 @@ async def test_ends_of_containers_are_in_the_log(node: KeptNode, caplog: pytest.
     await node.keeps(pod())
     node.crash(code=7)
     await node.pass_time(2)
-    told = [one for one in caplog.records if one.message == "Container has ended"]
+    told = [one for one in caplog.records if one.message == "Container terminated"]
     assert [one.__dict__["kv"]["exit_code"] for one in told] == [7]
     assert [one.message for one in caplog.records].count("Pod is ready") == 1  # it was up again at once
 
@@ -34,6 +34,6 @@ async def test_waits_of_containers_are_in_the_log(node: KeptNode, caplog: pytest
     for _ in range(2):
         node.crash(code=7)
         await node.pass_time(2)
-    told = [one for one in caplog.records if one.message == "Container waits before it is started again"]
+    told = [one for one in caplog.records if one.message == "Container restart delayed (back-off)"]
     assert len(told) == 1
     assert "back-off 10 s" in told[0].__dict__["kv"]["reason"]

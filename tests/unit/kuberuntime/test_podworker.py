@@ -43,7 +43,7 @@ async def test_what_nobody_expected_is_told_and_tried_again(
     web = pod()
     await node.keeps(web)
     monkeypatch.undo()
-    assert any("could not be synced" in one.message for one in caplog.records)
+    assert any("Failed to sync pod" in one.message for one in caplog.records)
     await node.pass_time(16)
     assert node.state(web).ready
 

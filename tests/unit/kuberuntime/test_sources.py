@@ -300,6 +300,6 @@ async def test_a_failure_that_nobody_thought_of_does_not_end_the_watching(
         await eventually(lambda: caplog.records, "the failure")
     await eventually(lambda: names(heard[-1]) == ["a", "b", "c", "d", "e", "f"], "the new pods")
     assert [record.message for record in caplog.records] == [
-        "Manifests could not be read, what they said before counts"
+        "Failed to read manifests, keeping their last valid version"
     ]
     await watch.close()

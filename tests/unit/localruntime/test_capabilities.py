@@ -80,5 +80,5 @@ def test_asking_for_what_we_lack_is_an_error() -> None:
 
 def test_what_is_no_capability() -> None:
     """Named as it was written."""
-    with pytest.raises(SpecError, match=r"drop_capabilities: 'FLY' is no capability"):
+    with pytest.raises(SpecError, match=r"drop_capabilities: 'FLY' is not a capability"):
         _sets(drop_capabilities=["FLY"])

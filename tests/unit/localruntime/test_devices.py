@@ -35,7 +35,7 @@ def test_the_last_word_about_a_place_counts() -> None:
         (cri.Device(host_path="/dev/null", permissions="rx"), r"devices\[0\].permissions: 'rx'"),
         (cri.Device(), r"devices\[0\].host_path: is empty"),
         (cri.Device(host_path="/dev/no-such"), "'/dev/no-such': No such file"),
-        (cri.Device(host_path="/etc/passwd"), "'/etc/passwd' is no device"),
+        (cri.Device(host_path="/etc/passwd"), "'/etc/passwd' is not a device"),
     ],
 )
 def test_devices_that_cannot_be_had(device: cri.Device, problem: str) -> None:

@@ -30,7 +30,7 @@ def test_a_filter_keeps_what_it_cannot_resolve() -> None:
 
 
 def test_whole_ids() -> None:
-    """Anything else is no name of a file of ours."""
+    """Anything else is not a name of a file of ours."""
     assert is_id(A)
     assert not is_id("A" * 64)
     assert not is_id("a" * 63)

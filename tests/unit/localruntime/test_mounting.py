@@ -36,7 +36,7 @@ def test_sources_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SpecError, match=r"mounts\[1\].host_path: .*cannot be made"):
         prepare_sources([_mount(tmp_path), _mount(tmp_path / "file/below")])
-    with pytest.raises(SpecError, match="no absolute path"):
+    with pytest.raises(SpecError, match="not an absolute path"):
         prepare_sources([_mount("relative")])
 
 

@@ -71,7 +71,7 @@ def test_the_profile_of_each_kind() -> None:
 def test_a_file_that_is_no_profile(document: dict[str, Any] | None) -> None:
     """It is refused before the OCI runtime sees it."""
     local = _context(seccomp=KINDS(profile_type=KINDS.Localhost, localhost_ref="/p"))
-    with pytest.raises(SpecError, match="'/p' is no profile"):
+    with pytest.raises(SpecError, match="'/p' is not a profile"):
         choose(local, HOST, (), document)
 
 

@@ -23,7 +23,7 @@ def test_what_signals_are_called(text: str, number: int) -> None:
 @pytest.mark.parametrize("text", ["", "0", "65", "FLY", "RTMIN-1", "RTMIN+", "RTMIN+31", "RTMAX-31", "RTMAX-x", "²"])
 def test_what_is_no_signal(text: str) -> None:
     """It is named."""
-    with pytest.raises(ValueError, match="is no signal"):
+    with pytest.raises(ValueError, match="is not a signal"):
         signals.number(text)
 
 

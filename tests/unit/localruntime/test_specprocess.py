@@ -62,7 +62,7 @@ def test_the_environment_in_its_order() -> None:
 
 
 def test_values_are_bytes() -> None:
-    """What is no text survives; a text is fine as well."""
+    """What is not text survives; a text is fine as well."""
     config = cri.ContainerConfig(envs=[cri.KeyValue(key="A", value=b"\xff")])
     (value,) = [one for one in environment(config, SANDBOX, IMAGE, HostFacts()) if one.startswith("A=")]
     assert value.encode("utf-8", "surrogateescape") == b"A=\xff"
@@ -145,7 +145,7 @@ def test_apparmor_profiles(fields: dict[str, Any], expected: str | None) -> None
     ("fields", "problem"),
     [
         ({"apparmor_profile": "localhost/mine"}, "no AppArmor"),
-        ({"apparmor_profile": "mine"}, "is no profile"),
+        ({"apparmor_profile": "mine"}, "is not a profile"),
         ({"apparmor": PROFILE(profile_type=PROFILE.Localhost)}, "is not known"),
         ({"apparmor": PROFILE(profile_type=9)}, "is not known"),  # type: ignore[arg-type]
     ],

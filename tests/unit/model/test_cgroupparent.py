@@ -18,5 +18,5 @@ from interpose.model.cgroupparent import slice_path
     ],
 )
 def test_each_dash_is_a_level(name: str, path: str) -> None:
-    """And what is no name of a slice stays as it is."""
+    """And what is not a name of a slice stays as it is."""
     assert slice_path(name) == path

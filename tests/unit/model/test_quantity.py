@@ -73,14 +73,14 @@ def test_an_amount_is_read_exactly(text: str | int, amount: Fraction | int) -> N
 )
 def test_what_is_no_quantity_is_named(text: str) -> None:
     """The message has the text, so that it can be found."""
-    with pytest.raises(ValueError, match="is no quantity") as caught:
+    with pytest.raises(ValueError, match="is not a quantity") as caught:
         parse_quantity(text)
     assert repr(text) in str(caught.value)
 
 
 def test_huge_numbers_are_refused_before_they_are_made() -> None:
     """A long text, a large exponent and a large number are no way to use up memory or the log."""
-    with pytest.raises(ValueError, match="is no quantity") as caught:
+    with pytest.raises(ValueError, match="is not a quantity") as caught:
         parse_quantity("9" * 10**6)
     assert len(str(caught.value)) < 200
     with pytest.raises(ValueError, match="'1e999' has an exponent beyond 40"):

@@ -90,8 +90,8 @@ def test_numa_nodes_can_be_named(annotations: dict[str, str], nodes: str | None)
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("node1", "is no list of NUMA nodes such as 0 or 0-1"),
-        ("1-0", "is no list of NUMA nodes such as 0 or 0-1"),
+        ("node1", "is not a list of NUMA nodes such as 0 or 0-1"),
+        ("1-0", "is not a list of NUMA nodes such as 0 or 0-1"),
         ("", "names no NUMA node"),
         ("2-5", "names NUMA node 4-5; this machine has 0-3"),
     ],

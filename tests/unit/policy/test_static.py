@@ -277,7 +277,7 @@ def test_fewer_cpus_are_a_part_of_those_one_has() -> None:
 
 
 def test_a_container_can_go_to_the_shared_pool_and_back() -> None:
-    """When its amount is no whole number any more, or is one again."""
+    """When its amount is not a whole number any more, or is one again."""
     policy = static()
     policy.allocate(wants("a", 2000))
     assert policy.resize(wants("a", 2500)).grant == Grant(pools=("shared",))

@@ -22,7 +22,7 @@ def cpus(text: str) -> CpuSet:
         (2000, KubeQos.BURSTABLE, "shares CPUs: its pod is Burstable, not Guaranteed"),
         (0, KubeQos.BEST_EFFORT, "shares CPUs: its pod is BestEffort, not Guaranteed"),
         (0, KubeQos.GUARANTEED, "shares CPUs: it asks for none"),
-        (1500, KubeQos.GUARANTEED, "shares CPUs: 1500m is no whole number of CPUs"),
+        (1500, KubeQos.GUARANTEED, "shares CPUs: 1500m is not a whole number of CPUs"),
     ],
 )
 def test_why_a_container_shares(milli: int, qos: KubeQos, said: str) -> None:

@@ -93,7 +93,7 @@ def test_success_with_something_unknown_teaches(request_: Any) -> None:
 
 
 def test_container_placed_elsewhere_than_its_pod_is_looked_at() -> None:
-    """Some runtimes follow such a request and some do not; one that repeats the cgroup of the pod is no question."""
+    """Some runtimes follow such a request and some do not; one that repeats the cgroup of the pod is not a question."""
     store = store_with()
     store.put_pod(Pod(id="p1", uid="u1", cgroup_parent="/made"))
     for number, parent in enumerate(("/made", "/elsewhere")):
@@ -145,7 +145,7 @@ def test_too_many_in_doubt(caplog: pytest.LogCaptureFixture) -> None:
         step.doubtful()
         assert sync.settles == 1
     assert [one.key for one in store.pending] == [("u1", "b", 0)]
-    assert "the oldest is given up" in caplog.text
+    assert "dropping the oldest" in caplog.text
 
 
 # -- Docker: a sandbox ends and goes without its neighbours

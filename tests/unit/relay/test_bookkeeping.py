@@ -125,7 +125,7 @@ async def test_mistake_of_ours_stays_ours(caplog: pytest.LogCaptureFixture) -> N
 
     it.store.put_pod = broken  # type: ignore[method-assign]
     assert await it.run(answers(reply)) is reply
-    assert "Records were not kept" in caplog.text
+    assert "Failed to update the store" in caplog.text
 
 
 async def test_questions_end_with_the_call() -> None:

@@ -74,7 +74,7 @@ def test_either_annotation_counts_the_first_before_the_second() -> None:
         ({"containers": {"a": []}}, "annotation intel.com/resources: containers['a']: expected a group of keys"),
         (
             {"containers": {"a": {"requests": {"cpu": "lots"}}}},
-            "annotation intel.com/resources: containers['a'].requests['cpu']: 'lots' is no quantity",
+            "annotation intel.com/resources: containers['a'].requests['cpu']: 'lots' is not a quantity",
         ),
         (
             {"initContainers": {"a": {"limits": {"memory": "-1"}}}},

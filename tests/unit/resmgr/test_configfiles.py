@@ -244,7 +244,7 @@ def test_who_runs_where_does_not_count(tmp_path: Path) -> None:
 
 
 def test_a_huge_directory_is_not_walked_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no directory of pools."""
+    """It is not a directory of pools."""
     monkeypatch.setattr(configfiles, "_MAX_ENTRIES", 2)
     for name in "abc":
         (tmp_path / name).mkdir()

@@ -52,7 +52,7 @@ def test_keys_nobody_knows_are_ignored() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"exclusive": "x"}, "grant.exclusive: 'x' is no list of CPUs: 'x' is neither a number nor a range"),
+        ({"exclusive": "x"}, "grant.exclusive: 'x' is not a list of CPUs: 'x' is neither a number nor a range"),
         ({"exclusive": None}, "grant.exclusive: expected text, found null"),
         ({"pools": "shared"}, "grant.pools: expected a list, found 'shared'"),
         ({"pools": ["a", 1]}, "grant.pools[1]: expected text, found a whole number"),

@@ -106,7 +106,7 @@ async def test_marks_arrive(caplog: pytest.LogCaptureFixture) -> None:
         assert json.loads(agent.api.node["metadata"]["annotations"][ANNOTATION])["capacities"] == {CORES: 4}
         assert publisher.results == {Result.PUBLISHED: 1}
         assert publisher.wanted == ALL
-    assert caplog.text.count("Node shows what the policy wants") == 1
+    assert caplog.text.count("Node labels and capacity published") == 1
 
 
 async def test_a_node_that_shows_them_is_only_looked_at(caplog: pytest.LogCaptureFixture) -> None:
@@ -170,7 +170,7 @@ async def test_an_absent_agent_is_a_warning(caplog: pytest.LogCaptureFixture) ->
             await eventually(lambda tries=tries: agent.asked == tries, "another try")  # type: ignore[misc]
         assert publisher.problem == agent.away
         assert not publisher.published
-        assert caplog.text.count("Node could not be marked") == 1
+        assert caplog.text.count("Failed to publish to the Node") == 1
         assert caplog.records[0].levelno == logging.WARNING
         agent.away = ""
         publisher.poke()

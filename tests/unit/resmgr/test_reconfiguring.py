@@ -167,7 +167,7 @@ async def test_a_broken_file_leaves_the_last_good_one(node: Node, file: Path, ca
         await changing.by_files()
     assert problems(changing) == []
     assert node.applied == []
-    assert caplog.records[-1].getMessage() == "Configuration can be used again"
+    assert caplog.records[-1].getMessage() == "Configuration is valid again"
 
 
 async def test_a_file_that_cannot_be_applied_leaves_the_last_good_one(node: Node, file: Path) -> None:

@@ -40,7 +40,7 @@ def amounts(cpu: Any, memory: Any = "1Gi") -> Any:
 
 
 def test_a_request_has_everything_a_policy_may_ask_for() -> None:
-    """Variables that are no text are left out; of two of a name the last counts."""
+    """Variables that are not text are left out; of two of a name the last counts."""
     envs = (("A", b"1"), ("B", b"\xff"), ("A", "ä".encode()))
     made = make_request(
         container(envs=envs), pod(labels={"app": "web"}), command=["run"], args=["-v"], capacity=1_000_000

@@ -178,7 +178,7 @@ async def test_amounts_that_find_no_place_are_told_of(node: PolicyNode, caplog: 
     other = replace(node.books.ledger.held[key].request, key=Key("other", "app"), amounts=Amounts(milli=14000))
     assert node.books.ledger.allocate(other).refusal is None
     ticks(node, 1)
-    text = "Container was resized unseen and has no place"
+    text = "Container resized outside the relay and the policy cannot place it"
     await eventually(lambda: text in caplog.messages, "the refusal")
     assert node.books.ledger.held[key].request.milli == 1000
 

@@ -157,8 +157,8 @@ def test_a_refused_value_waits_longer_each_time(node: Node, caplog: pytest.LogCa
     assert [(one.ok, one.drifted) for one in node.apply(wanted)] == [(True, False)]
     assert node.applier.held == 0
     assert lines(caplog) == [
-        "Value was refused and is tried again later",
-        "Value that was refused is in place or not needed any more",
+        "Value rejected, will be retried",
+        "Rejected value is now in place or no longer needed",
     ]
     assert node.applier.writes == {(SHARES, "failed"): 2, (SHARES, "ok"): 1}
     assert [(one.target, one.parameter, one.value) for one in node.applier.last_errors] == [("ns/p", SHARES, 50)] * 2
@@ -435,7 +435,7 @@ def test_clearing_is_what_restores_nothing() -> None:
 def test_what_somebody_else_put_in_place_is_looked_at(node: Node) -> None:
     """Another value than was sent is told; one that is as it should be, or that nobody can look at, is not."""
     (step,) = ordered(node.applier.survey([want(SANDBOX, SHARES, 50)], LIVE))
-    assert node.applier.displaced(step) == f"sent 50, found {node.value(SANDBOX, SHARES)}: somebody else sets it"
+    assert node.applier.displaced(step) == f"sent 50, found {node.value(SANDBOX, SHARES)}: another process sets it"
     node.kernel.write(node.kernel.path(SANDBOX.directory, "cpu.shares"), "50")
     assert node.applier.displaced(step) == ""
     node.kernel.remove(SANDBOX.directory)

@@ -309,7 +309,7 @@ def test_a_file_that_cannot_be_written_anew_grows_on(
     for number in range(2500):
         journal.note(POD, SHARES, found=2, written=number, plugin="x")
     assert lines(path) == 2500
-    assert [record.getMessage() for record in caplog.records] == ["Journal could not be shortened"] * 2
+    assert [record.getMessage() for record in caplog.records] == ["Failed to compact journal"] * 2
 
 
 def test_a_failed_rewrite_leaves_nothing_behind(path: Path, journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
@@ -388,6 +388,4 @@ def test_a_look_at_what_is_not_there_or_damaged(path: Path, tmp_path: Path, capl
     looked.peek()
     assert len(looked) == 0
     assert damaged.read_bytes() == b"x\ny\n"
-    assert [record.message for record in caplog.records] == [
-        "Journal cannot be read, what would be restored is not known"
-    ]
+    assert [record.message for record in caplog.records] == ["Failed to read journal, original values are unknown"]

@@ -61,7 +61,7 @@ def test_a_file_that_appears_is_found_the_next_time() -> None:
 
 
 def test_sysctls_have_their_values() -> None:
-    """None is a kernel without it, and so is something that is no number."""
+    """None is a kernel without it, and so is something that is not a number."""
     found = features(FakeKernel(sysctls={"sched_group_identity_enabled": 1, "sched_core": 0}))
     assert (found.group_identity, found.sched_core) == (1, 0)
     strange = FakeKernel()

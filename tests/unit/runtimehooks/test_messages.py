@@ -339,12 +339,12 @@ def test_created_container_carries_a_note_of_what_was_asked_for() -> None:
     [
         (Parameter.CPU_SHARES, UNLIMITED, "cannot be unlimited"),
         (Parameter.CPUSET_CPUS, UNLIMITED, "cannot be unlimited"),
-        (Parameter.CPUSET_CPUS, "4-", "is no list"),
-        (Parameter.CPUSET_CPUS, 5, "is no text"),
-        (Parameter.CPU_SHARES, -2, "is no whole number from 0"),
-        (Parameter.CPU_SHARES, "x" * 200, "is no whole number"),
-        (Parameter.CPU_SHARES, True, "is no whole number"),
-        (Parameter.CPU_QUOTA, 1 << 63, "is no whole number"),
+        (Parameter.CPUSET_CPUS, "4-", "is not a list"),
+        (Parameter.CPUSET_CPUS, 5, "is not text"),
+        (Parameter.CPU_SHARES, -2, "is not a whole number from 0"),
+        (Parameter.CPU_SHARES, "x" * 200, "is not a whole number"),
+        (Parameter.CPU_SHARES, True, "is not a whole number"),
+        (Parameter.CPU_QUOTA, 1 << 63, "is not a whole number"),
         (Parameter.OOM_SCORE_ADJ, 1001, "from -1000 to 1000"),
     ],
 )

@@ -222,15 +222,15 @@ def test_host_applications_have_a_directory(folder: Path, application: str, base
 @pytest.mark.parametrize(
     ("application", "said"),
     [
-        ("{name: a, cgroupPath: {}}", "'/' is no directory of its own"),
+        ("{name: a, cgroupPath: {}}", "'/' is not a directory of its own"),
         (
             "{name: a, cgroupPath: {base: CgroupRoot, parentDir: /, relativePath: .}}",
-            "'//.' is no directory of its own",
+            "'//.' is not a directory of its own",
         ),
-        ("{name: a, cgroupPath: {base: Kubepods}}", "'/' is no directory of its own"),
+        ("{name: a, cgroupPath: {base: Kubepods}}", "'/' is not a directory of its own"),
         ("{name: a, cgroupPath: {relativePath: x/../..}}", "'..' in its directory '/x/../..' is not allowed"),
         ("{name: .., qos: LS}", "'..' in its directory '..' is not allowed"),
-        ("{name: ., qos: LS}", "'.' is no directory of its own"),
+        ("{name: ., qos: LS}", "'.' is not a directory of its own"),
         ('{name: "a\\0b"}', "'a\\x00b' in its directory 'a\\x00b' is not allowed"),
         (f"{{name: {'n' * 256}}}", "is not allowed"),
         ("{name: ''}", "name is empty"),

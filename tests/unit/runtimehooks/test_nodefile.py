@@ -134,7 +134,7 @@ def test_a_file_that_is_good_again_has_no_problems(path: Path, caplog: pytest.Lo
         assert found.file.load() is False
     assert found.file.problems == ()
     assert found.told == ["one"]
-    assert [record.getMessage() for record in caplog.records] == ["Node document can be used again"]
+    assert [record.getMessage() for record in caplog.records] == ["Node document is valid again"]
 
 
 def test_a_log_line_does_not_repeat_a_whole_file(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -420,7 +420,7 @@ async def test_a_file_that_changes_all_the_time_is_told(
     finally:
         await found.file.close()
     assert found.file.problems == (f"file {path}: changes all the time",)
-    assert (found.name, found.file.errors, caplog.messages) == ("one", 1, ["Node document cannot be used"])
+    assert (found.name, found.file.errors, caplog.messages) == ("one", 1, ["Invalid node document"])
 
 
 async def test_nothing_is_told_after_closing(path: Path, following: Following) -> None:
@@ -457,7 +457,7 @@ def test_the_last_good_document_outlives_a_restart(
     assert again.document is not None
     assert again.document.name == "one"
     assert again.problems
-    assert "Node document of before the start is in force" in caplog.messages
+    assert "Using the node document of the previous run" in caplog.messages
     assert (keep.with_suffix(".json").stat().st_mode & 0o777, keep.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 

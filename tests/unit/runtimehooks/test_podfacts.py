@@ -161,11 +161,11 @@ def test_the_annotation_stays_if_the_spec_has_nothing_to_say() -> None:
         (pod_list(with_containers(containers=["x"])), "items[0].spec.containers[0]: 'x' is not a group of keys"),
         (
             pod_list(with_containers(containers=[container("main", {"kubernetes.io/batch-cpu": True})])),
-            "items[0].spec.containers[0].resources.requests.kubernetes.io/batch-cpu: True is no quantity",
+            "items[0].spec.containers[0].resources.requests.kubernetes.io/batch-cpu: True is not a quantity",
         ),
         (
             pod_list(with_containers(containers=[container("main", None, {"kubernetes.io/mid-cpu": {}})])),
-            "items[0].spec.containers[0].resources.limits.kubernetes.io/mid-cpu: {} is no quantity",
+            "items[0].spec.containers[0].resources.limits.kubernetes.io/mid-cpu: {} is not a quantity",
         ),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",

@@ -145,7 +145,7 @@ def test_system_cpuset() -> None:
         (
             podspec.EXTENDED_RESOURCES,
             {"containers": {"main": {"limits": {"kubernetes.io/batch-cpu": "1x"}}}},
-            ": containers['main'].limits['kubernetes.io/batch-cpu']: '1x' is no quantity",
+            ": containers['main'].limits['kubernetes.io/batch-cpu']: '1x' is not a quantity",
         ),
         (
             podspec.EXTENDED_RESOURCES,

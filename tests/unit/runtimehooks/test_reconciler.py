@@ -581,7 +581,7 @@ async def test_a_value_that_is_replaced_on_its_way_is_held(rig: Rig, monkeypatch
     rig.want(Level.CONTAINER, cpu_shares=33, cpu_quota=50_000)
     done = await rig.round()
     assert [text.partition(": ")[2] for text in done.errors] == [
-        "cpu.shares: sent 33, found 700: somebody else sets it"
+        "cpu.shares: sent 33, found 700: another process sets it"
     ]
     for _ in range(5):
         await rig.round()

@@ -195,7 +195,7 @@ def test_who_serves_nothing_is_not_registered(
     one.close()
     assert not list(tmp_path.iterdir())
     assert (one.registered, one.problem) == (False, "")
-    assert caplog.messages == ["No plugin that is on needs a hook point, nothing is registered"]
+    assert caplog.messages == ["No enabled plugin uses a hook point, not registering"]
 
 
 def test_who_serves_nothing_leaves_the_file_of_somebody_else(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_taking_over_a_name_is_told(tmp_path: Path, caplog: pytest.LogCaptureFix
     registrar(tmp_path, endpoint="/run/other.sock").write()
     assert registrar(tmp_path).write()
     assert ENDPOINT in (tmp_path / "qos.json").read_text()
-    assert "Registration of somebody else is replaced" in caplog.text
+    assert "Replacing a registration file of another hook server" in caplog.text
 
 
 def test_pipe_under_our_name_does_not_hold_us_up(tmp_path: Path) -> None:

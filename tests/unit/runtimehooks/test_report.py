@@ -129,7 +129,7 @@ def test_failures_and_problems_come_after_the_values() -> None:
     text = render(
         (),
         kept=7,
-        failures=[Trouble("BatchResource", "batch/x", "annotation a: 'y' is no quantity")],
+        failures=[Trouble("BatchResource", "batch/x", "annotation a: 'y' is not a quantity")],
         problems={"GroupIdentity": "lsClass: 7 is not -1 to 2"},
     )
     assert text.splitlines() == [
@@ -139,7 +139,7 @@ def test_failures_and_problems_come_after_the_values() -> None:
         "  GroupIdentity: lsClass: 7 is not -1 to 2",
         "",
         "Plugins that could not decide:",
-        "  BatchResource on batch/x: annotation a: 'y' is no quantity",
+        "  BatchResource on batch/x: annotation a: 'y' is not a quantity",
         "",
         "7 values as wanted, 0 to change, 0 to restore, 0 unsupported, 1 undecided",
     ]

@@ -178,7 +178,7 @@ def test_clearing_removes_the_group() -> None:
 
 
 def test_found_value_with_a_note_can_be_put_back() -> None:
-    """The note is no part of it."""
+    """The note is not a part of it."""
     node = Node()
     tried = actuator(node)
     tried.write(TARGET, PARAMETER, WANTED)

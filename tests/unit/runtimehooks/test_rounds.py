@@ -113,7 +113,7 @@ async def test_a_round_that_failed_is_not_the_last(
         await work.happened(2)
     assert (work.reasons, work.finished, rounds.failed) == (["start", "start, cgroups"], 1, 1)
     (record,) = caplog.records
-    assert record.message == "Round failed"
+    assert record.message == "Reconciliation failed"
     assert record.exc_info is not None
     assert "no luck" in str(record.exc_info[1])
 

@@ -21,7 +21,7 @@ class Reading(Plugin[Ratio]):
     name: ClassVar[str] = "reading"
 
     def rule(self, node: NodeInputs, previous: Ratio | None) -> Ratio:
-        """Refuses what is no number, and breaks on what it never thought of."""
+        """Refuses what is not a number, and breaks on what it never thought of."""
         text = node.annotations.get("ratio", "1")
         if text == "zero":
             raise ZeroDivisionError("by hand")

@@ -240,7 +240,7 @@ async def test_plugin_that_hangs_too_often_is_off_for_good(
         assert await runner.run(job) == ["B"]
         clock.ahead += 61
     assert runner.left_out["A"] == math.inf
-    assert "off until the next start" in caplog.text
+    assert "disabled until the next start" in caplog.text
     clock.ahead += 1e6
     assert await runner.run(job) == ["B"]
     assert runner.stuck == 3

@@ -221,5 +221,5 @@ def test_another_problem_is_logged_too(caplog: pytest.LogCaptureFixture) -> None
 def test_pods_that_are_not_all_make_no_pools_to_go_by(caplog: pytest.LogCaptureFixture) -> None:
     """Somebody unknown may have CPUs alone. It is so at every start, and no news."""
     found = Sources().gatherer().gather((), complete=False).inputs.pools
-    assert found.problem == "the runtime has not told of all its pods"
+    assert found.problem == "the runtime has not listed all its pods"
     assert not caplog.records

@@ -235,9 +235,7 @@ def test_what_somebody_else_has_set_is_left_to_him(
     journal.note(POD, SHARES, found=2, written=5, plugin="y")
     assert told(applier.survey([], [POD], detail=True)) == [(SHARES, Action.KEEP, 77, 2)]
     assert len(journal) == 0
-    assert [record.getMessage() for record in caplog.records] == [
-        "Value was changed by somebody else and is left alone"
-    ]
+    assert [record.getMessage() for record in caplog.records] == ["Value changed by another process, not restored"]
 
 
 def test_newcomers_are_no_somebody_else(table: Table, journal: Journal, applier: Applier) -> None:

@@ -58,7 +58,7 @@ def test_a_name_with_its_attempt_belongs_to_one_sandbox() -> None:
 
 
 def test_a_container_name_is_unique_over_the_sandboxes_of_a_pod() -> None:
-    """The attempt of the sandbox is no part of a container's name, so a second sandbox needs a new attempt too."""
+    """The attempt of the sandbox is not a part of a container's name, so a second sandbox needs a new attempt too."""
     state = new_state()
     pod = pod_config("web")
     state.create_container(state.run_sandbox(pod), container_config(pod), IMAGE)

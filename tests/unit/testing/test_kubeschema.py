@@ -24,11 +24,11 @@ def test_a_good_object_has_no_problems() -> None:
         ({"hostPid": True}, ".spec.hostPid: PodSpec has no such field"),
         ({"hostPID": "yes"}, ".spec.hostPID: 'yes' is not of the type bool"),
         ({"containers": [{"image": "b"}]}, ".spec.containers[0].name: is missing"),
-        ({"containers": {"a": "b"}}, ".spec.containers: is no list"),
-        ({"nodeSelector": {"a": 1}}, ".spec.nodeSelector.a: 1 is no text"),
-        ({"nodeSelector": ["a"]}, ".spec.nodeSelector: is no map"),
+        ({"containers": {"a": "b"}}, ".spec.containers: is not a list"),
+        ({"nodeSelector": {"a": 1}}, ".spec.nodeSelector.a: 1 is not text"),
+        ({"nodeSelector": ["a"]}, ".spec.nodeSelector: is not a map"),
         ({"priority": True}, ".spec.priority: True is not of the type int"),
-        ({"securityContext": "root"}, ".spec.securityContext: is no map"),
+        ({"securityContext": "root"}, ".spec.securityContext: is not a map"),
     ],
 )
 def test_what_a_schema_does_not_allow_is_named(changes: dict[str, Any], problem: str) -> None:

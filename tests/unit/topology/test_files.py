@@ -52,5 +52,5 @@ def test_a_list_may_be_empty_in_two_ways(text: str, expected: str) -> None:
 
 def test_a_list_that_is_none_is_refused_with_path_and_text() -> None:
     """So that somebody can look at the file."""
-    with pytest.raises(ValueError, match=r"^file a/b: '0-x' is no list of CPUs"):
+    with pytest.raises(ValueError, match=r"^file a/b: '0-x' is not a list of CPUs"):
         Files({"a/b": "0-x"}).cpus("a/b")

@@ -93,15 +93,18 @@ def test_without_a_list_the_folders_say_which_cpus_are_online() -> None:
     [
         ({}, f"there are no CPUs in {CPUS}"),
         ({f"{CPUS}/online": "\n"}, f"file {CPUS}/online: there is no CPU online"),
-        ({f"{CPUS}/online": "all"}, f"file {CPUS}/online: 'all' is no list of CPUs"),
-        ({f"{CPUS}/online": "0", f"{CPUS}/isolated": "?"}, f"file {CPUS}/isolated: '\\?' is no list"),
+        ({f"{CPUS}/online": "all"}, f"file {CPUS}/online: 'all' is not a list of CPUs"),
+        ({f"{CPUS}/online": "0", f"{CPUS}/isolated": "?"}, f"file {CPUS}/isolated: '\\?' is not a list"),
         (sysfs(TWO_CORES, cpu1__topology__die_id="left"), f"file {CPUS}/cpu1/topology/die_id: .* found 'left'"),
         (sysfs(TWO_CORES, cpu1__topology__physical_package_id="x"), "cpu1/topology/physical_package_id: .* found 'x'"),
         (sysfs(TWO_CORES, cpu1__topology__core_id="x"), "cpu1/topology/core_id: .* found 'x'"),
-        (sysfs(TWO_CORES, cpu1__topology__thread_siblings_list="1-"), "thread_siblings_list: '1-' is no list"),
+        (sysfs(TWO_CORES, cpu1__topology__thread_siblings_list="1-"), "thread_siblings_list: '1-' is not a list"),
         (sysfs(TWO_CORES, cpu1__cache__index0__level="L1"), "cpu1/cache/index0/level: .* found 'L1'"),
-        ({f"{CPUS}/online": "0", "devices/cpu_core/cpus": "P"}, "file devices/cpu_core/cpus: 'P' is no list"),
-        ({f"{CPUS}/online": "0", f"{NODES}/node0/cpulist": "none"}, f"file {NODES}/node0/cpulist: 'none' is no list"),
+        ({f"{CPUS}/online": "0", "devices/cpu_core/cpus": "P"}, "file devices/cpu_core/cpus: 'P' is not a list"),
+        (
+            {f"{CPUS}/online": "0", f"{NODES}/node0/cpulist": "none"},
+            f"file {NODES}/node0/cpulist: 'none' is not a list",
+        ),
     ],
 )
 def test_what_matters_and_is_garbage_is_refused(files: Mapping[str, str], problem: str) -> None:

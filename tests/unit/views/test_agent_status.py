@@ -95,7 +95,7 @@ def test_a_configuration_that_is_waited_for() -> None:
         ({"group": ""}, "Node        worker-1 (no group)"),
         ({"node_object": {"state": "missing"}}, "(group gold), which the cluster does not have"),
         ({"node_object": {"problem": "forbidden"}}, "(group gold): forbidden"),
-        ({"relay": None}, "Relay       gets nothing from us"),
+        ({"relay": None}, "Relay       gets no configuration from the agent"),
         ({"relay": {"socket": "/x", "error": "no such file"}}, "Relay       /x, not reachable: no such file"),
         ({"service": {"socket": "/x", "calls": 1, "refused_connections": 2}}, "/x, 1 calls, 2 connections refused"),
         ({"reports": {"kinds": []}}, "Reports: none are made"),

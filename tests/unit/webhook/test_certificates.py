@@ -110,7 +110,7 @@ async def test_a_broken_pair_keeps_the_one_before(
     await eventually(lambda: served(certificates) == der(SECOND), "the second pair")
     assert certificates.remark() == str(certificates.validity)
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        "Certificate could not be loaded, the one before stays"
+        "Failed to load certificate, keeping the previous one"
     ]
 
 

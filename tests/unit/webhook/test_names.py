@@ -33,7 +33,7 @@ def test_one_form(given: str, form: str) -> None:
 )
 def test_what_nobody_could_ask_for_is_refused(given: str) -> None:
     """The message has it."""
-    with pytest.raises(ValueError, match="is no DNS name and no address"):
+    with pytest.raises(ValueError, match="is not a DNS name and no address"):
         certificate_name(given)
 
 

@@ -51,8 +51,8 @@ def test_there_are_golden_reviews() -> None:
         (b'{"request": NaN}', "not JSON: NaN is not a number"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"a":' * 100_000, "nested too deeply"),
-        (b"[]", "it is no object"),
-        (b"7", "it is no object"),
+        (b"[]", "it is not an object"),
+        (b"7", "it is not an object"),
         (b"{}", "it has no request"),
         (b'{"request": []}', "it has no request"),
         (b'{"request": {}}', "has no uid"),
@@ -70,7 +70,7 @@ def test_what_has_no_uid_cannot_be_answered(body: bytes, reason: str) -> None:
 
 @pytest.mark.parametrize("value", [b"1,", b"{},", b'"":[],'])
 def test_more_values_than_any_pod_has_are_not_even_parsed(value: bytes) -> None:
-    """It is no JSON, and nobody finds out: what it would cost is known before."""
+    """It is not JSON, and nobody finds out: what it would cost is known before."""
     body = value * (MAX_VALUES + 1)
     with pytest.raises(TooMuchError, match=f"more than the {MAX_VALUES} that are read"):
         review(body, RULES)

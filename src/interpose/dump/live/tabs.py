@@ -66,7 +66,7 @@ _DIFFS: Final = (
 _DIFF_TINTS: Final = {"+": Tint.ADDED, "-": Tint.REMOVED, "@": Tint.HUNK}
 _SUBJECT: Final = ("namespace", "pod", "pod_uid", "pod_id", "container", "container_id", "image")
 _NOT_CHANGED: Final[Mapping[str, str]] = {
-    "passthrough": "nobody changed it: it passed as bytes, nobody was asked",
+    "passthrough": "unchanged: passed through as bytes, no interceptor was called",
     "originated": "the relay made this call itself",
 }
 

@@ -35,7 +35,7 @@ def harmless_json(value: Any) -> str:
 def portable(value: Any) -> Any:
     """The same with numbers that browsers read as they are.
 
-    Whole numbers beyond `EXACT` become `[null, "digits"]`, which is no list of ours: trees have no null. The numbers
+    Whole numbers beyond `EXACT` become `[null, "digits"]`, which is not a list of ours: trees have no null. The numbers
     that JSON does not have become their names, everything else that it does not have becomes text.
     """
     if isinstance(value, Mapping):

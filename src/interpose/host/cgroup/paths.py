@@ -32,7 +32,7 @@ class Driver(StrEnum):
 def confined(directory: str) -> str:
     """The directory itself if it is below a root; ValueError that names it otherwise."""
     if "\0" in directory or not {"", ".", ".."}.isdisjoint(directory.split("/")):
-        raise ValueError(f"{directory!r} is no directory below the root of the cgroups")
+        raise ValueError(f"{directory!r} is not a directory below the root of the cgroups")
     return directory
 
 
@@ -48,7 +48,7 @@ def _slice_path(name: str) -> str:
     """a-b-c.slice is a.slice/a-b.slice/a-b-c.slice."""
     parts = name.removesuffix(_SLICE).split("-")
     if "" in parts:
-        raise ValueError(f"{name!r} is no name of a slice")
+        raise ValueError(f"{name!r} is not a name of a slice")
     return confined("/".join("-".join(parts[: end + 1]) + _SLICE for end in range(len(parts))))
 
 
@@ -69,7 +69,7 @@ class Layout:
     def pod(self, uid: str, qos: KubeQos) -> str:
         """The directory of a pod."""
         if not uid or "/" in uid:
-            raise ValueError(f"{uid!r} is no uid of a pod")
+            raise ValueError(f"{uid!r} is not a uid of a pod")
         name = f"pod{uid}" if self.driver is Driver.CGROUPFS else f"pod{uid.replace('-', '_')}"
         return self._directory(_QOS_NAMES[qos], name)
 
@@ -83,7 +83,7 @@ class Layout:
 def container_names(container_id: str) -> tuple[str, ...]:
     """What the directory of a container may be called, in the pod's directory; the likeliest first."""
     if "/" in confined(container_id):
-        raise ValueError(f"{container_id!r} is no id of a container")
+        raise ValueError(f"{container_id!r} is not an id of a container")
     scopes = tuple(f"{prefix}-{container_id}{_SCOPE}" for prefix in _PREFIXES)
     return (container_id, *scopes, *(f"{prefix}-{container_id}" for prefix in _PREFIXES))
 

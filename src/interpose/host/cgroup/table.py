@@ -215,7 +215,7 @@ def render(parameter: Parameter, value: Value, version: int) -> str:
         if not row.unlimited:
             raise ValueError(f"{parameter}: cannot be unlimited")
     elif not isinstance(wanted, int) or isinstance(wanted, bool):
-        raise ValueError(f"{parameter}: {_shown(wanted)} is no whole number")
+        raise ValueError(f"{parameter}: {_shown(wanted)} is not a whole number")
     elif not row.lowest <= wanted <= row.highest:
         raise ValueError(f"{parameter}: {wanted} is not between {row.lowest} and {row.highest}")
     return row.form(version).render(wanted)
@@ -251,7 +251,7 @@ def _settled(parameter: Parameter, value: Value, version: int, page: int) -> Val
 
 def _checked_list(parameter: Parameter, value: Value) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{parameter}: {_shown(value)} is no list")
+        raise ValueError(f"{parameter}: {_shown(value)} is not a list")
     try:
         numbers = CpuSet.parse(value)
     except ValueError as error:

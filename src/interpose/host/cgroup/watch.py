@@ -126,6 +126,6 @@ class CgroupWatch:
         if not self._warned:
             self._warned = True
             _log.warning(
-                "Cgroups cannot all be watched, new ones are found in the next regular round",
+                "Cannot watch all cgroups, new ones are found by the next periodic reconciliation",
                 extra={"kv": {"root": self._root, "watched": len(self._watches), "error": str(error)}},
             )

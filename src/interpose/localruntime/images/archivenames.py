@@ -28,9 +28,9 @@ def read_docker_manifest(data: bytes) -> tuple[DockerEntry, ...]:
     try:
         found: Any = json.loads(data)
     except (ValueError, RecursionError):
-        raise ValueError("manifest.json: it is no JSON") from None
+        raise ValueError("manifest.json: it is not JSON") from None
     if not isinstance(found, list):
-        raise ValueError("manifest.json: it is no list of images")
+        raise ValueError("manifest.json: it is not a list of images")
     return tuple(_docker_entry(one, f"manifest.json: key [{at}]") for at, one in enumerate(found))
 
 
@@ -40,9 +40,9 @@ def _docker_entry(found: object, what: str) -> DockerEntry:
     if not isinstance(config, str) or not config:
         raise ValueError(f"{what}.Config: it names no file")
     if not isinstance(layers, list) or not all(isinstance(one, str) and one for one in layers):
-        raise ValueError(f"{what}.Layers: it is no list of files")
+        raise ValueError(f"{what}.Layers: it is not a list of files")
     if not isinstance(tags, list) or not all(isinstance(one, str) for one in tags):
-        raise ValueError(f"{what}.RepoTags: it is no list of names")
+        raise ValueError(f"{what}.RepoTags: it is not a list of names")
     return DockerEntry(config=config, layers=tuple(layers), tags=tuple(written_out(tag) for tag in tags))
 
 

@@ -141,13 +141,13 @@ def open_files(path: Path, spare: Path, stopped: Callable[[], bool]) -> Files:
     """The files of an archive or a layout. `spare` is a place for a file. ValueError says what is wrong."""
     if path.is_dir():
         if not (path / _INDEX).is_file():
-            raise ValueError(f"it is a folder without {_INDEX}, so it is no OCI layout")
+            raise ValueError(f"it is a folder without {_INDEX}, so it is not an OCI layout")
         return Folder(path)
     try:
         file: IO[bytes] = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - the archive closes it
         try:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ValueError("it is no regular file")
+                raise ValueError("it is not a regular file")
             source = decompressed(file)
             if source is not file:
                 file = _spooled(file, source, spare, stopped)
@@ -156,7 +156,7 @@ def open_files(path: Path, spare: Path, stopped: Callable[[], bool]) -> Files:
             file.close()
             raise
     except BROKEN as error:
-        raise ValueError(f"it is no whole tar file: {str(error) or type(error).__name__}") from None
+        raise ValueError(f"it is not a whole tar file: {str(error) or type(error).__name__}") from None
 
 
 def _spooled(file: IO[bytes], source: Readable, spare: Path, stopped: Callable[[], bool]) -> IO[bytes]:
@@ -236,7 +236,7 @@ def _oci_images(files: Files, platform: Platform, base: str) -> list[FoundImage]
     except FileNotFoundError:
         return []
     if not isinstance(index, Index):
-        raise ValueError(f"{_INDEX}: it is no index")
+        raise ValueError(f"{_INDEX}: it is not an index")
     by_digest: dict[str, FoundImage] = {}
     ours = [one for one in index.manifests if one.platform is None or is_for(one.platform, platform)]
     if index.manifests and not ours:

@@ -95,7 +95,7 @@ def token_request(challenge: Challenge, auth: Auth | None, *, scope: str) -> Tok
     realm = challenge.parameters.get("realm", "")
     parts = urlsplit(realm)
     if parts.scheme not in ("https", "http") or not parts.hostname:
-        raise ValueError(f"it wants a token from {realm[:200]!r}, which is no address")
+        raise ValueError(f"it wants a token from {realm[:200]!r}, which is not an address")
     wanted = {"service": challenge.parameters.get("service", ""), "scope": challenge.parameters.get("scope") or scope}
     query = {key: value for key, value in wanted.items() if value}
     if auth is not None and auth.identity_token:
@@ -110,7 +110,7 @@ def read_token(body: bytes) -> Token:
     try:
         found: Any = json.loads(body)
     except (ValueError, RecursionError):
-        raise ValueError("the answer to the request for a token is no JSON") from None
+        raise ValueError("the answer to the request for a token is not JSON") from None
     text = (found.get("token") or found.get("access_token")) if isinstance(found, dict) else None
     if not isinstance(text, str) or not text.isascii() or not text.isprintable():
         raise ValueError("the answer to the request for a token has none in it")

@@ -50,7 +50,7 @@ class Collector:
                 try:
                     await self._threads.run(lambda _: self._collect())
                 except Exception as error:
-                    _log.warning("What nobody needs of images could not be removed", extra=kv(err=str(error)))
+                    _log.warning("Failed to remove unused image data", extra=kv(err=str(error)))
                 finally:
                     wished.set_result(None)
         finally:

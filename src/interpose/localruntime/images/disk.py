@@ -70,7 +70,7 @@ class Disk:
             try:
                 return self._sweep()
             except OSError as error:
-                _log.warning("What was left of images could not be removed", extra=kv(err=str(error)))
+                _log.warning("Failed to remove leftover image data", extra=kv(err=str(error)))
                 return []
 
     def _sweep(self) -> list[str]:
@@ -128,7 +128,7 @@ class Disk:
                 raise
             if str(error) != self._complained:
                 self._complained = str(error)
-                _log.error("Index of images cannot be read; it counts as it was", extra=kv(err=str(error)))
+                _log.error("Failed to read image index; keeping the one in memory", extra=kv(err=str(error)))
             return self._index[1]
 
     def change(self, how: Callable[[ImageIndex], ImageIndex]) -> ImageIndex:
@@ -329,7 +329,7 @@ def _tried(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        _log.warning("What nobody needs could not be removed", extra=kv(path=str(path), err=str(error)))
+        _log.warning("Failed to remove unused data", extra=kv(path=str(path), err=str(error)))
 
 
 def _sync(folder: Path) -> None:

@@ -21,12 +21,12 @@ def credentials(text: str, where: str, image: Reference) -> Auth | None:
     try:
         document: Any = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError(f"{where}: it is no JSON") from None
+        raise ValueError(f"{where}: it is not JSON") from None
     auths = document.get("auths") if isinstance(document, dict) else None
     if auths is None:
         return None
     if not isinstance(auths, dict):
-        raise ValueError(f"{where}: key auths: it is no group of registries")
+        raise ValueError(f"{where}: key auths: it is not a group of registries")
     fitting = [key for key in auths if _fits(key, image)]
     if not fitting:
         return None
@@ -60,12 +60,12 @@ def _split(key: str) -> tuple[str, str]:
 
 def _auth(given: object, what: str) -> Auth | None:
     if not isinstance(given, dict):
-        raise ValueError(f"{what}: it is no group of keys")
+        raise ValueError(f"{what}: it is not a group of keys")
     names = {"auth": "auth", "username": "username", "password": "password", "identitytoken": "identity_token"}
     values: dict[str, str] = {}
     for key, field in (*names.items(), ("registrytoken", "registry_token")):
         value = given.get(key, "")
         if not isinstance(value, str):
-            raise ValueError(f"{what}.{key}: it is no text")
+            raise ValueError(f"{what}.{key}: it is not text")
         values[field] = value
     return Auth(**values) if any(values.values()) else None  # empty: it is with a program of its own

@@ -190,7 +190,7 @@ def split_url(url: str) -> tuple[Server, str]:
     server = parse_server(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not target.isascii() or not target.isprintable() or " " in target:
-        raise ValueError(f"{server}: what it leads to is no address")
+        raise ValueError(f"{server}: what it leads to is not an address")
     return server, target
 
 

@@ -127,12 +127,12 @@ def read_index(data: bytes) -> ImageIndex:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
-        raise ValueError("it is no JSON") from None
+        raise ValueError("it is not JSON") from None
     if not isinstance(document, dict) or document.get("version") != _VERSION:
         raise ValueError(f"key version: it is not {_VERSION}: another version of this program wrote it")
     images = document.get("images")
     if not isinstance(images, list):
-        raise ValueError("key images: it is no list")
+        raise ValueError("key images: it is not a list")
     return ImageIndex(entries=tuple(_entry(one, at) for at, one in enumerate(images)))
 
 

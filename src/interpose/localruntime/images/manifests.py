@@ -100,13 +100,13 @@ def read_manifest(data: bytes, what: str) -> Manifest | Index:
         return _index(document, what)
     if kind in (OCI_MANIFEST, DOCKER_MANIFEST) or (not kind and "layers" in document):
         return _manifest(document, what)
-    raise ValueError(f"{what}: key mediaType: {kind!r} is no manifest of an image")
+    raise ValueError(f"{what}: key mediaType: {kind!r} is not a manifest of an image")
 
 
 def _index(document: Mapping[str, Any], what: str) -> Index:
     entries = document.get("manifests")
     if not isinstance(entries, list) or len(entries) > _MOST_MANIFESTS:
-        raise ValueError(f"{what}: key manifests: it is no list of at most {_MOST_MANIFESTS} manifests")
+        raise ValueError(f"{what}: key manifests: it is not a list of at most {_MOST_MANIFESTS} manifests")
     return Index(manifests=tuple(_descriptor(one, what, f"manifests[{at}]") for at, one in enumerate(entries)))
 
 
@@ -114,22 +114,22 @@ def _manifest(document: Mapping[str, Any], what: str) -> Manifest:
     config = _descriptor(document.get("config"), what, "config")
     entries = document.get("layers")
     if not isinstance(entries, list) or len(entries) > _MOST_LAYERS:
-        raise ValueError(f"{what}: key layers: it is no list of at most {_MOST_LAYERS} layers")
+        raise ValueError(f"{what}: key layers: it is not a list of at most {_MOST_LAYERS} layers")
     layers = tuple(_descriptor(one, what, f"layers[{at}]") for at, one in enumerate(entries))
     for at, layer in enumerate(layers):
         if any(word in layer.media_type for word in _NO_LAYERS):
-            raise ValueError(f"{what}: key layers[{at}].mediaType: {layer.media_type!r} is no layer of files")
+            raise ValueError(f"{what}: key layers[{at}].mediaType: {layer.media_type!r} is not a layer of files")
     return Manifest(config=config, layers=layers)
 
 
 def _descriptor(found: object, what: str, key: str) -> Descriptor:
     if not isinstance(found, dict):
-        raise ValueError(f"{what}: key {key}: it is no descriptor with mediaType, digest and size")
+        raise ValueError(f"{what}: key {key}: it is not a descriptor with mediaType, digest and size")
     digest, size = found.get("digest"), found.get("size")
     if not isinstance(digest, str) or not is_digest(digest):
         raise ValueError(f"{what}: key {key}.digest: {digest!r:.100} is not sha256: and 64 hex digits")
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= _MOST_SIZE:
-        raise ValueError(f"{what}: key {key}.size: {size!r:.100} is no number of bytes")
+        raise ValueError(f"{what}: key {key}.size: {size!r:.100} is not a number of bytes")
     annotations = found.get("annotations")
     return Descriptor(
         media_type=str(found.get("mediaType") or ""),
@@ -177,7 +177,7 @@ def read_config(data: bytes, what: str) -> ImageConfig:
     rootfs = document.get("rootfs")
     diff_ids = rootfs.get("diff_ids") if isinstance(rootfs, dict) else None
     if not isinstance(diff_ids, list) or not all(isinstance(one, str) and is_digest(one) for one in diff_ids):
-        raise ValueError(f"{what}: key rootfs.diff_ids: it is no list of digests")
+        raise ValueError(f"{what}: key rootfs.diff_ids: it is not a list of digests")
     inner = document.get("config")
     given = inner if isinstance(inner, dict) else {}
     return ImageConfig(
@@ -216,9 +216,9 @@ def _object(data: bytes, what: str) -> dict[str, Any]:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
-        raise ValueError(f"{what}: it is no JSON") from None
+        raise ValueError(f"{what}: it is not JSON") from None
     if not isinstance(found, dict):
-        raise ValueError(f"{what}: it is no JSON object")
+        raise ValueError(f"{what}: it is not a JSON object")
     try:
         json.dumps(found, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -229,21 +229,21 @@ def _object(data: bytes, what: str) -> dict[str, Any]:
 def _text(given: Mapping[str, Any], key: str, what: str) -> str:
     value = given.get(key) or ""
     if not isinstance(value, str):
-        raise ValueError(f"{what}: key config.{key}: it is no text")
+        raise ValueError(f"{what}: key config.{key}: it is not text")
     return value
 
 
 def _list(given: Mapping[str, Any], key: str, what: str) -> tuple[str, ...]:
     value = given.get(key) or []
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise ValueError(f"{what}: key config.{key}: it is no list of texts")
+        raise ValueError(f"{what}: key config.{key}: it is not a list of texts")
     return tuple(value)
 
 
 def _keys(given: Mapping[str, Any], key: str, what: str) -> tuple[str, ...]:
     value = given.get(key) or {}
     if not isinstance(value, dict):
-        raise ValueError(f"{what}: key config.{key}: it is no group of keys")
+        raise ValueError(f"{what}: key config.{key}: it is not a group of keys")
     return tuple(value)
 
 

@@ -45,7 +45,7 @@ class Way:
         return next(self._seen(part), None)
 
     def enter(self, part: str) -> Found | None:
-        """The same, and go on inside of it. There is nothing inside of what is no folder, or not there."""
+        """The same, and go on inside of it. There is nothing inside of what is not a folder, or not there."""
         first: Found | None = None
         inner = []
         for found in self._seen(part):
@@ -147,5 +147,5 @@ class Merged:
                     way.restart()
                 left += reversed(target.split("/"))
             else:
-                raise ValueError(f"{'/'.join((*done, part))!a} is no folder")
+                raise ValueError(f"{'/'.join((*done, part))!a} is not a folder")
         return tuple(done)

@@ -84,7 +84,7 @@ def _split_domain(name: str) -> tuple[str, str]:
 
 def _check_path(text: str, domain: str, path: str) -> None:
     if not _DOMAIN.fullmatch(domain):
-        raise _wrong(text, f"{domain!r} is no name of a registry")
+        raise _wrong(text, f"{domain!r} is not a name of a registry")
     for part in path.removeprefix(f"{_LIBRARY}/").split("/"):
         if not _PART.fullmatch(part):
             problem = "there is no name" if not part else f"{part!r} is not made of lower-case letters, digits and ._-"

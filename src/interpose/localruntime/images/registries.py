@@ -89,24 +89,24 @@ class _Reader:
     def read(self, document: "Node") -> dict[str, tuple[Endpoint, ...]]:
         found: dict[str, tuple[Endpoint, ...]] = {}
         if document.tag != "map":
-            self._wrong(document, "registries", "it is no group of keys")
+            self._wrong(document, "registries", "it is not a group of keys")
             return found
         for key, value in document.entries:
             if key != "registries":
                 self._wrong(value, key, "unknown key; known: registries")
             elif value.tag != "map":
-                self._wrong(value, key, "it is no group of registries")
+                self._wrong(value, key, "it is not a group of registries")
             else:
                 for name, one in value.entries:
                     if name in found:
-                        self._wrong(one, f"registries.{name}", "it is there twice")
+                        self._wrong(one, f"registries.{name}", "it appears twice")
                     found[name] = self._registry(name, one)
         return found
 
     def _registry(self, name: str, node: "Node") -> tuple[Endpoint, ...]:
         key = f"registries.{name}"
         if node.tag != "map":
-            self._wrong(node, key, f"it is no group with some of {', '.join(_KEYS)}")
+            self._wrong(node, key, f"it is not a group with some of {', '.join(_KEYS)}")
             return ()
         given: dict[str, Node] = {}
         for one, value in node.entries:
@@ -134,7 +134,7 @@ class _Reader:
         if node is None:
             return ""
         if node.tag != "str" or not node.text:
-            self._wrong(node, f"{key}.{name}", "it is no name of a file")
+            self._wrong(node, f"{key}.{name}", "it is not a name of a file")
             return ""
         return node.text
 
@@ -152,7 +152,7 @@ class _Reader:
         if node is None:
             return [self._server(whole, key, f"https://{_HOSTS.get(name, name)}")]
         if node.tag != "list" or not node.items:
-            self._wrong(node, f"{key}.endpoints", "it is no list of addresses such as https://HOST:PORT")
+            self._wrong(node, f"{key}.endpoints", "it is not a list of addresses such as https://HOST:PORT")
             return []
         return [self._server(one, f"{key}.endpoints[{at}]", one.text) for at, one in enumerate(node.items)]
 

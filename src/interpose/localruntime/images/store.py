@@ -60,9 +60,9 @@ class ImageStore:
         try:
             removed += self._disk.collect()
         except OSError as error:  # another collection follows
-            _log.warning("What nobody needs of images could not be removed", extra=kv(err=str(error)))
+            _log.warning("Failed to remove unused image data", extra=kv(err=str(error)))
         if removed:
-            _log.info("Removed what was left of images", extra={"kv": {"count": len(removed)}})
+            _log.info("Removed leftover image data", extra={"kv": {"count": len(removed)}})
 
     async def close(self) -> None:
         """Let go of everything; what is on the way is given up."""
@@ -100,7 +100,7 @@ class ImageStore:
         try:
             config = self._disk.config(entry.id)
         except (OSError, ValueError) as error:
-            _log.warning("Image cannot be used", extra={"kv": {"image": entry.id, "error": str(error)}})
+            _log.warning("Unusable image", extra={"kv": {"image": entry.id, "error": str(error)}})
             return None
         return StoredImage(
             id=entry.id,

@@ -60,7 +60,7 @@ def unpack(
             layer.finish(stopped)
             return Unpacked(diff_id=source.digest, size=layer.size, inodes=layer.inodes, skipped=layer.skipped)
     except BROKEN as error:
-        raise ValueError(f"it is no whole tar file: {str(error) or type(error).__name__}") from None
+        raise ValueError(f"it is not a whole tar file: {str(error) or type(error).__name__}") from None
 
 
 def _go_on_unless(stopped: Callable[[], bool]) -> None:
@@ -128,7 +128,7 @@ class _Layer:
         attributes = of_member(member)
         if not parts:
             if not member.isdir():
-                raise ValueError("the root is no folder")
+                raise ValueError("the root is not a folder")
             self._give_folder((), attributes)
             return
         parent = self._resolve(parts[:-1])
@@ -324,7 +324,7 @@ class _Layer:
         self._bare.discard(place)
 
     def _clear(self, folder: int, name: str) -> None:
-        """Make room for something that is no folder."""
+        """Make room for something that is not a folder."""
         self._form.show(folder, name)
         try:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)

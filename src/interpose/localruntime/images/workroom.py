@@ -124,6 +124,6 @@ def discard(path: Path) -> bool:
     try:
         remove_tree(path)
     except OSError as error:
-        _log.warning("What does not count any more could not be removed", extra=kv(path=str(path), err=str(error)))
+        _log.warning("Failed to remove obsolete data", extra=kv(path=str(path), err=str(error)))
         return False
     return True

@@ -77,5 +77,5 @@ class Cache:
     def _names(self, sandbox_id: str) -> tuple[str, str]:
         """Of the entry, and of one that is being written: there is one writer for a sandbox."""
         if not sandbox_id or "/" in sandbox_id or sandbox_id.startswith("."):
-            raise ValueError(f"{sandbox_id!r} is no id of a sandbox")
+            raise ValueError(f"{sandbox_id!r} is not an id of a sandbox")
         return f"{sandbox_id}.json", f".{sandbox_id}.tmp"

@@ -32,14 +32,14 @@ def parse(text: str, file: str) -> NetworkList:
         raise ValueError(f"{file}: plugins: no list of plugins")
     name = document.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(f"{file}: name: {name!r} is no name of a network")
+        raise ValueError(f"{file}: name: {name!r} is not a name of a network")
     version = document.get("cniVersion", _OLDEST)
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
-        raise ValueError(f"{file}: cniVersion: {version!r} is no version")
+        raise ValueError(f"{file}: cniVersion: {version!r} is not a version")
     for number, plugin in enumerate(plugins):
         kind = plugin.get("type") if isinstance(plugin, dict) else None
         if not isinstance(kind, str) or not _NAME.fullmatch(kind):
-            raise ValueError(f"{file}: plugins[{number}].type: {kind!r} is no name of a plugin")
+            raise ValueError(f"{file}: plugins[{number}].type: {kind!r} is not a name of a plugin")
     return NetworkList(name=name, version=version, plugins=tuple(plugins), file=file)
 
 

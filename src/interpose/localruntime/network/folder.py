@@ -59,7 +59,7 @@ class ConfigurationFolder:
                 break
         self._good = {name: good for name, good in self._good.items() if name in names}
         for problem in problems:
-            _log.warning("CNI configuration cannot be used", extra={"kv": {"problem": problem}})
+            _log.warning("Invalid CNI configuration", extra={"kv": {"problem": problem}})
         if chosen is not None and chosen is not self._chosen:
             _log.info("Network of pods", extra={"kv": {"network": chosen.name, "file": chosen.file}})
         self._chosen, self._problems = chosen, tuple(problems)

@@ -106,7 +106,7 @@ class Network:
         except OSError as error:
             raise NetworkError(str(error)) from None
         if ended:
-            _log.warning("Ended network plugins that nobody waited for", extra={"kv": {"count": ended}})
+            _log.warning("Killed abandoned CNI plugins", extra={"kv": {"count": ended}})
 
     async def leftovers(self, known: Collection[str]) -> list[str]:
         """Sandboxes that are in a network by our notes, and are not known."""
@@ -136,7 +136,7 @@ class Network:
             await self._delete(entry, who)
         except NetworkError as error:
             _log.warning(
-                "Half a network could not be taken down; it is tried again when the sandbox is stopped",
+                "Failed to tear down a partial pod network; retried when the sandbox is stopped",
                 extra={"kv": {"sandbox": sandbox_id, "error": str(error)}},
             )
         else:

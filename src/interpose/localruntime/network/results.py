@@ -9,7 +9,7 @@ from interpose.localruntime.network.values import INTERFACE, NetResult
 
 
 def parse_result(text: str) -> dict[str, Any]:
-    """The document of a plugin; nothing at all is an empty one. ValueError if it is no JSON object."""
+    """The document of a plugin; nothing at all is an empty one. ValueError if it is not a JSON object."""
     if not text.strip():
         return {}
     document = json.loads(text)
@@ -47,7 +47,7 @@ def _addresses(document: Mapping[str, Any]) -> Iterator[IPv4Address | IPv6Addres
     ours = _interfaces(document)
     for entry in entries:
         if not isinstance(entry, dict):
-            raise ValueError(f"{entry!r} is no entry of ips")
+            raise ValueError(f"{entry!r} is not an entry of ips")
         index = entry.get("interface")
         if index is None or not ours or index in ours:
             yield ip_interface(str(entry.get("address"))).ip

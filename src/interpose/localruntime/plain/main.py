@@ -156,14 +156,14 @@ def _document(path: str) -> dict[str, object]:
     with open(path) as file:  # noqa: PTH123
         value = json.load(file)
     if not isinstance(value, dict):
-        raise TypeError(f"{path} is no object")
+        raise TypeError(f"{path} is not an object")
     return value
 
 
 def _table(config: dict[str, object], key: str) -> dict[str, object]:
     value = config.get(key) or {}
     if not isinstance(value, dict):
-        raise TypeError(f"{key} is no object")
+        raise TypeError(f"{key} is not an object")
     return value
 
 

@@ -13,7 +13,7 @@ def sysctl_problem(name: str, *, network: bool, ipc: bool) -> str | None:
     """Why this one cannot be set, or None if it can. Names are written with dots, or with slashes throughout."""
     dotted = dotted_name(name)
     if dotted is None:
-        return f"sysctl {name!r} is no name of a kernel setting"
+        return f"sysctl {name!r} is not a name of a kernel setting"
     if dotted.startswith("net."):
         return None if network else f"sysctl {name!r} needs a network namespace, the pod uses the host's"
     if _IPC.fullmatch(dotted):

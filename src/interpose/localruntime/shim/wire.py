@@ -56,7 +56,7 @@ def take_document(buffer: bytearray) -> dict[str, object] | None:
         raise WireError(f"not JSON: {error}") from None
     del buffer[:end]
     if not isinstance(value, dict):
-        raise WireError("a document that is no object")
+        raise WireError("a document that is not an object")
     return value
 
 

@@ -83,7 +83,7 @@ class Backend(Wire):
             self._answered_unasked()
 
     def _answered_unasked(self) -> None:
-        self.fault = "dockerd sent something that nobody asked for"
+        self.fault = "dockerd sent unsolicited data"
         self._unasked()
         self.abort()
 
@@ -191,7 +191,7 @@ class Collecting:
                     self._raw += item.raw
                     ended = item.framing is Framing.NONE
                     if item.status == _SWITCHED:
-                        self._fail("dockerd switched to another protocol, which nobody asked for")
+                        self._fail("dockerd switched protocols without being asked to")
                         return
                 if len(self._body) > self._limit:
                     self._fail(f"the answer is larger than {self._limit} bytes")

@@ -171,7 +171,7 @@ def as_text(value: Any, key: str) -> str:
         return whole(value)
     if value is None:
         return ""
-    raise UnreadableBody(f"{key} has a value that is no text but {kind(value)}")
+    raise UnreadableBody(f"{key} has a value that is not text but {kind(value)}")
 
 
 def _member(name: str, value: str) -> str:

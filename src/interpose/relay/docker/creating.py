@@ -137,7 +137,7 @@ class Creation:
             self._edit_envs(body, [f"{one.key}={one.value.decode('utf-8', 'replace')}" for one in after.envs])
 
     def _edit_envs(self, body: Editing, wanted: list[str]) -> None:
-        """Variables in their order, in the places they had; an entry that is no variable stays where it is."""
+        """Variables in their order, in the places they had; an entry that is not a variable stays where it is."""
         replaced: dict[int, str] = {}
         removed: list[int] = []
         done = 0

@@ -58,7 +58,7 @@ class Drain:
             await asyncio.sleep(_LOOK_AGAIN)
         left = self._waiting()
         if left:
-            _log.warning("Calls were still in flight at the end of the grace time", extra={"kv": {"calls": left}})
+            _log.warning("Calls still in flight at the end of the grace period", extra={"kv": {"calls": left}})
         self._listener.abort()
         return not left
 

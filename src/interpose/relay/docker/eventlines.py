@@ -60,7 +60,7 @@ class EventLines:
             whole, self._line = bytes(self._line), bytearray()
             if self._skipping or len(whole) > LONGEST:
                 self._skipping = False
-                _log.warning("Event was too long and is left out", extra={"kv": {"bytes": len(whole)}})
+                _log.warning("Event too long, skipped", extra={"kv": {"bytes": len(whole)}})
             elif whole.strip():
                 self._tell_one(whole)
         self._line += rest

@@ -142,7 +142,7 @@ class Intercepting:
             try:
                 afterwards()
             except Exception:
-                _log.exception("What follows a call failed")
+                _log.exception("Post-call processing failed")
         self._end(status)
         link.done(keep=keep)
 

@@ -257,7 +257,7 @@ def _skip(text: str, place: int) -> int:
 
 
 def _constant(text: str) -> Any:
-    raise UnreadableBody(f"it is not JSON: {text} is no value")
+    raise UnreadableBody(f"it is not JSON: {text} is not a value")
 
 
 _scan: Final = json.JSONDecoder(object_pairs_hook=tuple, parse_constant=_constant).raw_decode

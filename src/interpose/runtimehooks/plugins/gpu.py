@@ -109,5 +109,5 @@ def _preload(library: str, container: Container) -> str:
     try:
         others = theirs.decode().replace(":", " ").split()
     except UnicodeDecodeError:
-        raise ValueError(f"variable {_PRELOAD} of container {container.name} is no UTF-8") from None
+        raise ValueError(f"variable {_PRELOAD} of container {container.name} is not UTF-8") from None
     return ":".join((library, *(other for other in others if other != library)))

@@ -138,7 +138,7 @@ def _object(target: Target, query: Query, content_type: str, body: Any) -> Objec
     if content_type not in _BODIES:
         raise unsupported_media(_BODIES)
     if not isinstance(body, Mapping):
-        raise bad_request("the body of the request is no object")
+        raise bad_request("the body of the request is not an object")
     if query.get("fieldValidation") == "Strict":
         _check_strictly(target, body)
     return body

@@ -46,7 +46,7 @@ class Target:
 
 
 def split_target(text: str) -> tuple[str, dict[str, str]]:
-    """Path and query of a request's first line; of a parameter that is there twice the last one counts."""
+    """Path and query of a request's first line; of a parameter that appears twice the last one counts."""
     path, _, query = text.partition("?")
     return unquote(path), dict(parse_qsl(query, keep_blank_values=True))
 

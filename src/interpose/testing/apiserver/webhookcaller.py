@@ -43,7 +43,7 @@ class WebhookCaller:
         try:
             return json.loads(raw)
         except ValueError as error:
-            raise CallFailedError(f"the answer is no JSON: {error}") from None
+            raise CallFailedError(f"the answer is not JSON: {error}") from None
 
     def _place(self, config: Mapping[str, Any]) -> tuple[str, int, str, str]:
         """Where to connect, which name has to be in the certificate, and the path."""

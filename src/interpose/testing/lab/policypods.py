@@ -172,7 +172,7 @@ class PolicyRelay(Relay):
 
     def configured(self) -> int:
         """How many configurations of an agent it, and those before it with the same log, put in force."""
-        return self.log.read_text().count("Configuration of the agent is in force")
+        return self.log.read_text().count("Agent configuration applied")
 
     def metrics(self) -> str:
         """What Prometheus is told."""

@@ -97,6 +97,6 @@ def test_what_a_growing_recording_has_is_handed_on_at_once(tmp_path: Path) -> No
 def test_a_file_that_is_no_recording_is_lost(tmp_path: Path) -> None:
     """With its name."""
     path = tmp_path / "a.crirec"
-    path.write_text("hello, world, this is no recording")
+    path.write_text("hello, world, this is not a recording")
     with pytest.raises(SourceLost, match=r"a\.crirec"):
         read_all(RecordingSource(path))

@@ -93,7 +93,7 @@ def test_the_diff_says_who_and_what() -> None:
     ("kind", "said"),
     [
         ("intercepted", "nobody changed it"),
-        ("passthrough", "nobody changed it: it passed as bytes, nobody was asked"),
+        ("passthrough", "unchanged: passed through as bytes, no interceptor was called"),
         ("originated", "the relay made this call itself"),
     ],
 )

@@ -31,7 +31,7 @@ def test_a_cgroup_parent_is_a_directory(parent: str, directory: str) -> None:
 )
 def test_a_parent_that_leads_elsewhere_is_refused(parent: str) -> None:
     """With the value; the root itself is elsewhere too."""
-    with pytest.raises(ValueError, match=r"is no (directory|name)"):
+    with pytest.raises(ValueError, match=r"is not a (directory|name)"):
         pod_directory(parent)
 
 
@@ -74,14 +74,14 @@ def test_directory_of_a_pod() -> None:
 @pytest.mark.parametrize("uid", ["", "a/b"])
 def test_a_uid_that_is_none_is_refused(uid: str) -> None:
     """It would be another directory."""
-    with pytest.raises(ValueError, match="is no uid"):
+    with pytest.raises(ValueError, match="is not a uid"):
         Layout(driver=Driver.CGROUPFS).pod(uid, KubeQos.BURSTABLE)
 
 
 @pytest.mark.parametrize("root", ["", "/", "..", "a/../b"])
 def test_a_root_that_leads_elsewhere_is_refused_at_once(root: str) -> None:
     """Not when the first pod comes."""
-    with pytest.raises(ValueError, match="is no directory"):
+    with pytest.raises(ValueError, match="is not a directory"):
         Layout(driver=Driver.CGROUPFS, root=root)
 
 

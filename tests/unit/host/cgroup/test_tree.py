@@ -166,7 +166,7 @@ def test_nothing_but_directories_below_the_root_is_touched(
         lambda: tree.processes(directory),
         lambda: tree.threads(directory),
     ):
-        with pytest.raises(ValueError, match="is no directory below the root"):
+        with pytest.raises(ValueError, match="is not a directory below the root"):
             act()
     assert kernel.writes == []
 
@@ -233,7 +233,7 @@ def test_allowed_sets_are_those_in_force(kernel: FakeKernel, tree: CgroupTree) -
     assert tree.allowed_cpus(f"{POD}/later/still") == "1"
     assert tree.allowed_cpus("other") == tree.allowed_cpus("") == "0-7"
     assert tree.allowed_mems(POD) == "0-1"
-    with pytest.raises(ValueError, match="is no directory"):
+    with pytest.raises(ValueError, match="is not a directory"):
         tree.allowed_cpus("../etc")
 
 

@@ -217,5 +217,5 @@ async def test_nothing_is_told_after_close(tmp_path: Path, told: Told) -> None:
 
 async def test_a_directory_outside_is_refused(told: Told) -> None:
     """As everywhere."""
-    with pytest.raises(ValueError, match="is no directory below"):
+    with pytest.raises(ValueError, match="is not a directory below"):
         told.watch.follow(["../etc"])

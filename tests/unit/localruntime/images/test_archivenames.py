@@ -27,8 +27,8 @@ def test_a_manifest_of_docker_names_files_and_images() -> None:
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
-        ("{", "no JSON"),
-        ("{}", "no list of images"),
+        ("{", "not JSON"),
+        ("{}", "not a list of images"),
         ("[1]", r"key \[0\].Config"),
         ('[{"Config": ""}]', r"key \[0\].Config"),
         ('[{"Config": "c", "Layers": [1]}]', r"key \[0\].Layers"),

@@ -200,7 +200,7 @@ def test_what_is_damaged_is_refused(change: dict[str, bytes | None], problem: st
 def test_an_index_that_is_a_manifest_is_refused(opened: Opened) -> None:
     """It has no names in it."""
     files = oci_files({"x:1": IMAGE}) | {"index.json": IMAGE.manifest}
-    with pytest.raises(ValueError, match=r"index\.json: it is no index"):
+    with pytest.raises(ValueError, match=r"index\.json: it is not an index"):
         found_in(opened(oci(files)))
 
 
@@ -221,7 +221,7 @@ def test_layers_are_checked_before_they_are_used(opened: Opened) -> None:
 @pytest.mark.parametrize("data", [b"", b"hello", gzip.compress(b"hello"), gzip.compress(bytes(5000))[:-8]])
 def test_what_is_no_archive_is_refused(data: bytes, opened: Opened) -> None:
     """A file of anything."""
-    with pytest.raises(ValueError, match="it is no whole tar file"):
+    with pytest.raises(ValueError, match="it is not a whole tar file"):
         opened(data)
 
 
@@ -230,7 +230,7 @@ def test_folders_and_pipes_are_no_archives(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"without index\.json"):
         open_files(tmp_path, tmp_path / "spare", never)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="no regular file"):
+    with pytest.raises(ValueError, match="not a regular file"):
         open_files(tmp_path / "pipe", tmp_path / "spare", never)
     (tmp_path / "index.json").touch()
     with pytest.raises(FileNotFoundError):

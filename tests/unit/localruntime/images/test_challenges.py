@@ -87,7 +87,7 @@ def test_credentials_go_with_the_request_for_a_token() -> None:
 @pytest.mark.parametrize("realm", ["", "ftp://x/y", "/token", "https://"])
 def test_a_token_comes_from_an_address(realm: str) -> None:
     """Whatever else a registry says is refused."""
-    with pytest.raises(ValueError, match="which is no address"):
+    with pytest.raises(ValueError, match="which is not an address"):
         token_request(challenge(realm=realm), None, scope="x")
 
 

@@ -67,7 +67,7 @@ async def test_a_collection_that_fails_is_logged_and_tried_again(caplog: pytest.
     collector = Collector(collect)
     with caplog.at_level(logging.WARNING):
         await collector.done()
-    assert "could not be removed" in caplog.text
+    assert "Failed to remove" in caplog.text
     await collector.done()
     assert outcomes == []
     await collector.close()

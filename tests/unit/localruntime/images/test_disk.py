@@ -196,10 +196,10 @@ def test_a_damaged_index_counts_as_it_was(disk: Disk, caplog: pytest.LogCaptureF
     good = (disk.root / "index.json").read_bytes()
     (disk.root / "index.json").write_text("x")
     assert [disk.seen().entries for _ in range(3)] == [(IMAGE,)] * 3
-    assert [record.message for record in caplog.records] == ["Index of images cannot be read; it counts as it was"]
-    with pytest.raises(ConfigError, match="it is no JSON"):
+    assert [record.message for record in caplog.records] == ["Failed to read image index; keeping the one in memory"]
+    with pytest.raises(ConfigError, match="it is not JSON"):
         disk.shrink(without_image)
-    with pytest.raises(ConfigError, match="it is no JSON"):
+    with pytest.raises(ConfigError, match="it is not JSON"):
         disk.collect()
     assert (disk.root / "index.json").read_text() == "x"
     (disk.root / "index.json").write_bytes(good)
@@ -209,7 +209,7 @@ def test_a_damaged_index_counts_as_it_was(disk: Disk, caplog: pytest.LogCaptureF
 def test_an_index_that_was_never_good_is_an_error(disk: Disk) -> None:
     """There is nothing to go by."""
     (disk.root / "index.json").write_text("x")
-    with pytest.raises(ConfigError, match="it is no JSON"):
+    with pytest.raises(ConfigError, match="it is not JSON"):
         disk.seen()
 
 

@@ -55,7 +55,7 @@ def test_a_file_without_credentials_has_none() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{", "f: it is no JSON"),
+        ("{", "f: it is not JSON"),
         ('{"auths": []}', "f: key auths: "),
         ('{"auths": {"x.io": 1}}', "f: key auths.x.io: "),
         ('{"auths": {"x.io": {"auth": 1}}}', "f: key auths.x.io.auth: "),

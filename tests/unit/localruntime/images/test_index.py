@@ -99,7 +99,7 @@ def test_an_index_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[]", "key version"),
         ('{"version": 2}', "key version"),
         ('{"version": 1}', "key images"),

@@ -46,7 +46,7 @@ def test_a_manifest_is_config_and_layers(kind: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("kind", [{"mediaType": OCI_INDEX}, {"mediaType": DOCKER_LIST}, {}])
 def test_an_index_is_manifests_with_platforms(kind: dict[str, str]) -> None:
-    """And annotations; what is no text in them is left out."""
+    """And annotations; what is not text in them is left out."""
     entry = LAYER | {
         "platform": {"os": "linux", "architecture": "arm", "variant": "v7"},
         "annotations": {"a": "b", "c": 1},
@@ -60,9 +60,9 @@ def test_an_index_is_manifests_with_platforms(kind: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
-        (b"{", "m: it is no JSON"),
-        (b"[" * 100_000, "m: it is no JSON"),
-        (b"[]", "m: it is no JSON object"),
+        (b"{", "m: it is not JSON"),
+        (b"[" * 100_000, "m: it is not JSON"),
+        (b"[]", "m: it is not a JSON object"),
         (b" " * (MOST_BYTES + 1), "m: it is larger than"),
         ({"schemaVersion": 1}, "schema 1"),
         ({}, "key mediaType: ''"),
@@ -70,16 +70,19 @@ def test_an_index_is_manifests_with_platforms(kind: dict[str, str]) -> None:
         ({"mediaType": OCI_INDEX}, "key manifests"),
         ({"mediaType": OCI_MANIFEST, "config": CONFIG}, "key layers"),
         ({"layers": []}, "key config"),
-        ({"config": CONFIG, "layers": [1]}, "key layers[0]: it is no descriptor"),
+        ({"config": CONFIG, "layers": [1]}, "key layers[0]: it is not a descriptor"),
         ({"config": CONFIG | {"digest": "md5:1"}, "layers": []}, "key config.digest: 'md5:1'"),
         ({"config": CONFIG | {"digest": 5}, "layers": []}, "key config.digest: 5"),
         ({"config": CONFIG | {"size": -1}, "layers": []}, "key config.size: -1"),
         ({"config": CONFIG | {"size": True}, "layers": []}, "key config.size: True"),
-        ({"config": CONFIG | {"size": (1 << 50) + 1}, "layers": []}, "key config.size: 1125899906842625 is no number"),
+        (
+            {"config": CONFIG | {"size": (1 << 50) + 1}, "layers": []},
+            "key config.size: 1125899906842625 is not a number",
+        ),
         ({"config": CONFIG, "layers": [], "annotations": {"a": "\ud800"}}, "there is half a character"),
         ({"config": CONFIG | {"size": "1"}, "layers": []}, "key config.size: '1'"),
         ({"config": CONFIG, "layers": [LAYER | {"mediaType": "x+encrypted"}]}, "key layers[0].mediaType"),
-        ({"config": CONFIG, "layers": [LAYER] * 1001}, "key layers: it is no list of at most 1000"),
+        ({"config": CONFIG, "layers": [LAYER] * 1001}, "key layers: it is not a list of at most 1000"),
     ],
 )
 def test_what_is_no_manifest_is_refused(document: Any, problem: str) -> None:

@@ -65,7 +65,7 @@ def test_links_are_followed_inside_of_the_tree(layers: list[Path], tmp_path: Pat
     assert view.resolve(("none", "x")) == ("none", "x")
     with pytest.raises(ValueError, match="too many symbolic links"):
         view.resolve(("loop",))
-    with pytest.raises(ValueError, match="'dir/file' is no folder"):
+    with pytest.raises(ValueError, match="'dir/file' is not a folder"):
         view.resolve(("dir", "file", "x"))
 
 

@@ -101,7 +101,7 @@ def test_holes_take_no_room(unpack_in: Unpack, tmp_path: Path) -> None:
 
 
 def test_long_names_and_strange_ones_are_names(unpack_in: Unpack, tmp_path: Path) -> None:
-    """Pax and GNU headers, and bytes that are no text."""
+    """Pax and GNU headers, and bytes that are not text."""
     name = "/".join(["d" * 200] * 3)
     unpack_in(tar([entry(name), entry("\udcff\n")]))
     assert (tmp_path / "layer" / name).exists()
@@ -218,7 +218,7 @@ def test_what_a_layer_costs_is_bounded(limits: Limits, problem: str, unpack_in: 
 @pytest.mark.parametrize("data", [b"", b"no tar file", b"\x1f\x8bno gzip", gzip.compress(layer({"a": "x"}))[:-9]])
 def test_what_is_no_tar_file_is_refused(data: bytes, unpack_in: Unpack) -> None:
     """Also half of one."""
-    with pytest.raises(ValueError, match="it is no whole tar file"):
+    with pytest.raises(ValueError, match="it is not a whole tar file"):
         unpack_in(data)
 
 
@@ -336,5 +336,5 @@ def test_a_link_below_ends_when_something_comes_in_its_place(unpack_in: Unpack, 
     unpack_in(layer({"b/": 0o755, "a/x": "1", "a/": 0o755, "a/y": "2"}), below=["base"])
     assert (tmp_path / "layer/b/x").read_text() == "1"
     assert (tmp_path / "layer/a/y").read_text() == "2"
-    with pytest.raises(ValueError, match="'a' is no folder"):
+    with pytest.raises(ValueError, match="'a' is not a folder"):
         unpack_in(layer({"b/": 0o755, "a/x": "1", "a": "2", "a/y": "3"}), name="other", below=["base"])

@@ -66,5 +66,5 @@ def test_what_a_killed_writer_left_goes_with_the_entry(tmp_path: Path) -> None:
 def test_ids_cannot_lead_out(tmp_path: Path) -> None:
     """Neither up nor into hidden files."""
     for name in ("", "../x", ".x"):
-        with pytest.raises(ValueError, match="no id"):
+        with pytest.raises(ValueError, match="not an id"):
             Cache(tmp_path).read(name)

@@ -35,7 +35,7 @@ def test_a_document_is_waited_for(cut: int) -> None:
     [
         (struct.pack(">I", wire.DOCUMENT_LIMIT + 1), "a document of"),
         (struct.pack(">I", 3) + b"{{{", "not JSON"),
-        (struct.pack(">I", 2) + b"[]", "no object"),
+        (struct.pack(">I", 2) + b"[]", "not an object"),
     ],
 )
 def test_what_is_no_document_ends_the_connection(data: bytes, words: str) -> None:

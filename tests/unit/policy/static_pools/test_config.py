@@ -57,7 +57,7 @@ def test_files_of_others_do_not_matter(path: str) -> None:
         ("pools/shared/one", None, "pools/shared/one: expected the number of a socket, found 'one'"),
         ("pools/shared/1/a-b", None, "pools/shared/1/a-b: expected CPUs such as 4-7 or 1,3, found 'a-b'"),
         ("pools/shared/1/1-3:1/2", None, None),
-        ("pools/shared/1/9-8", None, "pools/shared/1/9-8: '9-8' is no list of CPUs: '9-8' ends before it begins"),
+        ("pools/shared/1/9-8", None, "pools/shared/1/9-8: '9-8' is not a list of CPUs: '9-8' ends before it begins"),
     ],
 )
 def test_a_tree_with_a_mistake_is_refused(path: str, content: str | None, problem: str | None) -> None:

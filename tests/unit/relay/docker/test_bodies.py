@@ -36,11 +36,11 @@ def test_maps_of_texts() -> None:
 @pytest.mark.parametrize(
     ("read", "why"),
     [
-        (lambda body: body.string("N"), "N has a value that is no text but a number"),
-        (lambda body: body.words("L"), "L has a value that is no text but an object"),
+        (lambda body: body.string("N"), "N has a value that is not text but a number"),
+        (lambda body: body.words("L"), "L has a value that is not text but an object"),
         (lambda body: body.words("N"), "N is not a list but a number"),
         (lambda body: body.texts("O"), "O is not a list but an object"),
-        (lambda body: body.text_map("O"), "O has a value that is no text but true or false"),
+        (lambda body: body.text_map("O"), "O has a value that is not text but true or false"),
         (lambda body: body.object("L"), "L is not an object but a list"),
     ],
 )

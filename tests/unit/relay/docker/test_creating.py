@@ -97,7 +97,7 @@ def test_a_sandbox_becomes_a_pod() -> None:
 
 
 def test_a_container_becomes_a_container() -> None:
-    """An entry of the environment without a value is no variable."""
+    """An entry of the environment without a value is not a variable."""
     message = filled(creation(golden("container-cgroupfs"), NAMES["container-cgroupfs"]))
     config = message.config
     assert message.pod_sandbox_id.startswith("3f1d0c6d")
@@ -176,11 +176,11 @@ def test_a_label_hidden_in_escapes_counts() -> None:
         ('{"Labels":{%s},"HostConfig":{},"hostconfig":{}}', "'HostConfig' is there 2 times"),
         ('{"Labels":{%s},"HostConfig":{"Memory":1,"memory":2}}', "'Memory' is there 2 times"),
         ('{"Labels":{%s},"HostConfig":[]}', "HostConfig is not an object"),
-        ('{"Labels":{%s},"HostConfig":{"CgroupParent":1}}', "CgroupParent has a value that is no text"),
+        ('{"Labels":{%s},"HostConfig":{"CgroupParent":1}}', "CgroupParent has a value that is not text"),
         ('{"Labels":{%s},"Env":{}}', "Env is not a list"),
-        ('{"Labels":{%s},"Env":[1]}', "Env has a value that is no text"),
+        ('{"Labels":{%s},"Env":[1]}', "Env has a value that is not text"),
         ('{"Labels":{%s},"Cmd":3}', "Cmd is not a list"),
-        ('{"Labels":{%s,"x":1}}', "Labels has a value that is no text"),
+        ('{"Labels":{%s,"x":1}}', "Labels has a value that is not text"),
         ('{"Labels":{%s},"cpushares":2,"HostConfig":{}}', "CpuShares is not in HostConfig but beside it"),
         ('{"Labels":{%s},"Cpuset":"0","HostConfig":{}}', "Cpuset is not in HostConfig"),
         ('{"Labels":{%s}', "not JSON"),
@@ -351,7 +351,7 @@ def test_what_docker_has_no_word_for_is_named() -> None:
 
 
 def test_variables_change_in_their_places() -> None:
-    """New ones come last; what is no variable, and the spelling of others, stay."""
+    """New ones come last; what is not a variable, and the spelling of others, stay."""
     story = Story('{"Labels":{%s},"Env":[ "A=1" , "UNSET","B=\\u0041","C=3" ]}' % CONTAINER_LABEL)  # noqa: UP031
     envs = story.after.config.envs
     envs[0].value = "ü=x".encode()

@@ -49,8 +49,8 @@ def test_values_of_a_body() -> None:
         ('{"Memory":true}', "Memory is not a whole number but true or false"),
         ('{"Memory":9223372036854775808}', "Memory is a number of more than 64 bits"),
         ('{"Memory":99999999999999999999999}', "Memory is a number of more than 64 bits"),
-        ('{"CpusetCpus":0}', "CpusetCpus has a value that is no text but a number"),
-        ('{"CgroupParent":["SECRET"]}', "CgroupParent has a value that is no text but a list"),
+        ('{"CpusetCpus":0}', "CpusetCpus has a value that is not text but a number"),
+        ('{"CgroupParent":["SECRET"]}', "CgroupParent has a value that is not text but a list"),
         ('{"Memory":1,"memory":2}', "the key 'Memory' is there 2 times"),
     ],
 )

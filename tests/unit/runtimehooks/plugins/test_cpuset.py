@@ -215,7 +215,7 @@ def test_what_cannot_be_read_is_an_error_of_that_pod() -> None:
 
 
 def test_inputs_that_cannot_be_used_are_named() -> None:
-    """A pool that is no list."""
+    """A pool that is not a list."""
     with pytest.raises(ValueError, match="share pool of NUMA node 3: ',4-7'") as caught:
         CpusetPlugin().rule(inputs(CpuPools(ls=(CpuPool(socket=0, node=3, cpus=",4-7"),))), None)
     assert not isinstance(caught.value, Partly)

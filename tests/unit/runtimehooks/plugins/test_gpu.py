@@ -157,7 +157,7 @@ def test_library_can_be_elsewhere() -> None:
         (
             gpu(4, ratio="50", memory="8Gi"),
             (("LD_PRELOAD", b"\xff"),),
-            "variable LD_PRELOAD of container main is no UTF-8",
+            "variable LD_PRELOAD of container main is not UTF-8",
         ),
     ],
 )
