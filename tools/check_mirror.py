@@ -96,6 +96,7 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "localruntime/shims": "tests/integration/test_local_runtime.py",
     "localruntime/usage": "tests/integration/test_local_runtime.py",
     "localruntime/seams": "protocols and values; the lifecycle is made of them",
+    "localruntime/metrics/figures": "values; tests/unit/localruntime/metrics/test_families.py reads them",
     "localruntime/objects": "protocols and values; the lifecycle is made of them",
     "localruntime/methods": "protocols and values; the lifecycle is made of them",
     "localruntime/places": "protocols and values; the lifecycle is made of them",

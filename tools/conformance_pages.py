@@ -14,8 +14,14 @@ ask for what runtimes do and not for what ours happens to do; of those, every te
 Where systemd runs, the points about cgroups are tried with runc and crun and the driver `systemd`, too.
 
 The points are our own reading of the interface, in the groups of critest, the conformance tests of Kubernetes'
-cri-tools, and some more about what kubelets and crictl rely on. critest itself was not run: **From** says how many of
-its specs are about the same. **Not tried** are points that need what the machines of our own test runs do not have."""
+cri-tools, and some more about what kubelets and crictl rely on. **From** says how many specs of critest are about the
+same. **Not tried** are points that need what the machines of our own test runs do not have.
+
+critest 1.36 and crictl 1.36 were run against it in the field. With a registry on loopback that has one busybox under
+every name, 85 of critest's 107 specs passed. Two of the others were the specs about metrics, which the group
+[Metrics](#metrics) now holds; the rest need what is in the real images. Where `critest` is on the PATH, the tests run
+those of its specs that need no more than a shell (`tests/e2e/test_critest.py`), and are skipped with that reason
+elsewhere."""
 
 REFUSED_INTRO = """\
 Refused means: with this status and a text that says what is not there. Nothing is done by halves."""
@@ -63,8 +69,13 @@ ctr -n k8s.io images import images.tar
 ```
 
 Where systemd makes the cgroups of that runtime, add `--systemd`. Pods with a network of their own need a CNI
-configuration there. critest runs against our socket as against any:
-`critest -runtime-endpoint unix:///var/run/interpose/runtime.sock`."""
+configuration there. critest runs against our socket as against any, with `-registry-prefix` where its images come from
+a registry of your own:
+
+```
+critest -runtime-endpoint unix:///var/run/interpose/runtime.sock
+.venv/bin/pytest tests/e2e/test_critest.py
+```"""
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -8,7 +8,7 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -16,6 +16,8 @@ from interpose.host.cgroup.files import Files, KernelFiles
 from interpose.host.cgroup.paths import confined
 from interpose.localruntime import mounttable
 from interpose.localruntime.cgroupstats import V1_FILES, V2_FILES, CgroupStats, parse_v1, parse_v2
+from interpose.localruntime.metrics import cgroupcounters
+from interpose.localruntime.metrics.cgroupcounters import CgroupCounters, HugePages
 from interpose.localruntime.plain.cgroup import NEW, make_directory
 
 ROOT: Final = "/sys/fs/cgroup"
@@ -27,6 +29,7 @@ _BUSY: Final = (errno.EBUSY, errno.ENOTEMPTY)
 _TRIES: Final = 20
 _PAUSE: Final = 0.01
 _TABLE: Final = "/proc/self/mountinfo"
+_HUGE_PAGES: Final = "/sys/kernel/mm/hugepages"
 _PATH_MAX: Final = 4096  # bytes that the kernel takes at once, with the zero at the end
 _STEP: Final = 1000  # characters: with four bytes each they are few enough
 
@@ -134,6 +137,7 @@ class CgroupDirs:
         self._sleep = sleep
         self._beside: list[str] = []  # v2 hierarchies of a hybrid machine
         self._bases = self._hierarchies() if version == 1 else {"": root}
+        self.huge_page_sizes = self._huge_page_sizes()
 
     # -- directories
 
@@ -224,16 +228,18 @@ class CgroupDirs:
 
     def stats(self, path: str) -> CgroupStats:
         """What is used there; nothing is known of a cgroup that is gone."""
-        inside = _inside(path)
-        if self.version == 2:
-            return parse_v2({name: self._read(f"{self.root}/{inside}/{name}") for name in V2_FILES})
-        return parse_v1(
-            {
-                name: self._read(f"{self._bases[controller]}/{inside}/{name}")
-                for name, controller in V1_FILES.items()
-                if controller in self._bases
-            }
-        )
+        texts = self._texts(path, V1_FILES, V2_FILES)
+        return parse_v2(texts) if self.version == 2 else parse_v1(texts)
+
+    def counters(self, path: str) -> CgroupCounters:
+        """What else the kernel counts there."""
+        texts = self._texts(path, cgroupcounters.V1_COUNTER_FILES, cgroupcounters.V2_COUNTER_FILES)
+        return cgroupcounters.parse_v2(texts) if self.version == 2 else cgroupcounters.parse_v1(texts)
+
+    def huge_pages(self, path: str) -> tuple[HugePages, ...]:
+        """Huge pages in use there, size by size."""
+        names = cgroupcounters.huge_page_files(self.version, self.huge_page_sizes)
+        return cgroupcounters.huge_pages(self._texts(path, names, names), self.huge_page_sizes)
 
     def oom_file(self, path: str) -> str | None:
         """The file that counts what the kernel killed for want of memory; None where there is no memory controller."""
@@ -243,6 +249,30 @@ class CgroupDirs:
         return None if base is None else f"{base}/{_inside(path)}/memory.oom_control"
 
     # -- inside
+
+    def _texts(self, path: str, v1: Mapping[str, str], v2: Iterable[str]) -> dict[str, str]:
+        """Files of a cgroup by name: those of `v1` with their controllers, or those of `v2`."""
+        inside = _inside(path)
+        if self.version == 2:
+            return {name: self._read(f"{self.root}/{inside}/{name}") for name in v2}
+        return {
+            name: self._read(f"{self._bases[controller]}/{inside}/{name}")
+            for name, controller in v1.items()
+            if controller in self._bases
+        }
+
+    def _huge_page_sizes(self) -> tuple[str, ...]:
+        """As file names have them, smallest first; none without the controller."""
+        if self.scratch:
+            return ()
+        controllers = self._bases if self.version == 1 else self._read(f"{self.root}/cgroup.controllers").split()
+        if "hugetlb" not in controllers:
+            return ()
+        sizes = sorted(int(name.removeprefix("hugepages-").removesuffix("kB")) for name in self._children(_HUGE_PAGES))
+        return tuple(
+            f"{size >> 20}GB" if size >= 1 << 20 else f"{size >> 10}MB" if size >= 1 << 10 else f"{size}KB"
+            for size in sizes
+        )
 
     def _hierarchies(self) -> dict[str, str]:
         """Folders by controller; several may be in one. The v2 hierarchy of a hybrid machine has none of ours."""

@@ -71,31 +71,31 @@ class CgroupStats:
 
 def parse_v1(texts: Mapping[str, str]) -> CgroupStats:
     """From the files of v1, by name."""
-    stat = _table(texts.get("memory.stat", ""))
-    usage, limit = _number(texts.get("memory.usage_in_bytes")), _limit(texts.get("memory.limit_in_bytes"))
+    stat = table(texts.get("memory.stat", ""))
+    usage, memory_limit = number(texts.get("memory.usage_in_bytes")), limit(texts.get("memory.limit_in_bytes"))
     both, both_limit = (
-        _number(texts.get("memory.memsw.usage_in_bytes")),
-        _limit(texts.get("memory.memsw.limit_in_bytes")),
+        number(texts.get("memory.memsw.usage_in_bytes")),
+        limit(texts.get("memory.memsw.limit_in_bytes")),
     )
     return CgroupStats(
-        cpu_ns=_number(texts.get("cpuacct.usage")),
+        cpu_ns=number(texts.get("cpuacct.usage")),
         memory_usage=usage,
         working_set=_less(usage, stat.get("total_inactive_file", 0)),
         rss=stat.get("total_rss"),
         page_faults=stat.get("total_pgfault"),
         major_page_faults=stat.get("total_pgmajfault"),
-        memory_limit=limit,
+        memory_limit=memory_limit,
         swap_usage=None if usage is None else _less(both, usage),
-        swap_limit=None if limit is None else _less(both_limit, limit),
-        processes=_number(texts.get("pids.current")),
+        swap_limit=None if memory_limit is None else _less(both_limit, memory_limit),
+        processes=number(texts.get("pids.current")),
     )
 
 
 def parse_v2(texts: Mapping[str, str]) -> CgroupStats:
     """From the files of v2, by name."""
-    stat = _table(texts.get("memory.stat", ""))
-    usage = _number(texts.get("memory.current"))
-    micro = _table(texts.get("cpu.stat", "")).get("usage_usec")
+    stat = table(texts.get("memory.stat", ""))
+    usage = number(texts.get("memory.current"))
+    micro = table(texts.get("cpu.stat", "")).get("usage_usec")
     return CgroupStats(
         cpu_ns=None if micro is None else micro * _MICRO,
         memory_usage=usage,
@@ -103,10 +103,10 @@ def parse_v2(texts: Mapping[str, str]) -> CgroupStats:
         rss=stat.get("anon"),
         page_faults=stat.get("pgfault"),
         major_page_faults=stat.get("pgmajfault"),
-        memory_limit=_limit(texts.get("memory.max")),
-        swap_usage=_number(texts.get("memory.swap.current")),
-        swap_limit=_limit(texts.get("memory.swap.max")),
-        processes=_number(texts.get("pids.current")),
+        memory_limit=limit(texts.get("memory.max")),
+        swap_usage=number(texts.get("memory.swap.current")),
+        swap_limit=limit(texts.get("memory.swap.max")),
+        processes=number(texts.get("pids.current")),
         cpu_pressure=_pressures(texts.get("cpu.pressure", "")),
         memory_pressure=_pressures(texts.get("memory.pressure", "")),
         io_pressure=_pressures(texts.get("io.pressure", "")),
@@ -115,26 +115,29 @@ def parse_v2(texts: Mapping[str, str]) -> CgroupStats:
 
 def oom_kills(text: str) -> int:
     """How often the kernel killed here: the line `oom_kill N` of memory.events (v2) or memory.oom_control (v1)."""
-    return _table(text).get("oom_kill", 0)
+    return table(text).get("oom_kill", 0)
 
 
-def _table(text: str) -> dict[str, int]:
+def table(text: str) -> dict[str, int]:
+    """Lines of a name and a number; others are passed over."""
     found = {}
     for line in text.splitlines():
         name, _, value = line.partition(" ")
-        if (number := _number(value)) is not None:
-            found[name] = number
+        if (known := number(value)) is not None:
+            found[name] = known
     return found
 
 
-def _number(text: str | None) -> int | None:
+def number(text: str | None) -> int | None:
+    """A whole number, without a sign."""
     plain = (text or "").strip()
     return int(plain) if plain.isascii() and plain.isdigit() else None
 
 
-def _limit(text: str | None) -> int | None:
-    number = _number(text)
-    return None if number is None or number >= _NO_LIMIT else number
+def limit(text: str | None) -> int | None:
+    """A limit in bytes; None where there is none."""
+    value = number(text)
+    return None if value is None or value >= _NO_LIMIT else value
 
 
 def _less(whole: int | None, part: int) -> int | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-_FIELDS: Final = 11
+_FIELDS: Final = 12
 _LOOPBACK: Final = "lo"
 
 
@@ -12,9 +12,13 @@ class Counters:
     """Of one interface, since it came up."""
 
     rx_bytes: int
+    rx_packets: int
     rx_errors: int
+    rx_dropped: int
     tx_bytes: int
+    tx_packets: int
     tx_errors: int
+    tx_dropped: int
 
 
 def parse(text: str) -> dict[str, Counters]:
@@ -25,6 +29,15 @@ def parse(text: str) -> dict[str, Counters]:
         fields = rest.split()
         if not separator or name == _LOOPBACK or len(fields) < _FIELDS or not all(map(str.isdecimal, fields)):
             continue
-        numbers = [int(field) for field in fields]
-        found[name] = Counters(rx_bytes=numbers[0], rx_errors=numbers[2], tx_bytes=numbers[8], tx_errors=numbers[10])
+        rx, tx = [int(field) for field in fields[:4]], [int(field) for field in fields[8:12]]
+        found[name] = Counters(
+            rx_bytes=rx[0],
+            rx_packets=rx[1],
+            rx_errors=rx[2],
+            rx_dropped=rx[3],
+            tx_bytes=tx[0],
+            tx_packets=tx[1],
+            tx_errors=tx[2],
+            tx_dropped=tx[3],
+        )
     return found

@@ -7,10 +7,11 @@ import asyncio
 from dataclasses import dataclass, field
 
 from interpose.cri.messages import cri
-from interpose.localruntime.layerusage import Layer
+from interpose.localruntime.metrics.figures import ProcessCounts
+from interpose.localruntime.metrics.sampler import SampledValue
 from interpose.localruntime.records import ContainerPhase, ContainerRecord, SandboxRecord
 from interpose.localruntime.seams import Exit, Shim
-from interpose.localruntime.stats import CpuRate
+from interpose.localruntime.stats import CpuRate, FsUsage
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -47,7 +48,8 @@ class Container:
     visible: bool = True
     untidy: bool = False  # ended, but the OCI runtime still knows it
     cpu: CpuRate = field(default_factory=CpuRate)
-    layer: Layer = field(default_factory=Layer)
+    layer: SampledValue[FsUsage] = field(default_factory=SampledValue)
+    processes: SampledValue[ProcessCounts] = field(default_factory=SampledValue)
     item: tuple[ContainerRecord, cri.Container] | None = None  # as lists show this record
 
     @property

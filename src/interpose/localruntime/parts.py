@@ -22,6 +22,8 @@ from interpose.localruntime.ground import SandboxGround
 from interpose.localruntime.images.registries import Registries, read_registries
 from interpose.localruntime.images.store import ImageStore
 from interpose.localruntime.imageservice import ImageService
+from interpose.localruntime.layerusage import layer_sampler
+from interpose.localruntime.metrics.service import MetricsService
 from interpose.localruntime.network.pods import Network
 from interpose.localruntime.ociruntime import PLAIN, OciRuntime, find_executor
 from interpose.localruntime.places import Places
@@ -98,7 +100,9 @@ def _open(options: RuntimeOptions, places: Places, claim: Claim) -> LocalRuntime
         limits = StreamLimits(idle=options.stream_idle_timeout)
         streams = StreamServer(execution, host=options.stream_host, port=options.stream_port, limits=limits)
         execution.urls = streams
-    usage = UsageService(core, groups, rootfs)
+    layers = layer_sampler(rootfs.writable)
+    usage = UsageService(core, groups, rootfs, layers)
+    metrics = MetricsService(core, groups, rootfs, layers)
 
     async def images_use() -> tuple[str, int, int]:
         return str(places.images), *await asyncio.to_thread(images.usage)
@@ -108,10 +112,10 @@ def _open(options: RuntimeOptions, places: Places, claim: Claim) -> LocalRuntime
         core,
         _identity(options, executor),
         execution,
-        (usage.methods(), image_service.methods()),
+        (usage.methods(), metrics.methods(), image_service.methods()),
         streams=streams,
         make_folder=partial(_make_folder, paths),
-        closing=(shims.close, usage.close, rootfs.close, images.close, _released(claim)),
+        closing=(shims.close, _closed(layers.close), metrics.close, rootfs.close, images.close, _closed(claim.release)),
     )
 
 
@@ -132,11 +136,11 @@ def _registries(path: Path | None) -> Registries:
     return Registries() if path is None else read_registries(read_document(str(path)), str(path))
 
 
-def _released(claim: Claim) -> Callable[[], Awaitable[None]]:
-    async def release() -> None:
-        claim.release()
+def _closed(close: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+    async def run() -> None:
+        close()
 
-    return release
+    return run
 
 
 async def _make_folder(paths: UserPaths, sandbox_id: str, folder: str) -> None:

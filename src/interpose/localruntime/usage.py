@@ -1,12 +1,11 @@
-"""What containers and pods use: the calls for statistics and metrics. Files are read in threads, a few at a time.
+"""What containers and pods use: the calls for statistics. Files are read in threads, a few at a time.
 
 A container that does not run has its writable layer only; what cannot be read is left out.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
-from typing import Final
 
 from google.protobuf.message import Message
 
@@ -16,46 +15,23 @@ from interpose.localruntime.cgroups import CgroupDirs
 from interpose.localruntime.cgroupstats import CgroupStats
 from interpose.localruntime.core import Core
 from interpose.localruntime.ids import wanted_id
-from interpose.localruntime.layerusage import LayerUsage
-from interpose.localruntime.methods import Ask, Feed, Look, Methods, in_batches
+from interpose.localruntime.methods import Ask, Feed, Methods, in_batches
+from interpose.localruntime.metrics.sampler import Sampler
 from interpose.localruntime.netcounters import Counters
 from interpose.localruntime.objects import Container, Sandbox
 from interpose.localruntime.records import NetworkPlace
 from interpose.localruntime.rootfs import Rootfs
 from interpose.localruntime.stats import FsUsage, container_stats, pod_stats
 
-_SECOND: Final = 1_000_000_000
-_LABELS: Final = ("id", "name", "image")
-_METRICS: Final[tuple[tuple[str, str, "cri.MetricType", Callable[[CgroupStats], int | None]], ...]] = (
-    (
-        "container_cpu_usage_seconds_total",
-        "CPU time used",
-        cri.COUNTER,
-        lambda used: None if used.cpu_ns is None else used.cpu_ns // _SECOND,
-    ),
-    ("container_memory_usage_bytes", "Memory in use", cri.GAUGE, lambda used: used.memory_usage),
-    (
-        "container_memory_working_set_bytes",
-        "Memory in use that cannot be given back",
-        cri.GAUGE,
-        lambda used: used.working_set,
-    ),
-    ("container_processes", "Processes and threads", cri.GAUGE, lambda used: used.processes),
-)
-
 
 class UsageService:
     """Methods about usage."""
 
-    def __init__(self, core: Core, cgroups: CgroupDirs, rootfs: Rootfs) -> None:
+    def __init__(self, core: Core, cgroups: CgroupDirs, rootfs: Rootfs, layers: Sampler[str, FsUsage]) -> None:
         self._core = core
         self._cgroups = cgroups
         self._rootfs = rootfs
-        self._layers = LayerUsage(rootfs.writable)
-
-    async def close(self) -> None:
-        """Nothing is counted any more."""
-        self._layers.close()
+        self._layers = layers
 
     def methods(self) -> Methods:
         """The part of the method table that lives here."""
@@ -66,9 +42,6 @@ class UsageService:
             "PodSandboxStats": Ask(self._pod_stats),
             "ListPodSandboxStats": Ask(self._list_pod_stats),
             "StreamPodSandboxStats": Feed(self._stream_pod_stats),
-            "ListMetricDescriptors": Look(_descriptors),
-            "ListPodSandboxMetrics": Ask(self._list_metrics),
-            "StreamPodSandboxMetrics": Feed(self._stream_metrics),
         }
 
     # -- containers
@@ -165,47 +138,3 @@ class UsageService:
             except OSError:
                 network = None
         return used, network
-
-    # -- metrics
-
-    async def _list_metrics(self, _request: cri.ListPodSandboxMetricsRequest) -> cri.ListPodSandboxMetricsResponse:
-        return cri.ListPodSandboxMetricsResponse(pod_metrics=await self._metrics())
-
-    async def _stream_metrics(self, _request: cri.StreamPodSandboxMetricsRequest) -> AsyncGenerator[Message, None]:
-        items = await self._metrics()
-        async for answer in in_batches(
-            items, lambda part: cri.StreamPodSandboxMetricsResponse(pod_sandbox_metrics=part)
-        ):
-            yield answer
-
-    async def _metrics(self) -> list[cri.PodSandboxMetrics]:
-        sandboxes = [one for one in self._core.registry.shown_sandboxes() if one.record.ready]
-        return [
-            cri.PodSandboxMetrics(pod_sandbox_id=one.id, container_metrics=await self._metrics_of(one))
-            for one in sandboxes
-        ]
-
-    async def _metrics_of(self, sandbox: Sandbox) -> list[cri.ContainerMetrics]:
-        running = [one for one in views.shown(sandbox) if one.record.running]
-        used = await asyncio.to_thread(self._read, [one.record.cgroup for one in running])
-        now = self._core.clock()
-        return [
-            cri.ContainerMetrics(container_id=one.id, metrics=_values(one, figures, now))
-            for one, figures in zip(running, used, strict=True)
-        ]
-
-
-def _descriptors(_request: cri.ListMetricDescriptorsRequest) -> cri.ListMetricDescriptorsResponse:
-    return cri.ListMetricDescriptorsResponse(
-        descriptors=[cri.MetricDescriptor(name=name, help=text, label_keys=_LABELS) for name, text, _, _ in _METRICS]
-    )
-
-
-def _values(container: Container, used: CgroupStats, now: int) -> list[cri.Metric]:
-    record = container.record
-    labels = [record.id, record.config.metadata.name, record.config.image.image]
-    return [
-        cri.Metric(name=name, timestamp=now, metric_type=kind, label_values=labels, value=cri.UInt64Value(value=value))
-        for name, _, kind, read in _METRICS
-        if (value := read(used)) is not None
-    ]

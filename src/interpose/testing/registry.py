@@ -68,6 +68,7 @@ class FakeRegistry:
         self.requests: list[Request] = []
         self.blobs: dict[str, bytes] = {}
         self.manifests: dict[tuple[str, str], tuple[str, bytes]] = {}
+        self.otherwise: MadeImage | None = None  # what it has under every name that it does not know
         self.tokens: dict[str, str] = {}  # with their scope
         self.realm = ""  # where tokens are given, if it is not here
         self.authority = Authority() if tls else None
@@ -171,6 +172,9 @@ class FakeRegistry:
 
     async def _give_manifest(self, connection: HttpConnection, name: str, key: str) -> bool:
         found = self.manifests.get((name, key))
+        if found is None and self.otherwise is not None:
+            self.blobs |= self.otherwise.blobs
+            found = (MANIFEST, self.otherwise.manifest)
         if found is None:
             return await connection.answer(404, {"errors": [{"code": "MANIFEST_UNKNOWN"}]})
         kind, data = found

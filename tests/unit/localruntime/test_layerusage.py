@@ -1,108 +1,29 @@
-"""What containers have written, and who counts it when."""
+"""What containers have written."""
 
-import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from interpose.localruntime import layerusage
-from interpose.localruntime.layerusage import Layer, LayerUsage, count_below
-from interpose.testing.eventually import WAIT_LIMIT, eventually
+from interpose.localruntime.layerusage import count_below, layer_sampler
+from interpose.localruntime.metrics.sampler import SampledValue
+from interpose.localruntime.stats import FsUsage
+from interpose.testing.eventually import eventually
 
 
-class Counting:
-    """Counts are as long as they are told to be."""
-
-    def __init__(self) -> None:
-        self.go = threading.Event()
-        self.go.set()
-        self.counted: list[str] = []
-        self.time = 100.0
-        self.takes = 0.0
-
-    def count(self, folder: Path, _stop: threading.Event) -> tuple[int, int]:
-        self.counted.append(folder.name)
-        self.go.wait(WAIT_LIMIT)
-        self.time += self.takes
-        return 1000 * len(self.counted), len(self.counted)
-
-
-@pytest.fixture
-def counting() -> Counting:
-    """With counts that end at once."""
-    return Counting()
-
-
-@pytest.fixture
-async def usage(counting: Counting) -> AsyncIterator[LayerUsage]:
-    """Somebody waits two hundredths of a second for a count."""
-    made = LayerUsage(Path, now=lambda: 7, clock=lambda: counting.time, patience=0.02, count=counting.count)
-    yield made
-    counting.go.set()
-    made.close()
-
-
-async def test_all_who_ask_share_one_count(usage: LayerUsage, counting: Counting) -> None:
-    """And nobody waits for it longer than a moment: at first nothing is known."""
-    counting.go.clear()
-    layer = Layer()
-    answers = await asyncio.gather(*(usage.of([("c", layer)]) for _ in range(12)))
-    assert answers == [[None]] * 12
-    assert counting.counted == ["c"]
-    counting.go.set()
-    await eventually(lambda: layer.last, "the count")
-    (found,) = await usage.of([("c", layer)])
-    assert found is not None
-    assert (found.bytes, found.inodes, found.at) == (1000, 1, 7)
-
-
-async def test_a_count_is_good_for_a_while(usage: LayerUsage, counting: Counting) -> None:
-    """Ten seconds; then it is counted again, and the answer is the new one if that is quick."""
-    layer = Layer()
-    await usage.of([("c", layer)])
-    await eventually(lambda: layer.last, "the count")
-    counting.time += 9.9
-    await usage.of([("c", layer)])
-    assert counting.counted == ["c"]
-    counting.time += 0.1
-    await usage.of([("c", layer)])
-    await eventually(lambda: layer.last is not None and layer.last.inodes == 2, "the second count")
-
-
-async def test_the_last_value_is_served_while_a_long_count_runs(usage: LayerUsage, counting: Counting) -> None:
-    """A count of a minute is good for ten, and whoever asks in the meantime has the old one at once."""
-    layer = Layer()
-    counting.takes = 60.0
-    await usage.of([("c", layer)])
-    await eventually(lambda: layer.last, "the count")
-    counting.time += 599.0
-    await usage.of([("c", layer)])
-    assert counting.counted == ["c"]
-    counting.time += 1.0
-    counting.go.clear()
-    (found,) = await usage.of([("c", layer)])
-    assert found is not None
-    assert found.inodes == 1
-
-
-async def test_a_long_count_does_not_keep_others(usage: LayerUsage, counting: Counting) -> None:
-    """There is a second thread; and none of them is one that records or other files need."""
-    counting.go.clear()
-    await usage.of([("big", Layer())])
-    await eventually(lambda: counting.counted, "the first count to begin")
-    assert await asyncio.to_thread(lambda: "free") == "free"
-    await usage.of([("small", Layer())])
-    await eventually(lambda: counting.counted == ["big", "small"], "the second count to begin")
-
-
-async def test_nothing_is_counted_after_the_end(usage: LayerUsage, counting: Counting) -> None:
-    """What was known is still said."""
-    usage.close()
-    assert await usage.of([("c", Layer())]) == [None]
-    assert counting.counted == []
+async def test_the_layer_of_a_container_is_sampled(tmp_path: Path) -> None:
+    """With the time at which it was counted."""
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c/file").touch()
+    sampler, layer = layer_sampler(lambda name: tmp_path / name, now=lambda: 7), SampledValue[FsUsage]()
+    try:
+        await sampler.of([("c", layer)])
+        found = await eventually(lambda: layer.last, "the count")
+    finally:
+        sampler.close()
+    assert found == FsUsage(bytes=0, inodes=1, at=7)
 
 
 def test_names_and_files(tmp_path: Path) -> None:

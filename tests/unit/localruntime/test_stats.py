@@ -62,7 +62,9 @@ def test_little_known() -> None:
 
 def test_a_pod() -> None:
     """Its interfaces, processes and containers; eth0 is the first one."""
-    counters = Counters(rx_bytes=1, rx_errors=0, tx_bytes=2, tx_errors=0)
+    counters = Counters(
+        rx_bytes=1, rx_packets=1, rx_errors=0, rx_dropped=0, tx_bytes=2, tx_packets=1, tx_errors=0, tx_dropped=0
+    )
     inner = container_stats(CONTAINER, USED, at=5)
     found = pod_stats(POD, USED, at=5, network={"eth0": counters, "net1": counters}, containers=[inner]).linux
     assert found.network.default_interface.name == "eth0"

@@ -23,8 +23,9 @@ _CONTAINERD: tuple[tuple[Verdict, tuple[str, ...]], ...] = (
         _NOT_YET,
         (
             "handshake-runtimeconfig-tells-the-cgroup-driver",
-            "podsandbox-metric-descriptors",
-            "podsandbox-metrics-of-every-pod-fit-their-descriptors",
+            "metrics-descriptors-of-all-metrics-that-critest-asks-for",
+            "metrics-a-value-of-every-metric-with-as-many-labels-as-its-descriptor-has",
+            "metrics-limits-times-and-counts-of-a-container-are-its-own",
             "podsandbox-updatepodsandboxresources-is-taken",
             "image-manager-lists-as-a-stream",
             "lists-lists-as-streams",

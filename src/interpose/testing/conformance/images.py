@@ -21,8 +21,25 @@ SUID_IMAGE = "localhost/conformance/suid:1"
 APPLETS = (
     *("awk", "brctl", "cat", "chmod", "chown", "cut", "dd", "dmesg", "echo", "env", "false", "find", "grep", "head"),
     *("hostname", "httpd", "id", "ip", "kill", "ls", "md5sum", "mkdir", "mknod", "mount", "nc", "netstat", "nslookup"),
-    *("pidof", "ping", "printf", "ps", "pwd", "readlink", "rm", "sed", "sh", "sleep", "sort", "stat", "stty", "sysctl"),
-    *("tail", "tee", "test", "top", "touch", "tr", "true", "tty", "umount", "unshare", "usleep", "wc", "wget", "yes"),
+    *("pidof", "ping", "printf", "ps", "pwd", "readlink", "rm", "sed", "seq", "sh", "sleep", "sort", "stat", "stty"),
+    *(
+        "sync",
+        "sysctl",
+        "tail",
+        "tee",
+        "test",
+        "top",
+        "touch",
+        "tr",
+        "true",
+        "tty",
+        "umount",
+        "unshare",
+        "usleep",
+        "wc",
+        "wget",
+        "yes",
+    ),
 )
 ALICE = 1000
 PREDEFINED = 50000

@@ -110,21 +110,6 @@ def cgroup_goes(bench: Bench) -> None:
         assert not cgroup_of(tree, pod.cgroup, pod.id).exists()
 
 
-def descriptors(bench: Bench) -> None:
-    found = bench.call("ListMetricDescriptors").descriptors
-    assert found
-    assert all(one.name and one.help for one in found)
-
-
-def metrics(bench: Bench) -> None:
-    container = bench.container()
-    known = {one.name: len(one.label_keys) for one in bench.call("ListMetricDescriptors").descriptors}
-    pods = {one.pod_sandbox_id: one for one in bench.call("ListPodSandboxMetrics").pod_metrics}
-    found = {one.container_id: one.metrics for one in pods[container.pod.id].container_metrics}[container.id]
-    assert found
-    assert all(known[one.name] == len(one.label_values) for one in found)
-
-
 def pod_stats(bench: Bench) -> None:
     pod = bench.pod()
     container = pod.run_container()
@@ -150,7 +135,7 @@ def resize(bench: Bench) -> None:
 GROUPS = (
     Group(
         name="PodSandbox",
-        about="critest: 8 specs (basic operations, sysctls, metrics)",
+        about="critest: 6 specs (basic operations, sysctls)",
         points=(
             Point(name="a sandbox that was run is READY", check=run),
             Point(name="a stopped one is NOTREADY and its containers have ended", check=stop),
@@ -165,8 +150,6 @@ GROUPS = (
             Point(name="sysctls of the whole node are refused", check=foreign_sysctl),
             Point(name="containers are below the cgroup parent", check=cgroup),
             Point(name="cgroups of sandbox and containers go with the sandbox", check=cgroup_goes),
-            Point(name="metric descriptors", check=descriptors),
-            Point(name="metrics of every pod fit their descriptors", check=metrics),
             Point(name="stats of a pod have those of its containers", check=pod_stats),
             Point(name="stats of a pod have its network", check=pod_network_stats),
             Point(name="UpdatePodSandboxResources is taken", check=resize),

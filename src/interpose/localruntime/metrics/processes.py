@@ -1,0 +1,110 @@
+"""What runs in containers, process by process from /proc, which may take long: for a sampler's threads.
+
+Processes come and go meanwhile: what is gone, or may not be looked at, is passed over.
+"""
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from interpose.localruntime.metrics.figures import ProcessCounts
+from interpose.localruntime.metrics.sampler import Sampler
+
+_PROC: Final = Path("/proc")
+_PATIENCE: Final = 5.0
+_BREATH: Final = 256  # entries; after so many others may have the processor
+_PAUSE: Final = 0.001
+_SOCKET: Final = "socket:"
+# Letters of /proc/<pid>/stat as cAdvisor calls them.
+_STATES: Final = {
+    "R": "running",
+    "S": "sleeping",
+    "I": "sleeping",
+    "D": "uninterruptible",
+    "T": "stopped",
+    "t": "stopped",
+}
+_LIMIT: Final = "Max open files"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerProcesses:
+    """Where the processes of a container are found: its cgroup, and its first process."""
+
+    cgroup: str
+    pid: int
+
+
+def process_sampler(members: Callable[[str], list[int]]) -> Sampler[ContainerProcesses, ProcessCounts]:
+    """Counts for all containers; `members` are the processes of a cgroup, called in a thread."""
+
+    def look(where: ContainerProcesses, stop: threading.Event) -> ProcessCounts:
+        # Without cgroups of the kernel's own only the first process is known.
+        return count_processes(members(where.cgroup) or [where.pid], where.pid, stop)
+
+    return Sampler(look, "process-counts", patience=_PATIENCE)
+
+
+def count_processes(pids: Iterable[int], first: int, stop: threading.Event, *, proc: Path = _PROC) -> ProcessCounts:
+    """Threads, descriptors and sockets of these processes; `first` is whose limits count."""
+    found: Counter[str] = Counter()
+    states = Counter(dict.fromkeys(_STATES.values(), 0))
+    breath = _Breath(stop)
+    for pid in pids:
+        folder = f"{proc}/{pid}"
+        with suppress(OSError):
+            tasks = os.listdir(f"{folder}/task")  # noqa: PTH208 - names are enough, and there may be many
+            found["processes"] += 1
+            found["threads"] += len(tasks)
+            for task in breath.between(tasks):
+                with suppress(OSError):
+                    states[_state(Path(f"{folder}/task/{task}/stat").read_text(errors="replace"))] += 1
+        with suppress(OSError):
+            descriptors = os.listdir(f"{folder}/fd")  # noqa: PTH208
+            found["descriptors"] += len(descriptors)
+            for descriptor in breath.between(descriptors):
+                with suppress(OSError):
+                    target = os.readlink(f"{folder}/fd/{descriptor}")  # noqa: PTH115
+                    found["sockets"] += target.startswith(_SOCKET)
+    return ProcessCounts(
+        processes=found["processes"],
+        threads=found["threads"],
+        descriptors=found["descriptors"],
+        sockets=found["sockets"],
+        states={state: count for state, count in states.items() if state},
+        open_files_limit=_open_files(proc / str(first) / "limits"),
+    )
+
+
+class _Breath:
+    """Many things one after the other, with pauses; ends early when it is told to."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+        self._seen = 0
+
+    def between(self, things: Iterable[str]) -> Iterable[str]:
+        for thing in things:
+            self._seen += 1
+            if self._stop.is_set() or (self._seen % _BREATH == 0 and self._stop.wait(_PAUSE)):
+                return
+            yield thing
+
+
+def _state(stat: str) -> str:
+    """The word for the state in a stat file, which comes after a name that may have anything in it."""
+    return _STATES.get(stat.rpartition(")")[2].strip()[:1], "")
+
+
+def _open_files(limits: Path) -> int | None:
+    with suppress(OSError):
+        for line in limits.read_text().splitlines():
+            if line.startswith(_LIMIT):
+                words = line.removeprefix(_LIMIT).split()
+                return int(words[0]) if words and words[0].isdigit() else None
+    return None

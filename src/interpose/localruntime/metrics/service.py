@@ -1,0 +1,201 @@
+"""The calls for metrics: files are read in threads, answers made of the table of families."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from interpose.cri.messages import cri
+from interpose.localruntime import mounttable, netcounters, views
+from interpose.localruntime.cgroups import CgroupDirs
+from interpose.localruntime.core import Core
+from interpose.localruntime.methods import Ask, Feed, Look, Methods, in_batches
+from interpose.localruntime.metrics.families import (
+    BASE_LABELS,
+    CONTAINER_FAMILIES,
+    POD_FAMILIES,
+    F,
+    MetricFamily,
+    MetricKind,
+    NodeOffer,
+)
+from interpose.localruntime.metrics.figures import (
+    ContainerFigures,
+    FilesystemSpace,
+    PodFigures,
+    SpecLimits,
+)
+from interpose.localruntime.metrics.processes import ContainerProcesses, process_sampler
+from interpose.localruntime.metrics.sampler import Sampler
+from interpose.localruntime.netcounters import Counters
+from interpose.localruntime.objects import Container, Sandbox
+from interpose.localruntime.records import NetworkPlace
+from interpose.localruntime.rootfs import Rootfs
+from interpose.localruntime.stats import FsUsage
+
+_POD: Final = "POD"  # how the container that holds a pod's network is called
+_KINDS: Final = {MetricKind.COUNTER: cri.COUNTER, MetricKind.GAUGE: cri.GAUGE}
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_DEVICES: Final = Path("/sys/dev/block")
+_PRESSURE: Final = Path("/proc/pressure")
+
+
+class MetricsService:
+    """Methods about metrics. `layers` is shared with the statistics."""
+
+    def __init__(self, core: Core, cgroups: CgroupDirs, rootfs: Rootfs, layers: Sampler[str, FsUsage]) -> None:
+        self._core = core
+        self._cgroups = cgroups
+        self._folder = rootfs.folder
+        self._layers = layers
+        self._processes = process_sampler(cgroups.processes)
+        self._offers = node_offers(cgroups)
+
+    async def close(self) -> None:
+        """Nothing is counted any more."""
+        self._processes.close()
+
+    def methods(self) -> Methods:
+        """The part of the method table that lives here."""
+        return {
+            "ListMetricDescriptors": Look(self._descriptors),
+            "ListPodSandboxMetrics": Ask(self._list),
+            "StreamPodSandboxMetrics": Feed(self._stream),
+        }
+
+    def _descriptors(self, _request: cri.ListMetricDescriptorsRequest) -> cri.ListMetricDescriptorsResponse:
+        families: tuple[MetricFamily[Any], ...] = (*CONTAINER_FAMILIES, *POD_FAMILIES)
+        return cri.ListMetricDescriptorsResponse(
+            descriptors=[
+                cri.MetricDescriptor(name=one.name, help=one.help, label_keys=[*BASE_LABELS, *one.labels])
+                for one in families
+                if one.needs is None or one.needs in self._offers
+            ]
+        )
+
+    async def _list(self, _request: cri.ListPodSandboxMetricsRequest) -> cri.ListPodSandboxMetricsResponse:
+        return cri.ListPodSandboxMetricsResponse(pod_metrics=await self._all())
+
+    async def _stream(self, _request: cri.StreamPodSandboxMetricsRequest) -> AsyncGenerator[Message, None]:
+        items = await self._all()
+        async for answer in in_batches(
+            items, lambda part: cri.StreamPodSandboxMetricsResponse(pod_sandbox_metrics=part)
+        ):
+            yield answer
+
+    async def _all(self) -> list[cri.PodSandboxMetrics]:
+        pods = [one for one in self._core.registry.shown_sandboxes() if one.record.ready]
+        running = [one for pod in pods for one in views.shown(pod) if one.record.running]
+        written, counted = await asyncio.gather(
+            self._layers.of([(one.id, one.layer) for one in running]),
+            self._processes.of([(_where(one), one.processes) for one in running]),
+        )
+        now = self._core.clock()
+        found = {pod.id: cri.PodSandboxMetrics(pod_sandbox_id=pod.id) for pod in pods}
+        networks, figures = await asyncio.to_thread(self._read, pods, running, now)
+        for pod, network in zip(pods, networks, strict=True):
+            labels = (pod.id, _POD, "")
+            found[pod.id].metrics.extend(_metrics(POD_FAMILIES, PodFigures(network=network), labels, now))
+        for one, known, layer, counts in zip(running, figures, written, counted, strict=True):
+            whole = replace(known, written=None if layer is None else layer.bytes, processes=counts)
+            labels = (one.id, one.record.config.metadata.name, one.record.config.image.image)
+            found[one.record.sandbox_id].container_metrics.add(
+                container_id=one.id, metrics=_metrics(CONTAINER_FAMILIES, whole, labels, now)
+            )
+        return list(found.values())
+
+    # -- in threads
+
+    def _read(
+        self, pods: Sequence[Sandbox], containers: Sequence[Container], now: int
+    ) -> tuple[list[dict[str, Counters]], list[ContainerFigures]]:
+        space = filesystem_space(self._folder)
+        return [_network(pod) for pod in pods], [self._figures(one, space, now) for one in containers]
+
+    def _figures(self, container: Container, space: FilesystemSpace | None, now: int) -> ContainerFigures:
+        record = container.record
+        counters = self._cgroups.counters(record.cgroup)
+        seen = {one.device for one in counters.io} | ({space.number} if space is not None else set())
+        return ContainerFigures(
+            now=now,
+            started_at=record.started_at,
+            used=self._cgroups.stats(record.cgroup),
+            counters=counters,
+            huge_pages=self._cgroups.huge_pages(record.cgroup),
+            space=space,
+            limits=SpecLimits(
+                cpu_shares=record.resources.cpu_shares,
+                cpu_period=record.resources.cpu_period,
+                cpu_quota=record.resources.cpu_quota,
+                memory=record.resources.memory_limit_in_bytes,
+                memory_and_swap=record.resources.memory_swap_limit_in_bytes,
+            ),
+            devices={number: device_name(number) for number in seen},
+        )
+
+
+def node_offers(cgroups: CgroupDirs, pressure: Path = _PRESSURE) -> frozenset[NodeOffer]:
+    """What this node can tell of what not every node can."""
+    found = set()
+    if cgroups.version == 2 and pressure.exists():
+        found.add(NodeOffer.PRESSURE)
+    if cgroups.huge_page_sizes:
+        found.add(NodeOffer.HUGE_PAGES)
+        if cgroups.version == 1:
+            found.add(NodeOffer.MOST_HUGE_PAGES)
+    return frozenset(found)
+
+
+def filesystem_space(folder: Path, mounts: Path = _MOUNTS) -> FilesystemSpace | None:
+    """The file system a folder is on; None if it cannot be asked."""
+    with suppress(OSError):
+        facts, device = os.statvfs(folder), folder.stat().st_dev
+        mount = mounttable.of_path(mounttable.parse(mounts.read_text(errors="surrogateescape")), str(folder.resolve()))
+        number = f"{os.major(device)}:{os.minor(device)}"
+        return FilesystemSpace(
+            device=number if mount is None else mount.source,
+            number=number,
+            bytes=facts.f_blocks * facts.f_frsize,
+            inodes=facts.f_files,
+            inodes_free=facts.f_ffree,
+        )
+    return None
+
+
+def device_name(number: str, devices: Path = _DEVICES) -> str:
+    """The name of a block device by major:minor; that itself if it has none."""
+    with suppress(OSError):
+        return f"/dev/{(devices / number).readlink().name}"
+    return number
+
+
+def _where(container: Container) -> ContainerProcesses:
+    return ContainerProcesses(cgroup=container.record.cgroup, pid=container.record.pid)
+
+
+def _network(sandbox: Sandbox) -> dict[str, Counters]:
+    """Counters of the network a pod has, which may be the node's; none for one that asked for the node's own."""
+    if sandbox.record.place is not NetworkPlace.HOST and sandbox.holder:
+        with suppress(OSError):
+            return netcounters.parse(Path(f"/proc/{sandbox.holder}/net/dev").read_text())
+    return {}
+
+
+def _metrics(families: Iterable[MetricFamily[F]], figures: F, labels: tuple[str, ...], now: int) -> list[cri.Metric]:
+    return [
+        cri.Metric(
+            name=family.name,
+            timestamp=now,
+            metric_type=_KINDS[family.kind],
+            label_values=[*labels, *further],
+            value=cri.UInt64Value(value=value),
+        )
+        for family in families
+        for further, value in family.read(figures)
+        if value is not None
+    ]

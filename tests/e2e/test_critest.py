@@ -1,0 +1,63 @@
+"""critest, the conformance tests of cri-tools, on our runtime: where it is on the PATH.
+
+Its images come from a registry on loopback that has the busybox of this machine under every name, so only specs that
+need no more than a shell are run. With the real images, by hand: docs/conformance.md.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interpose.testing.conformance.images import IMAGE, made_images
+from interpose.testing.conformance.registry import open_shelf
+from interpose.testing.conformance.world import write_network
+from interpose.testing.lab.processes import missing_programs
+from interpose.testing.lab.runtime import Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+SPECS = r"PodSandbox runtime should support|Runtime info|Idempotence"
+LIMIT = 800  # seconds; only against hanging
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A short-named folder."""
+    made = Path(tempfile.mkdtemp(prefix="interpose-"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+def test_specs_that_need_no_more_than_a_shell(folder: Path) -> None:
+    """All of them pass, those about metrics included."""
+    if reason := missing_programs("critest", "runc", "busybox", root=True):
+        pytest.skip(f"no critest: {reason}")
+    place = folder / "r"
+    write_network(place / "cni", "10.231.21.0/24")
+    with open_shelf() as shelf, Runtime(place) as running:
+        shelf.open.otherwise = made_images()[IMAGE]
+        done = subprocess.run(
+            [
+                "critest",
+                f"-runtime-endpoint=unix://{running.socket}",
+                f"-registry-prefix={shelf.open.host}",
+                f"-ginkgo.focus={SPECS}",
+                "-ginkgo.no-color",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]
+    assert "Ran 0 of" not in done.stdout
