@@ -115,10 +115,12 @@ def about_key(path: str, keys: Iterable[str], node: str | None) -> str:
 
 
 def _lines(node: Node, key: str) -> Iterable[tuple[str, int]]:
-    """The line of each key of a document, by its path in lower case."""
+    """The line of each key of a document and of each item of its lists, by its path in lower case."""
+    below_key = [(f"{key}[{index}]", child) for index, child in enumerate(node.items)]
     for name, child in node.entries:
         word = name.lower() if key != "policy" else NAMES.get(name.lower(), name.lower())
-        below = f"{key}.{word}" if key else word
+        below_key.append((f"{key}.{word}" if key else word, child))
+    for below, child in below_key:
         if child.line:
             yield below, child.line
         yield from _lines(child, below)
@@ -129,5 +131,5 @@ def _rows(values: Iterable[tuple[str, str]], name: str, lines: Mapping[str, int]
 
 
 def _origin(name: str, key: str, lines: Mapping[str, int]) -> str:
-    line = lines.get(key.lower().partition("[")[0])
+    line = lines.get(key.lower()) or lines.get(key.lower().partition("[")[0])
     return f"file {name}:{line}" if line else DEFAULT

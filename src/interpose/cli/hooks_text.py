@@ -69,13 +69,16 @@ def _cell(plugin: Mapping[str, Any], key: str) -> str:
 
 
 def _problems(answer: Mapping[str, Any]) -> Iterator[str]:
-    problems = _groups(answer.get("problems"))
-    if problems:
+    problems, warnings = _groups(answer.get("problems")), _groups(answer.get("warnings"))
+    if problems or warnings:
         yield "Problems:"
     for problem in problems:
         state = "the last good version is in force" if problem.get("in_force") else "nothing of it is in force"
         yield f"  {printable(problem.get('file'))}: {state}"
         yield from (f"    - {printable(message)}" for message in problem.get("messages") or ())
+    for warning in warnings:
+        yield f"  {printable(warning.get('file'))}: is in force as far as it is understood"
+        yield from (f"    - {printable(message)}" for message in warning.get("messages") or ())
 
 
 def _store(answer: Mapping[str, Any]) -> Iterator[str]:

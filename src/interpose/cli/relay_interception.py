@@ -126,6 +126,9 @@ class Interception:
                 {"file": name, "messages": list(messages), "in_force": name in in_force}
                 for name, messages in sorted(registered.problems.items())
             ],
+            "warnings": [
+                {"file": name, "messages": list(messages)} for name, messages in sorted(registered.warnings.items())
+            ],
             "store": {"pods": 0, "containers": 0, "pending": 0},
             **({} if self.built is None else self.built.view()),
         }

@@ -10,6 +10,7 @@ from typing import Any
 from interpose.config.document import TAG_NAMES, Node
 from interpose.config.schema import Schema, Setting
 from interpose.errors import ConfigError
+from interpose.model.text import closest
 
 API_VERSION = "interpose/v1"
 # More than a person reads; a file that is something else altogether has one per line.
@@ -109,12 +110,10 @@ def _shown(node: Node) -> str:
 
 
 def _suggestion(key: str, by_key: Mapping[str, Setting]) -> str:
-    import difflib  # only a mistake needs it
-
     known = [*by_key, *{setting.section for setting in by_key.values() if setting.section}]
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    close = closest(key, known)
     if not close:
         # The right key in the wrong group, such as a top-level `max_streams`.
         last = key.rpartition(".")[2]
-        close = [other for other in known if other.rpartition(".")[2] == last][:1]
-    return f", did you mean {close[0]}?" if close else ""
+        close = next((other for other in known if other.rpartition(".")[2] == last), "")
+    return f", did you mean {close}?" if close else ""

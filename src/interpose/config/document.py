@@ -161,7 +161,8 @@ def _line_of(event: "Event") -> int:
     return event.start_mark.line + 1 if event.start_mark is not None else 0
 
 
-def _from_yaml(node: "YamlNode", where: str, seen: set[int], depth: int) -> Node:
+def _from_yaml(node: "YamlNode", where: str, seen: set[int], depth: int, key: "YamlNode | None" = None) -> Node:
+    """The line of a value is that of its key: a block begins below it."""
     line = node.start_mark.line + 1
     if id(node) in seen:
         # The mark of an alias is that of its anchor, so the line says what was repeated.
@@ -172,8 +173,11 @@ def _from_yaml(node: "YamlNode", where: str, seen: set[int], depth: int) -> Node
         kind = node.tag.removeprefix("tag:yaml.org,2002:")
         reason = "is nested too deeply" if tag else f"values of type {kind} are not supported, quote it if it is text"
         raise ConfigError(f"{where} line {line}: {reason}")
+    line = line if key is None else key.start_mark.line + 1
     if tag == "map":
-        entries = tuple((str(key.value), _from_yaml(value, where, seen, depth + 1)) for key, value in node.value)
+        entries = tuple(
+            (str(name.value), _from_yaml(value, where, seen, depth + 1, name)) for name, value in node.value
+        )
         return Node(tag="map", line=line, entries=entries)
     if tag == "seq":
         items = tuple(_from_yaml(item, where, seen, depth + 1) for item in node.value)

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from interpose.config.document import TAG_NAMES, Node
 from interpose.errors import ConfigError
-from interpose.model.text import quoted
+from interpose.model.text import closest, quoted
 
 # More than a person reads; a file that is something else altogether has one per line.
 _MAX_PROBLEMS: Final = 50
@@ -258,13 +258,9 @@ class Group:
             if not self.loose:
                 report.say(child, where, "is not a known key")
             return
-        import difflib  # only a mistake needs it
-
-        close = [known for known in self.keys if known.lower() == name.lower()]
-        if not close and len(name) <= _MAX_NAME:
-            close = difflib.get_close_matches(name, self.keys, n=1, cutoff=_MUCH_ALIKE if self.loose else _ALIKE)
+        close = closest(name, self.keys, _MUCH_ALIKE if self.loose else _ALIKE)
         if close or not self.loose:
-            report.say(child, where, "is not a known key" + (f", did you mean {close[0]}?" if close else ""))
+            report.say(child, where, "is not a known key" + (f", did you mean {close}?" if close else ""))
 
 
 def or_null(form: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from interpose.config.policy_options import (
     without_effect,
 )
 from interpose.errors import ConfigError
-from interpose.model.text import quoted
+from interpose.model.text import closest, quoted
 from interpose.policy.names import NAMES, POLICIES
 
 _POLICY: Final = "policy"
@@ -138,10 +138,8 @@ class _ConfigMap:
         if not name or name.lower() in _FIELDS:
             self._fields[key] = text
             return
-        import difflib  # only a mistake needs it
-
-        close = difflib.get_close_matches(name, [*NAMES, *_FIELDS.values()], n=1)
-        meant = f", did you mean {_POLICY}.{close[0]}?" if close else ""
+        close = closest(name, [*NAMES, *_FIELDS.values()])
+        meant = f", did you mean {_POLICY}.{close}?" if close else ""
         self._problems.append(f"{_place(key)}: {quoted(name)} is not a known policy{meant}")
 
     def read(self) -> PolicyDocument:

@@ -36,6 +36,7 @@ class Registrations:
         self.directory = str(Path(directory).absolute())
         self.servers: tuple[HookServer, ...] = ()
         self.problems: Mapping[str, tuple[str, ...]] = {}  # by file name; the directory's own under its path
+        self.warnings: Mapping[str, tuple[str, ...]] = {}  # by file name, of files in force
         self.errors = 0  # complaints so far
         self._trust = Trust(
             uids={0, os.getuid()} if uids is None else uids, gids={0, os.getgid()} if gids is None else gids
@@ -114,6 +115,9 @@ class Registrations:
             if (server := reading.server or before.get(name)) is not None
         }
         _log_differences(before, self._in_force)
+        self.warnings = {
+            name: reading.warnings for name, reading in found.files.items() if reading.server and reading.warnings
+        }
         problems = {name: reading.problems for name, reading in found.files.items() if reading.problems}
         self._complain(problems, found.files)
         servers = tuple(sorted(self._in_force.values(), key=_order))

@@ -1,14 +1,15 @@
 """Registration files: the text of one file in, a hook server out, and back.
 
 The three keys of Koordinator's format mean what they mean there; keys match without regard to case, as in Go. What is
-wrong is an error that names file, key and value, and all of it is reported at once. What is only strange is a warning.
+wrong is an error that names file, key and value, and all of it is reported at once. What is only strange is a warning:
+a key that nobody knows, as long as it is not a slip of one that is known.
 
 Pure, and safe with any text: the outcome is a `Parsed` or a ConfigError, of a size that has nothing to do with the
 size of the text. Invariant: what `render_registration` writes, `parse_registration` reads back to the same value.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -20,7 +21,7 @@ from interpose.errors import ConfigError
 from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
 from interpose.hookapi.strictjson import Object, Whole, expect, read_object, shown
 from interpose.model.resources import nothing
-from interpose.model.text import quoted
+from interpose.model.text import did_you_mean, one_edit_apart, quoted
 
 SUFFIX = ".json"
 DEFAULT_PRIORITY = 100
@@ -35,7 +36,6 @@ _TIMEOUT = duration(0.001, 60.0)
 _MAX_KEYS = 64
 _MAX_ENTRIES = 256
 _MAX_ENDPOINT = 256
-_MAX_GUESSED = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,23 +158,16 @@ def _read(
         if folded in seen:
             notes.problems.append(f"{where}: {quoted(name)} is given twice")
         elif key is None:
-            unknown.append(f"{where}: {quoted(name)} is not a known key{_guess(name, readers)}")
+            # A slip of a key that exists would be in force with that key's default: Ignore, where Fail was written.
+            slip = any(one_edit_apart(folded, one) for one in by_folded)
+            text = f"{where}: {quoted(name)} is not a known key{did_you_mean(name, readers)}"
+            (notes.problems if slip else unknown).append(text)
         elif value is not None:
             found[key] = None
             with notes.collecting():
                 found[key] = readers[key](value, f"{where}: {key}", notes)
         seen.add(folded)
     return found
-
-
-def _guess(word: str, known: Iterable[str]) -> str:
-    import difflib  # only a mistake needs it
-
-    if len(word) > _MAX_GUESSED:
-        return ""
-    by_folded = {name.casefold(): name for name in known}
-    close = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
-    return f", did you mean {by_folded[close[0]]}?" if close else ""
 
 
 # One reader per key: (value, where, notes) -> the field. It raises for the one thing that is wrong, or notes several.
@@ -201,7 +194,7 @@ def _policy(value: Any, where: str, _: _Notes) -> FailurePolicy:
     if not text:
         return FailurePolicy.IGNORE
     if text not in list(FailurePolicy):
-        raise refuse(where, text, f"is neither Fail nor Ignore{_guess(text, FailurePolicy)}")
+        raise refuse(where, text, f"is neither Fail nor Ignore{did_you_mean(text, FailurePolicy)}")
     return FailurePolicy(text)
 
 
@@ -212,7 +205,7 @@ def _hooks(value: Any, where: str, notes: _Notes) -> frozenset[HookPoint]:
         if name == NEVER_CALLED:
             notes.warnings.append(f"{place}: {name!r} is never called, it has no effect")
         elif name not in known:
-            notes.problems.append(f"{place}: {quoted(name)} is not a hook point{_guess(name, known)}")
+            notes.problems.append(f"{place}: {quoted(name)} is not a hook point{did_you_mean(name, known)}")
         elif known[name] in found:
             notes.warnings.append(f"{place}: {name!r} is given twice")
         else:

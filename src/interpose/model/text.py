@@ -1,10 +1,39 @@
-"""Text of others inside messages of ours."""
+"""Text of others inside messages of ours, and what a misspelt word was meant to be."""
 
+from collections.abc import Iterable
+from itertools import takewhile
 from typing import Final
 
 _SHOWN: Final = 80
+_MAX_GUESSED: Final = 64  # characters; no word of ours is longer, and looking for what is alike takes its time
+_ALIKE: Final = 0.6  # what difflib calls close
 
 
 def quoted(text: str) -> str:
     """Text in quotes, on one line and not longer than a line."""
     return repr(str(text) if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+
+
+def closest(word: str, known: Iterable[str], alike: float = _ALIKE) -> str:
+    """The known word that is most like this one, whatever its case; empty if none is much like it."""
+    if len(word) > _MAX_GUESSED:
+        return ""
+    import difflib  # only a mistake needs it
+
+    by_folded = {name.casefold(): name for name in known}
+    close = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=alike)
+    return by_folded[close[0]] if close else ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown word; empty if nobody can guess."""
+    close = closest(word, known)
+    return f", did you mean {close}?" if close else ""
+
+
+def one_edit_apart(one: str, other: str) -> bool:
+    """Whether a character that is missing, too many, wrong, or swapped with the next makes one word of the other."""
+    head = sum(1 for _ in takewhile(bool, map(str.__eq__, one, other)))
+    mine, theirs = one[head:], other[head:]
+    swapped = mine[:2] == theirs[:2][::-1] and mine[2:] == theirs[2:]
+    return mine != theirs and (swapped or mine == theirs[1:] or mine[1:] in (theirs, theirs[1:]))

@@ -101,9 +101,11 @@ def test_keys_are_found_by_what_they_are_about() -> None:
 
 
 def test_pools_are_known_list_by_list() -> None:
-    """Each with the line of its pool."""
+    """Each with its own line."""
     text = "pools:\n  a:\n    exclusive: true\n    cpuLists:\n    - {Cpuset: 0-1, Socket: 0}\n"
+    text += "    - {Cpuset: 2-3, Socket: 0}\n"
     assert said(pools_reading(source(text), NOWHERE)) == {
         "pools.a.exclusive": ("true", "file f.yaml:3"),
         "pools.a.cpuLists[0]": ("0-1 of socket 0", "file f.yaml:5"),
+        "pools.a.cpuLists[1]": ("2-3 of socket 0", "file f.yaml:6"),
     }

@@ -121,3 +121,13 @@ def test_a_check_shows_verdict_registration_problems_and_warnings() -> None:
         "  problem: two",
         "/e: does not exist",
     ]
+
+
+def test_warnings_are_among_the_problems() -> None:
+    """The file is in force, though perhaps not as its author meant it."""
+    warned = {"file": "z.json", "messages": ["file z.json: 'comment' is not a known key"]}
+    assert list_text({"plugins": [], "warnings": [warned]}).splitlines()[1:] == [
+        "Problems:",
+        "  z.json: is in force as far as it is understood",
+        "    - file z.json: 'comment' is not a known key",
+    ]

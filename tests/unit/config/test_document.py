@@ -180,3 +180,9 @@ def test_documents_far_down_in_a_file_cost_one_at_a_time() -> None:
     finally:
         tracemalloc.stop()
     assert (count, most < 10 * len(text)) == (500, True)
+
+
+def test_a_key_with_a_block_under_it_has_its_own_line(tmp_path: Path) -> None:
+    """Not that of the block's first line, which is one further down."""
+    text = "a: 1\nlimit:\n  # a comment\n  b:\n    - c: 1\n    - d:\n        e: 2\n"
+    assert _lines(_read(tmp_path, "a.yaml", text)) == [("a", 1), ("limit", 2), ("b", 4), ("c", 5), ("d", 6), ("e", 7)]

@@ -176,13 +176,32 @@ def test_each_problem_is_logged_once(hooks: Path, caplog: pytest.LogCaptureFixtu
 
 def test_what_is_strange_is_logged_once(hooks: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It does not keep the file from being used, nor count as an error."""
-    (hooks / "a.json").write_text(text(prioritty=5))
+    path = hooks / "a.json"
+    path.write_text(text(comment="of a person"))
     registrations = Registrations(str(hooks))
     registrations.load()
     registrations.load()
     assert names(registrations) == ["a"]
     assert [record.getMessage() for record in caplog.records] == ["Hook server registration has warnings"]
     assert registrations.errors == 0
+    assert registrations.warnings == {"a.json": (f"file {path}: 'comment' is not a known key",)}
+    path.write_text(text())
+    registrations.load()
+    assert registrations.warnings == {}
+
+
+def test_a_slip_of_a_key_leaves_the_last_good_version_in_force(hooks: Path) -> None:
+    """It would otherwise be in force with that key's default."""
+    path = hooks / "a.json"
+    path.write_text(text(**{"failure-policy": "Fail"}))
+    registrations = Registrations(str(hooks))
+    registrations.load()
+    good = registrations.servers
+    path.write_text(text(**{"failure-polcy": "Fail"}))
+    registrations.load()
+    assert registrations.servers == good
+    assert good[0].failure_policy == "Fail"
+    assert list(registrations.problems) == ["a.json"]
 
 
 def test_coming_changing_and_going_are_logged(hooks: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -225,13 +225,30 @@ def test_bad_json_names_line_and_column() -> None:
 
 
 def test_unknown_keys_are_warnings() -> None:
-    """A file for a newer version still works, and a slip of the finger is found."""
-    server, warnings = parse(GOOD | {"prioritty": 5, "x" * 100: 1})
-    assert server.priority == 100
+    """A file for a newer version still works."""
+    server, warnings = parse(GOOD | {"retry-policy": "Never", "x" * 100: 1})
+    assert server.failure_policy is parse(GOOD).server.failure_policy
     assert warnings == (
-        f"file {FILE}: 'prioritty' is not a known key, did you mean priority?",
+        f"file {FILE}: 'retry-policy' is not a known key, did you mean failure-policy?",
         f"file {FILE}: '{'x' * 77}...' is not a known key",
     )
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        ("failure-polcy", "failure-policy"),
+        ("failure_policy", "failure-policy"),
+        ("failurePolicy", "failure-policy"),
+        ("Prioritty", "priority"),
+        ("timeuot", "timeout"),
+        ("selectors", "selector"),
+    ],
+)
+def test_a_slip_of_a_known_key_is_a_problem(slip: str, meant: str) -> None:
+    """With the default in its place, a hook server that must be asked would be left out in silence."""
+    text = json.dumps(GOOD | {slip: "Fail"})
+    assert problems(text) == [f"file {FILE}: {slip!r} is not a known key, did you mean {meant}?"]
 
 
 def test_a_hook_that_is_never_called_is_a_warning() -> None:

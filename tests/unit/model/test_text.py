@@ -1,6 +1,8 @@
-"""Text of others never spoils a message."""
+"""Text of others never spoils a message, and misspelt words are recognised."""
 
-from interpose.model.text import quoted
+import pytest
+
+from interpose.model.text import closest, did_you_mean, one_edit_apart, quoted
 
 
 def test_short_text_is_shown_whole() -> None:
@@ -17,3 +19,48 @@ def test_long_text_is_cut() -> None:
 def test_text_stays_on_its_line() -> None:
     """A line break or an escape sequence would be somebody else's message."""
     assert quoted("a\nb\x1b[2J") == "'a\\nb\\x1b[2J'"
+
+
+KEYS = ("failure-policy", "priority", "timeout")
+
+
+def test_the_closest_word_is_named() -> None:
+    """Whatever its case; in the spelling that would be right."""
+    assert did_you_mean("Failure-Polcy", KEYS) == ", did you mean failure-policy?"
+    assert closest("timout", KEYS) == "timeout"
+    assert closest("timout", KEYS, 0.99) == ""
+
+
+def test_nobody_guesses_at_length() -> None:
+    """A word that is like none, or as long as a page."""
+    assert did_you_mean("comment", KEYS) == ""
+    assert closest("priority" * 9, KEYS) == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [
+        ("policy", "polcy", True),
+        ("policy", "pollicy", True),
+        ("policy", "folicy", True),
+        ("policy", "policx", True),
+        ("policy", "opolicy", True),
+        ("policy", "polic", True),
+        ("policy", "ploicy", True),
+        ("policy", "poliyc", True),
+        ("a", "", True),
+        ("a", "b", True),
+        ("policy", "policy", False),
+        ("", "", False),
+        ("policy", "plocy", False),
+        ("policy", "pciloy", False),
+        ("policy", "poli", False),
+        ("", "ab", False),
+        ("policy", "pollicyy", False),
+        ("abcd", "badc", False),
+    ],
+)
+def test_one_edit(one: str, other: str, apart: bool) -> None:
+    """Missing, too many, wrong or swapped: once, in either direction."""
+    assert one_edit_apart(one, other) is apart
+    assert one_edit_apart(other, one) is apart
