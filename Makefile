@@ -27,10 +27,11 @@ test: $(STAMP) ## all tests; as root also those with a real containerd, whose pr
 lint: $(STAMP) ## format, style, types, layers, generated files, mirror of the tests, paths and hosts
 	@tools/lint.sh $(BIN)
 
-bench: $(STAMP) ## the relay against no proxy, socat, nginx, HAProxy and grpc.aio, what hook servers and dumps add, pods on our runtime and on containerd, a round over 500 pods, decisions
+bench: $(STAMP) ## the relay against no proxy, socat, nginx, HAProxy and grpc.aio, neighbours of hostile clients, what hook servers and dumps add, pods on our runtime and on containerd, a round over 500 pods, decisions
 	@tools/e2e_programs.sh
 	@$(BIN)/python bench/run.py $(ARGS)
 	@$(BIN)/python bench/docker.py
+	@$(BIN)/python bench/neighbours.py --quick
 	@$(BIN)/python bench/pods.py
 	@$(BIN)/python bench/dump.py
 	@$(BIN)/python bench/hookserver_reconcile.py

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from bench import docker_load
 from bench.docker_workloads import DOWNLOAD, FRESH, KEPT, STREAM, UPLOAD, target_of
 from bench.measure import Sample, sampled
+from interpose.testing.lab.peakmemory import PeakMemory
 from interpose.testing.lab.processes import Child, LabError, children, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from bench.contestants import Contestant
     from bench.docker_load import Moved
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from interpose.testing.lab.rawload import Timing
 
 MEGABYTE = 1 << 20
-# Memory is looked at this often; the kernel keeps the highest, so only what a process does in its last moments is lost.
-LOOK_EVERY = 0.01
 
 
 class DockerBench:
@@ -68,49 +65,6 @@ class DockerBench:
             cpu=None if child is None else (after - before) / megabytes * 1e6,
             rss=None if child is None else peak.bytes,
         )
-
-
-class PeakMemory:
-    """The highest resident memory of a process, or of one that it made, within a block."""
-
-    def __init__(self, child: Child | None) -> None:
-        self.bytes = 0
-        self._child = child
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="peak", daemon=True)
-
-    def __enter__(self) -> Self:
-        if self._child is not None:
-            # "5" starts the kernel's own record of the highest value anew.
-            Path(f"/proc/{self._child.pid}/clear_refs").write_text("5")
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        if self._child is not None:
-            self._thread.join()
-
-    def _watch(self) -> None:
-        over = False
-        while not over:
-            over = self._over.wait(LOOK_EVERY)
-            self._look()
-
-    def _look(self) -> None:
-        if self._child is None:
-            return
-        for pid in (self._child.pid, *children(self._child.pid)):
-            with contextlib.suppress(OSError):
-                self.bytes = max(self.bytes, highest(Path(f"/proc/{pid}/status").read_text()))
-
-
-def highest(status: str) -> int:
-    """The highest resident memory so far, from a process's status; 0 for one that has ended."""
-    for line in status.splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 def settled_cpu(child: Child | None) -> float:

@@ -131,6 +131,7 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "testing/conformance/": "tests/e2e/test_cri_conformance*.py are made of it",
     "testing/typed": "tests/integration/test_streaming*.py stand on it",
     "testing/fakeattendant": "tests/integration/test_streaming*.py stand on it",
+    "testing/hostile/": "tests/integration/test_neighbours.py runs every attack beside a neighbour",
     "testing/imagefiles": "tests/unit/localruntime/images stands on it",
     "testing/imagekill": "tests/integration/test_images*.py, as a process that is killed",
     "testing/keptnode": "tests/unit/kuberuntime stands on it",

@@ -8,7 +8,6 @@ import tarfile
 import pytest
 
 from bench.docker import big_archive, choose
-from bench.docker_measure import highest
 
 
 def test_everything_is_measured_unless_something_is_named() -> None:
@@ -45,9 +44,3 @@ def test_the_big_image_has_a_layer_of_the_size_asked_for() -> None:
     assert made == big_archive(1)
     with tarfile.open(fileobj=io.BytesIO(made)) as tar:
         assert "manifest.json" in tar.getnames()
-
-
-def test_the_highest_memory_is_read_from_a_status() -> None:
-    """A process that has ended has no memory."""
-    assert highest("Name:\tx\nVmPeak:\t 9 kB\nVmHWM:\t   120 kB\nVmRSS:\t 8 kB\n") == 120 * 1024
-    assert highest("Name:\tx\nState:\tZ (zombie)\n") == 0

@@ -1,0 +1,182 @@
+"""A backend that does to each call what its path says (`paths`), cheaply, so that a proxy is what one measures.
+
+`python -m interpose.testing.hostile.backend SOCKET`. It reads frames itself and finds the path as plain bytes in the
+header block: proxies that are measured with it send it so.
+"""
+
+import asyncio
+import sys
+from typing import Any
+
+from interpose.testing.h2hpack import Encoder
+from interpose.testing.h2peer import PREFACE, data, headers, ping, settings, settings_ack, window_update
+from interpose.testing.hostile.paths import BIG, FLOOD, MIDDLING, STALLED, TAKEN
+
+_HEAD = Encoder().block([(b":status", b"200"), (b"content-type", b"application/grpc")], "plain", coded=False)
+_TRAILERS = Encoder().block([(b"grpc-status", b"0")], "plain", coded=False)
+_INTERIM = Encoder().block([(b":status", b"103"), (b"link", b"v" * 1000)], "plain", coded=False)
+SMALL_REPLY = b"\0\0\0\0\x10" + bytes(16)
+MIDDLING_REPLY = b"\0" + (4000).to_bytes(4, "big") + bytes(4000)
+BIG_REPLY = b"\0" + (200_000).to_bytes(4, "big") + bytes(200_000)
+_WINDOW = 2**20
+_FRAME = 16_384
+
+
+class _Stream:
+    __slots__ = ("block", "left", "window")
+
+    def __init__(self, block: bytes, window: int) -> None:
+        self.block = block
+        self.window = window
+        self.left = b""
+
+
+class BackendConnection(asyncio.Protocol):
+    """One connection of a proxy."""
+
+    def __init__(self) -> None:
+        self._transport: Any = None
+        self._rest = b""
+        self._greeted = False
+        self._out: list[bytes] = []
+        self._streams: dict[int, _Stream] = {}
+        self._window = 65_535
+        self._initial = 65_535
+        self._block: tuple[int, int, bytes] | None = None
+        self._floods: set[int] = set()
+        self._writable = True
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._transport.write(settings((3, 100_000), (4, _WINDOW)) + window_update(0, 2**31 - 1 - 65_535))
+
+    def data_received(self, received: bytes) -> None:
+        received = self._rest + received if self._rest else received
+        at, size = 0, len(received)
+        if not self._greeted:
+            if size < len(PREFACE):
+                self._rest = received
+                return
+            at, self._greeted = len(PREFACE), True
+        while at + 9 <= size:
+            end = at + 9 + int.from_bytes(received[at : at + 3], "big")
+            if end > size:
+                break
+            number = int.from_bytes(received[at + 5 : at + 9], "big")
+            self._frame(received[at + 3], received[at + 4], number, received[at + 9 : end])
+            at = end
+        self._rest = received[at:]
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._out:
+            self._transport.write(b"".join(self._out))
+            self._out.clear()
+
+    def _frame(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+        if kind == 0:
+            self._data(flags, number, len(payload))
+        elif kind == 1:
+            self._headers(flags, number, payload)
+        elif kind == 9 and self._block is not None:
+            number, first, block = self._block
+            self._headers(first | flags, number, block + payload)
+        elif kind == 3:
+            self._streams.pop(number, None)
+            self._floods.discard(number)
+        elif kind == 4 and not flags & 1:
+            self._settings(payload)
+        elif kind == 6 and not flags & 1:
+            self._out.append(ping(payload, ack=True))
+        elif kind == 8:
+            self._credit(number, int.from_bytes(payload, "big"))
+
+    def _headers(self, flags: int, number: int, block: bytes) -> None:
+        if not flags & 4:
+            self._block = (number, flags, block)
+            return
+        self._block = None
+        if (stream := self._streams.get(number)) is None:  # else trailers
+            stream = self._streams[number] = _Stream(block, self._initial)
+        if flags & 1:
+            self._answer(number, stream)
+
+    def _data(self, flags: int, number: int, size: int) -> None:
+        stream = self._streams.get(number)
+        if size:
+            self._out.append(window_update(0, size))
+        if stream is None:
+            return
+        if flags & 1:
+            self._answer(number, stream)
+        elif size and TAKEN in stream.block:
+            self._out.append(window_update(number, size))
+
+    def _answer(self, number: int, stream: _Stream) -> None:
+        if STALLED in stream.block:
+            return
+        if FLOOD in stream.block:
+            self._floods.add(number)
+            self._flood()
+            return
+        block = stream.block
+        stream.left = BIG_REPLY if BIG in block else MIDDLING_REPLY if MIDDLING in block else SMALL_REPLY
+        self._out.append(headers(number, _HEAD))
+        self._pump(number, stream)
+
+    def _pump(self, number: int, stream: _Stream) -> None:
+        while stream.left and (allowed := min(len(stream.left), stream.window, self._window, _FRAME)) > 0:
+            self._out.append(data(number, stream.left[:allowed]))
+            stream.left = stream.left[allowed:]
+            stream.window -= allowed
+            self._window -= allowed
+        if not stream.left:
+            self._out.append(headers(number, _TRAILERS, end=True))
+            del self._streams[number]
+
+    def _credit(self, number: int, count: int) -> None:
+        if number:
+            stream = self._streams.get(number)
+            if stream is not None:
+                stream.window += count
+                if stream.left:
+                    self._pump(number, stream)
+            return
+        self._window += count
+        for other, stream in [one for one in self._streams.items() if one[1].left]:
+            self._pump(other, stream)
+
+    def _settings(self, payload: bytes) -> None:
+        self._out.append(settings_ack())
+        for at in range(0, len(payload), 6):
+            if payload[at : at + 2] == b"\x00\x04":
+                value = int.from_bytes(payload[at + 2 : at + 6], "big")
+                for stream in self._streams.values():
+                    stream.window += value - self._initial
+                self._initial = value
+
+    def _flood(self) -> None:
+        """Interim responses as long as the socket takes them, and again a moment later."""
+        if self._floods and self._writable and not self._transport.is_closing():
+            self._out += [headers(number, _INTERIM) for number in self._floods for _ in range(16)]
+            self._flush()
+            asyncio.get_running_loop().call_soon(self._flood)
+
+    def pause_writing(self) -> None:
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self._flood()
+
+
+async def main(path: str) -> None:
+    """Serve until killed."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_unix_server(BackendConnection, path, backlog=4096)
+    async with server:
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

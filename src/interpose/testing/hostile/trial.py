@@ -1,0 +1,74 @@
+"""One attack beside one neighbour, each a process of its own: what became of both."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interpose.testing.hostile.attacking import Outcome
+from interpose.testing.hostile.attacks import Row
+from interpose.testing.hostile.neighbour import PATIENCE, Account
+from interpose.testing.lab.processes import Child, LabError
+
+# A second for the calls of a neighbour who makes one connection for each, and for one who keeps his.
+FRESH_RATE, RATE = 50, 200
+# What a helper process may take to end; on a busy machine far more than it should.
+_LIMIT = PATIENCE + 100
+
+
+def module(name: str, *arguments: object) -> list[str]:
+    """The command line of a helper process."""
+    return [sys.executable, "-m", f"interpose.testing.hostile.{name}", *map(str, arguments)]
+
+
+@contextmanager
+def backend(folder: Path) -> Iterator[Path]:
+    """The socket of a backend that does what paths say."""
+    path = folder / "backend.sock"
+    with Child(module("backend", path), log=folder / "backend.log") as child:
+        child.wait_listening(path)
+        yield path
+
+
+@dataclass(kw_only=True)
+class Beside:
+    """A neighbour at work; `account` is there behind the block."""
+
+    account: Account | None = None
+
+
+@contextmanager
+def neighbour(listen: Path, *, fresh: bool = False) -> Iterator[Beside]:
+    """A neighbour who calls inside the block, after his first calls were answered."""
+    argv = module("neighbour", listen, FRESH_RATE if fresh else RATE, *(["fresh"] if fresh else []))
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    found = Beside()
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()  # at work
+        yield found
+        found.account = Account(**_told(process))
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def attack(listen: Path, row: Row, *, connections: int, seconds: float) -> Outcome:
+    """Run one attack to its end."""
+    argv = module("attacking", listen, row.name, connections, seconds)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+        return Outcome(**_told(process))
+
+
+def _told(process: "subprocess.Popen[bytes]") -> dict[str, Any]:
+    """What a helper process says at its end."""
+    out, _ = process.communicate(timeout=_LIMIT)
+    if process.returncode:
+        raise LabError(f"{process.args!r} ended with {process.returncode}")
+    found: dict[str, Any] = json.loads(out)
+    return found

@@ -1,0 +1,65 @@
+"""Every attack of the table on a relay process with a neighbour: nobody else is hurt, and nothing is left of it.
+
+What is asserted is state, not speed: no call of the neighbour fails however long it took, memory stays within its
+bound, and when the attackers have gone so have their connections and calls.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interpose.cli.admin_client import ask
+from interpose.testing.hostile.attacks import ATTACKS, Row
+from interpose.testing.hostile.trial import attack, backend, neighbour
+from interpose.testing.lab.peakmemory import PeakMemory
+from interpose.testing.lab.relay import Relay
+
+# What a relay may have in memory whatever clients do.
+MEMORY = 100_000_000
+SECONDS = 1.0
+# Not held yet.
+WEAK = frozenset(
+    {
+        "backend-flood",
+        "connection-updates",
+        "huffman-common",
+        "idle-connections",
+        "made-you-reset",
+        "made-you-reset-by-data",
+        "rapid-reset",
+        "referenced-entry",
+        "reset-in-the-next-read",
+        "slow-reader",
+        "unread-replies",
+        "unwanted-replies",
+    }
+)
+
+
+@pytest.fixture
+def relay(scratch: Path) -> Iterator[Relay]:
+    """A relay in front of a backend that does what paths say."""
+    with backend(scratch) as runtime, Relay(scratch, runtime) as relay:
+        yield relay
+
+
+def status(relay: Relay) -> Any:
+    """What the relay says about itself."""
+    return ask(str(relay.admin), "GET", "/v1/status")
+
+
+@pytest.mark.parametrize("row", [row for row in ATTACKS if row.name not in WEAK], ids=lambda row: row.name)
+def test_a_neighbour_is_not_hurt(relay: Relay, row: Row) -> None:
+    """From three connections, which come back when they are cut."""
+    with PeakMemory(relay.child) as peak, neighbour(relay.socket, fresh=row.about_connections) as beside:
+        attack(relay.socket, row, connections=3, seconds=SECONDS)
+    account = beside.account
+    assert account is not None
+    assert (account.refused, account.lost, account.unanswered) == (0, 0, 0)
+    assert peak.bytes < MEMORY
+    relay.child.wait_until(
+        lambda: status(relay)["clients"] == 0 and status(relay)["calls"]["in_flight"] == 0,
+        what="connections and calls of the attackers to be gone",
+    )
