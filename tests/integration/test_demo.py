@@ -13,7 +13,7 @@ import pytest
 from interpose.model.cgroup import Level, Parameter
 from interpose.testing import demo, demoprograms, demostory
 from interpose.testing.demonode import processes_of
-from interpose.testing.demoreport import STARTED, Spot
+from interpose.testing.demoreport import Spot, Values, wrong_values
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import closed_to
 from interpose.testing.lab.relay import program
@@ -130,7 +130,12 @@ def test_a_value_that_is_not_as_promised_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is named, and the exit code says so."""
-    monkeypatch.setattr(demostory, "STARTED", {**STARTED, Spot("web", Level.POD, Parameter.CPU_BVT): 0})
+
+    def promised_otherwise(when: str, found: Values, promised: Values) -> list[str]:
+        wrong = {Spot("web", Level.POD, Parameter.CPU_BVT): 0} if when == "started" else {}
+        return wrong_values(when, found, {**promised, **wrong})
+
+    monkeypatch.setattr(demostory, "wrong_values", promised_otherwise)
 
     assert demo.main() == 1
     text = capsys.readouterr().out

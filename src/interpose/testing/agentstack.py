@@ -143,7 +143,7 @@ class Cluster:
         """How often anybody changed anything over the network."""
         return sum(1 for one in self.server.requests if one.method not in ("GET", "HEAD"))
 
-    async def reported(self, reason: str, *, within: float = 20.0) -> Mapping[str, Any]:
+    async def reported(self, reason: str) -> Mapping[str, Any]:
         """Wait until the condition of the node has this reason, and return it."""
         what = f"the condition to be {reason}"
         await eventually(lambda: self.condition.get("reason") == reason, what)

@@ -9,14 +9,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from interpose.testing.demoplaces import Places
-from interpose.testing.eventually import eventually
 from interpose.testing.lab.processes import Child, LabError, accepts
 from interpose.testing.lab.relay import program
 
-START: Final = 30.0  # seconds a program has to come up on a busy machine
+T = TypeVar("T")
+
+START: Final = 120.0  # seconds for a program to come up, and for values to come: no machine is that busy
 INDENT: Final = 2  # of what commands print
 _COMPLAINTS: Final = ("E", "F", "error")
 _LAST: Final = 3
@@ -31,9 +32,12 @@ async def running(places: Places, ready: Path | Callable[[], bool], *command: st
     """`interpose ...` inside the block, from the moment it listens on `ready`, or that is true."""
     log = places.folder / f"{command[0]}.log"
     child = Child([str(program()), *command], log=log, env=places.environment(), cwd=places.folder)
-    is_up = ready if callable(ready) else lambda: accepts(ready)
+
+    async def up_or_over() -> bool:
+        return (ready() if callable(ready) else accepts(ready)) or not child.running
+
     try:
-        await eventually(lambda: is_up() or not child.running, f"interpose {command[0]}")
+        await until(up_or_over, f"interpose {command[0]}")
         if not child.running:
             raise child.error(f"ended with {child.exit_code}")
         yield child
@@ -41,14 +45,15 @@ async def running(places: Places, ready: Path | Callable[[], bool], *command: st
         await asyncio.shield(asyncio.to_thread(child.stop, _GRACE))
 
 
-async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    """As `eventually`, for what has to be asked."""
+async def until(condition: Callable[[], Awaitable[T]], what: str) -> T:
+    """Ask until the answer is true, and return it; AssertionError with `what` when somebody has waited long enough."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + START
-    while not await condition():
+    while not (value := await condition()):
         if loop.time() > deadline:
             raise AssertionError(f"waited {START:g} s in vain for {what}")
         await asyncio.sleep(_EVERY)
+    return value
 
 
 class Shell:

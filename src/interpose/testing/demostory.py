@@ -58,7 +58,6 @@ from interpose.testing.demoreport import (
     wrong_status,
     wrong_values,
 )
-from interpose.testing.eventually import eventually
 from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import program
 
@@ -92,7 +91,11 @@ class Story:
         """A pod that fails is started again, and then has to wait; with its manifest it goes."""
         print("\n2. One that fails is started again: at once, then after growing waits.")
         await self._shell.run(f"cp {FAILING}.yaml {MANIFESTS}")
-        said = await eventually(lambda: _waits(manager), "a container that waits")
+
+        async def waits() -> str:
+            return _waits(manager)
+
+        said = await until(waits, "a container that waits")
         shown = await self._shell.run("interpose pod ls")
         if not re.search(rf"{FAILING} .* 1 ", shown):
             self.problems.append(f"{FAILING} was not started again: {shown}")
@@ -221,13 +224,13 @@ class Story:
         """Wait for these values; what was found. On a busy machine one may be late; one that is missing is named."""
         found: Values = {}
 
-        def there() -> bool:
+        async def there() -> bool:
             nonlocal found
             found = self._node.measured(self._pods.values())
             return found == promised
 
         with suppress(AssertionError):
-            await eventually(there, "the promised values")
+            await until(there, "the promised values")
         return found
 
     async def _checked(self, when: str, promised: Values) -> Values:
