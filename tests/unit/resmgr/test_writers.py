@@ -309,9 +309,10 @@ async def test_pauses_grow(node: Node) -> None:
     loop = asyncio.get_running_loop()
     for attempts, pause in ((0, 0.25), (3, 2.0), (20, 60.0)):
         writer.attempts = attempts
+        before = loop.time()
         await node.writers.reach((A,), 1)
         assert writer.retry is not None
-        assert writer.retry.when() - loop.time() == pytest.approx(pause, abs=0.2)
+        assert before + pause <= writer.retry.when() <= loop.time() + pause
     retry = writer.retry
     node.writers.drop(A)
     assert retry is not None
