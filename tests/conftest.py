@@ -8,6 +8,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+import interpose.testing  # noqa: F401 - before anybody imports grpc
+
 settings.register_profile("fast", max_examples=50, derandomize=True, deadline=None, database=None)
 settings.register_profile(
     "deep", max_examples=1000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
