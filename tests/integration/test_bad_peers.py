@@ -239,3 +239,56 @@ async def test_a_burst_of_clients_finds_room(scratch: Path) -> None:
         finally:
             for sock in socks:
                 sock.close()
+
+
+async def crowd(stack: Stack, count: int, said: bytes) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Connections of one process, each accepted before the next."""
+    listener = stack.listener
+    found = []
+    for number in range(listener.accepted + listener.refused, listener.accepted + listener.refused + count):
+        found.append(await asyncio.open_unix_connection(str(stack.socket)))
+        found[-1][1].write(said)
+        await eventually(lambda: listener.accepted + listener.refused > number, "it to come in")  # noqa: B023
+    return found
+
+
+@asynccontextmanager
+async def crowded(folder: Path) -> AsyncIterator[Stack]:
+    """A relay that takes 64 connections, 48 of them of one process, in front of a server."""
+    async with (
+        grpc_server(folder / "runtime.sock", EchoService().handlers()),
+        relay_stack(folder / "relay.sock", folder / "runtime.sock", limits=LIMITS) as stack,
+    ):
+        yield stack
+
+
+async def test_idle_connections_make_room(scratch: Path) -> None:
+    """Of a process with too many, the oldest that does nothing is told so and goes; one with a call stays."""
+    async with crowded(scratch) as stack:
+        busy = await crowd(stack, 1, HELLO + CALL)
+        await eventually(lambda: stack.stats("/test.Echo/Hang").in_flight == 1, "a call")
+        idle = await crowd(stack, 80, HELLO)
+        answer = await asyncio.wait_for(idle[0][0].read(-1), WAIT_LIMIT)
+        goaways = [frame for frame in h2peer.read_frames(answer) if frame.kind == "GOAWAY"]
+        assert [(frame.number, frame.code) for frame in goaways] == [(0, ErrorCode.NO_ERROR)]
+        await eventually(lambda: len(stack.listener.links) == 48, "the share of one process")
+        assert stack.listener.refused == 0
+        assert stack.listener.evicted == 81 - 48
+        async with grpc_channel(stack.socket) as channel:
+            assert await channel.unary_unary("/test.Echo/Unary")(b"new") == b"new"
+        assert stack.stats("/test.Echo/Hang").in_flight == 1
+        for _, writer in busy + idle:
+            writer.close()
+
+
+async def test_connections_at_work_are_not_closed_for_others(scratch: Path) -> None:
+    """If nobody is idle, the newcomer is refused."""
+    async with crowded(scratch) as stack:
+        busy = await crowd(stack, 48, HELLO + CALL)
+        await eventually(lambda: stack.stats("/test.Echo/Hang").in_flight == 48, "the calls")
+        late = await crowd(stack, 1, b"")
+        assert await asyncio.wait_for(late[0][0].read(-1), WAIT_LIMIT) == b""
+        assert (stack.listener.refused, stack.listener.evicted) == (1, 0)
+        assert stack.stats("/test.Echo/Hang").in_flight == 48
+        for _, writer in busy + late:
+            writer.close()

@@ -98,6 +98,25 @@ async def test_the_number_of_clients_is_bounded(scratch: Path, method: bytes) ->
         await (await wire.dockerd.accept()).expect(PING)
 
 
+async def test_an_idle_client_makes_room(scratch: Path) -> None:
+    """Once a second has found it with nothing under way: who has just come is about to ask."""
+    async with docker_wire(scratch, admission=Admission(connections=2)) as wire:
+        client, backend = await wire.ask(PING)
+        idle = await wire.client()
+        await eventually(lambda: wire.listener.accepted == 2, "both clients")
+        wire.listener.tick()
+        newcomer = await wire.client()
+        assert await idle.ended()
+        await eventually(lambda: wire.listener.accepted == 3, "the newcomer")
+        late = await wire.client()
+        await eventually(lambda: wire.listener.refused == 1, "one that nobody makes room for")
+        assert wire.listener.evicted == 1
+        await backend.send(b"HTTP/1.1 204 No Content\r\n\r\n")
+        await client.expect(b"HTTP/1.1 204 No Content\r\n\r\n")
+        newcomer.close()
+        late.close()
+
+
 async def test_many_who_are_too_many_are_closed_at_once(scratch: Path) -> None:
     """They may not cost what is kept for those who are here."""
     async with docker_wire(scratch, admission=Admission(connections=0)) as wire:

@@ -25,7 +25,6 @@ WEAK = frozenset(
         "backend-flood",
         "connection-updates",
         "huffman-common",
-        "idle-connections",
         "made-you-reset",
         "made-you-reset-by-data",
         "rapid-reset",

@@ -136,6 +136,11 @@ class ServerConnection(Connection):
             else:
                 self.on_idle()
 
+    def leave(self) -> None:
+        """Say that we close: streams behind the last one were not seen."""
+        if self._preface and self.failed is None:
+            self.emit(frames.goaway(self.last_stream, ErrorCode.NO_ERROR))
+
     def on_pong(self, payload: bytes) -> None:
         if self.draining and not self.leaving and payload == _DRAIN_PING:
             self.leaving = True

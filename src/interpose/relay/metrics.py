@@ -110,6 +110,9 @@ class Door(Protocol):
     def refused(self) -> int: ...
 
     @property
+    def evicted(self) -> int: ...
+
+    @property
     def faults(self) -> Mapping[str, int]: ...
 
 
@@ -126,6 +129,12 @@ def connection_collector(listener: Door) -> Callable[[], Iterable[Family]]:
             "counter",
             "Connections refused: peer not allowed, or too many.",
             [Sample(listener.refused)],
+        )
+        yield Family(
+            "interpose_connections_evicted_total",
+            "counter",
+            "Idle connections that were closed to make room for others.",
+            [Sample(listener.evicted)],
         )
         yield Family(
             "interpose_protocol_errors_total",

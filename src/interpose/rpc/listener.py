@@ -10,12 +10,13 @@ import socket
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from interpose.h2.limits import Limits
 from interpose.h2.monomorphic import own_code
 from interpose.h2.server import Accept, ServerConnection
 from interpose.instrumentation.logging import RateLimited
+from interpose.rpc.connectionlimit import ConnectionLimit
 from interpose.rpc.transport import Hub, Link
 
 _log = logging.getLogger(__name__)
@@ -86,6 +87,21 @@ class ClientLink(Link):
         """The peer's process, for messages; 0 if nobody asked."""
         return self.peer.pid if self.peer is not None else 0
 
+    @property
+    def idle(self) -> bool:
+        """Whether it could be closed now without a call being lost."""
+        return not self.conn.streams
+
+    def evict(self) -> None:
+        """Close it, idle as it is. Calls that are on their way are told that nobody saw them: clients repeat those."""
+        self.server.leave()
+        self.close()
+        if self.backlog:
+            self.abort()
+
+
+V = TypeVar("V")
+
 
 class Visitor(Protocol):
     """A connection at the door."""
@@ -103,6 +119,7 @@ class Entrance:
     def __init__(self, admission: Admission, log: logging.Logger) -> None:
         self.accepted = 0
         self.refused = 0
+        self.evicted = 0
         self.faults: dict[str, int] = {}
         self._admission = admission
         self._server: asyncio.AbstractServer | None = None
@@ -136,6 +153,15 @@ class Entrance:
         self._warn("Peer is not allowed", str(peer.uid), pid=peer.pid, uid=peer.uid)
         return False
 
+    def _make_room(self, limit: "ConnectionLimit[V]", peer: Peer | None, evict: "Callable[[V], None]") -> None:
+        """Where a newcomer would be refused, an idle connection goes."""
+        victim = limit.victim(peer)
+        if victim is not None:
+            self.evicted += 1
+            limit.remove(victim)
+            self._warn("Idle connection was closed to make room", "", limit=limit.limit)
+            evict(victim)
+
     def _fault(self, name: str) -> None:
         self.faults[name] = self.faults.get(name, 0) + 1
 
@@ -154,6 +180,9 @@ class Listener(Entrance):
         self._hub = hub
         self._limits = limits
         self._accept = accept
+        self._limit = ConnectionLimit[ClientLink](
+            admission.connections, lambda link: link.idle, users=len(admission.uids)
+        )
 
     def _connected(self) -> ClientLink:
         conn = ServerConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
@@ -165,7 +194,8 @@ class Listener(Entrance):
     def _admit(self, link: ClientLink) -> bool:
         if not self._allowed(link):
             return False
-        if len(self.links) >= self._admission.connections:
+        self._make_room(self._limit, link.peer, ClientLink.evict)
+        if not self._limit.admit(link, link.peer):
             self.refused += 1
             self._warn("Too many connections", "", pid=link.pid, limit=self._admission.connections)
             return False
@@ -177,6 +207,7 @@ class Listener(Entrance):
         if link not in self.links:
             return
         self.links.discard(link)
+        self._limit.remove(link)
         if (fault := link.conn.failed) is not None:
             self._fault(fault.code.name)
             self._warn("Peer broke the protocol", str(fault), pid=link.pid, err=str(fault))

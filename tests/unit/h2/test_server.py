@@ -188,6 +188,17 @@ class TestDrain:
         bench.feed(answer)
         assert (bench.idle_calls, bench.conn.leaving) == (1, True)
 
+    def test_leaving_at_once(self) -> None:
+        """One GOAWAY that names the last stream that was seen; nothing to say before the preface or after a failure."""
+        bench = h2bench.server()
+        bench.feed(bench.request(1, end=True))
+        bench.conn.leave()
+        assert [(frame.kind, frame.number, frame.code) for frame in bench.frames()] == [("GOAWAY", 1, 0)]
+        for silent in (h2bench.fresh_server(), h2bench.server().feed(h2peer.window_update(0, 0))):
+            silent.bytes_out()
+            silent.conn.leave()
+            assert silent.bytes_out() == b""
+
     def test_before_the_preface(self) -> None:
         """A client that has not even begun may go at once."""
         bench = h2bench.fresh_server()

@@ -78,6 +78,7 @@ class ClientLink(Wire):
         "_heard_out",
         "_linger",
         "_passing",
+        "_quiet_at",
         "_refusal",
         "_requests_before",
         "_task",
@@ -111,6 +112,7 @@ class ClientLink(Wire):
         self._linger: asyncio.TimerHandle | None = None
         self._head_for = 0
         self._requests_before = 0
+        self._quiet_at = -1  # how many requests there had been at a tick that found nothing under way
 
     # What listeners, drains and views ask
 
@@ -123,6 +125,10 @@ class ClientLink(Wire):
     def in_flight(self) -> bool:
         """Whether something is owed to the client."""
         return self.work is not None or self.backlog > 0
+
+    def evictable(self) -> bool:
+        """Whether nothing has been under way for a second or more. Who has just come is about to ask."""
+        return self._quiet_at == self.requests and not (self.in_flight or self.tunnelled or self.reader.buffered)
 
     @property
     def tunnelled(self) -> bool:
@@ -209,6 +215,7 @@ class ClientLink(Wire):
 
     def tick(self, timeout: float) -> bool:
         """A second has passed. False if a head has been on its way for longer than `timeout` seconds."""
+        self._quiet_at = -1 if self.in_flight or self.tunnelled else self.requests
         if self.tunnel is not None:
             self.tunnel.tick()
         if (self.eof or not self.reading) and self.hung_up and not self._wanted_all_the_same():

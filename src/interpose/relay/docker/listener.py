@@ -16,6 +16,7 @@ from interpose.relay.docker.client import ClientLink, Switch
 from interpose.relay.docker.drain import Drain
 from interpose.relay.docker.intercepting import room
 from interpose.relay.docker.upstream import DockerUpstream
+from interpose.rpc.connectionlimit import ConnectionLimit
 from interpose.rpc.listener import Admission, Entrance
 from interpose.rpc.tasks import TaskBag
 
@@ -46,6 +47,9 @@ class DockerListener(Entrance):
         self.tasks = TaskBag()
         self.links: set[ClientLink] = set()
         self._leaving: set[ClientLink] = set()  # refused, and not gone yet
+        self._limit = ConnectionLimit[ClientLink](
+            admission.connections, ClientLink.evictable, users=len(admission.uids)
+        )
         self._room = room(upstream.limit)
         upstream.on_unasked = lambda: self._count(HTTPStatus.BAD_GATEWAY)
 
@@ -56,13 +60,14 @@ class DockerListener(Entrance):
 
     def arrived(self, link: ClientLink) -> None:
         """A client: it stays and is counted, or it is sent away."""
-        limit = self._admission.connections
         if not self._allowed(link):
             link.abort()
-        elif len(self.links) >= limit:
-            self._refuse(link, "Too many connections", limit)
-        elif _descriptors_are_short(link.fileno()):
+            return
+        self._make_room(self._limit, link.peer, ClientLink.cut)
+        if _descriptors_are_short(link.fileno()):
             self._refuse(link, "Too many open files", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        elif not self._limit.admit(link, link.peer):
+            self._refuse(link, "Too many connections", self._admission.connections)
         else:
             self.accepted += 1
             self.links.add(link)
@@ -80,6 +85,7 @@ class DockerListener(Entrance):
         """It is gone."""
         self.links.discard(link)
         self._leaving.discard(link)
+        self._limit.remove(link)
 
     def fault(self, link: ClientLink, status: int, why: str) -> None:
         """Somebody broke the protocol: the client, or dockerd if the status is 502."""
