@@ -8,6 +8,7 @@ SUBCOMMANDS = {
     "run": Subcommand("interpose.cli.pod_run", "run", "Bring pods up from manifests, and with --watch keep them."),
     "ls": Subcommand("interpose.cli.pod_ls", "ls", "List the pods that the runtime has."),
     "status": Subcommand("interpose.cli.pod_status", "status", "Show everything about a pod."),
+    "events": Subcommand("interpose.cli.pod_events", "events", "Show what happened with pods."),
     "stats": Subcommand("interpose.cli.pod_stats", "stats", "Show what containers use."),
     "logs": Subcommand("interpose.cli.pod_logs", "logs", "Show what a container wrote."),
     "exec": Subcommand("interpose.cli.pod_exec", "exec_command", "Run a command in a container."),

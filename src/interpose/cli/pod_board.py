@@ -3,14 +3,13 @@
 Hears of steps while they are done (`tell`) and of pods as they are then (`observe`); the latest word counts.
 """
 
-import re
 import shutil
 from collections.abc import Iterable
 from typing import Final, TextIO
 
 from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role
 from interpose.kuberuntime.podstate import REPLACING, STOPPED, Outcome, PodState, Verdict
-from interpose.kuberuntime.steps import Moment, News, Reason
+from interpose.kuberuntime.steps import Moment, News, Reason, without_countdown
 from interpose.views.pods import Line, board
 from interpose.views.text import plain
 
@@ -27,12 +26,12 @@ _WITH_DETAIL: Final = (
     Moment.FAILED,
     Moment.SANDBOX_READY,
     Moment.STOPPING,
+    Moment.PRE_STOP_FAILED,
 )
 # Too much for who reads along; the terminal shows them while they last.
 _PASSING: Final = (Moment.IMAGE_PRESENT, Moment.CREATING, Moment.STARTING)
-
-
-_COUNTDOWN: Final = re.compile(r"[0-9]+ s$", re.ASCII)
+# Seen in what the pod is then.
+_UNTOLD: Final = (Moment.UNHEALTHY, Moment.EXPIRED)
 
 
 class Board:
@@ -58,9 +57,13 @@ class Board:
 
     def tell(self, news: News) -> None:
         """A step is being done."""
-        words = news.moment.value
-        if news.detail and news.moment in _WITH_DETAIL:
-            words = news.detail if news.moment in (Moment.WAITING, Moment.FAILED) else f"{words} {news.detail}"
+        if news.moment in _UNTOLD:
+            return
+        words, detail = news.reason.value or news.moment.value, news.detail
+        if news.moment is Moment.WAITING:
+            detail = _until(detail)
+        if detail and news.moment in _WITH_DETAIL:
+            words = f"{words}: {detail}" if news.reason else f"{words} {detail}"
         mark = {Moment.FAILED: "bad", Moment.WAITING: "wait"}.get(news.moment, "busy")
         self._set(news.pod, news.container, words, mark)
         if news.moment not in _PASSING:
@@ -140,7 +143,7 @@ class Board:
         ]
 
     def _line(self, pod: str, container: str, words: str, *, key: str = "") -> None:
-        key = _COUNTDOWN.sub("", key or words)
+        key = without_countdown(key or words)
         if self._said.get((pod, container)) == key:
             return
         self._said[(pod, container)] = key
@@ -165,11 +168,16 @@ def container_words(view: ContainerView) -> tuple[str, str]:
     if view.reason in ("ContainerCreating", "PodInitializing"):
         return "waiting for its turn", "busy"
     waits = view.reason in (Reason.CRASH_LOOP, Reason.IMAGE_BACKOFF)
-    if waits:  # what for is plain from where it stands: only until when is left
-        message = message.rpartition(": ")[2]
+    if waits:
+        message = _until(message)
     mark = "wait" if waits else "bad"
     code = f" (exit code {view.exit_code})" if view.exit_code else ""
     return f"{view.reason}{code}: {message}" if message else f"{view.reason}{code}", mark
+
+
+def _until(message: str) -> str:
+    """Until when something waits; what for is plain from where it stands."""
+    return message.rpartition(": ")[2]
 
 
 def pod_words(state: PodState, verdict: Verdict) -> tuple[str, str]:

@@ -48,7 +48,7 @@ def title_of(pod: RunningPod) -> str:
 
 def _others(pods: Sequence[RunningPod]) -> str:
     if not pods:
-        return ": the runtime has none at all"
+        return ": there are none at all"
     names = sorted(map(title_of, pods))
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return f"; there are {', '.join(plain(name) for name in names[:8])}{more}"

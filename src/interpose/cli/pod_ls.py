@@ -2,19 +2,22 @@
 
 import asyncio
 import json
-import shutil
-import sys
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from interpose.cli.pod_options import output_option, reach_of, reach_options
+from interpose.cli.pod_options import output_option, reach_of, reach_options, selector_option
+from interpose.cli.terminal import output_width
 
 if TYPE_CHECKING:
     from interpose.cli.pod_runtime import Opened
-    from interpose.kuberuntime.running import RunningPod
+    from interpose.kuberuntime.knownpods import KnownPod
+    from interpose.kuberuntime.phase import ContainerView
     from interpose.views.pods import PodRow
+
+_EVERY: Final = 1.0  # seconds from look to look
 
 
 @click.command("ls")
@@ -22,17 +25,21 @@ if TYPE_CHECKING:
 @click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces; that is also the default.")
 @click.option("--ours", is_flag=True, help="Only pods that `interpose pod` started, not those of a kubelet.")
 @click.option("--running", is_flag=True, help="Only pods of which something runs.")
+@selector_option
+@click.option("--show-labels", is_flag=True, help="With the labels of pods.")
+@click.option("-w", "--watch", is_flag=True, help="Stay, and add a line for each pod that changes, until Ctrl-C.")
 @output_option("wide", "json", "name")
 @reach_options
 def ls(**parameters: Any) -> None:
     """List the pods that the runtime has, of everybody.
 
-    UP is how many containers run, of how many; init containers of pods of our own do not count. STATUS is what can be
-    told without the manifest.
+    UP is how many containers run, of how many; init containers of pods of our own do not count. STATUS is what the
+    runtime says now, and why containers wait as the manager of the pod last noted it: ErrImagePull, CrashLoopBackOff.
 
     \b
       interpose pod ls
       interpose pod ls -n default -o wide
+      interpose pod ls -l 'app in (web,db),!canary' -w
       interpose pod ls -o json | jq -r '.[].name'
     """
     reach = reach_of(parameters)
@@ -40,14 +47,22 @@ def ls(**parameters: Any) -> None:
         raise click.UsageError("--namespace and --all-namespaces exclude each other")
     from interpose.cli.pod_runtime import run_with
 
-    async def work(runtime: "Opened") -> "list[PodRow]":
-        return await _rows(runtime, parameters)
+    async def work(runtime: "Opened") -> None:
+        rows = await _rows(runtime, parameters)
+        if not parameters["watch"]:
+            _show(rows, parameters)
+            return
+        shown: dict[str, PodRow] = {}
+        while True:
+            _show_changes(rows, shown, parameters)
+            await asyncio.sleep(_EVERY)
+            rows = await _rows(runtime, parameters)
 
-    _show(run_with(reach, work), parameters["output"], one_namespace=bool(parameters["namespace"]))
+    run_with(reach, work)
 
 
 async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[PodRow]":
-    from interpose.kuberuntime.knownpods import known_pods
+    from interpose.kuberuntime.knownpods import known_pod, known_pods
 
     known = await known_pods(runtime.manager)
     pods = [
@@ -56,65 +71,84 @@ async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[PodRow]"
         if parameters["namespace"] in (None, pod.namespace)
         and (not parameters["ours"] or pod.uid in known.ours)
         and (not parameters["running"] or pod.running or any(one.ready for one in pod.sandboxes))
+        and parameters["selector"].matches(pod.labels)
     ]
     pods.sort(key=lambda pod: (pod.namespace, pod.name, pod.uid))
-    return [await _row(runtime, pod, known.ours) for pod in pods]
+    ours = known.ours
+    return [_row(await known_pod(runtime.manager, pod, ours=pod.uid in ours), ours=pod.uid in ours) for pod in pods]
 
 
-async def _row(runtime: "Opened", pod: "RunningPod", ours: frozenset[str]) -> "PodRow":
-    from interpose.kuberuntime.knownpods import known_phase
-    from interpose.kuberuntime.origins import read_origin
-    from interpose.model.pod import ContainerState
+def _row(known: "KnownPod", *, ours: bool) -> "PodRow":
+    from interpose.kuberuntime.phase import Lot
     from interpose.views.pods import PodRow
 
-    status = await runtime.manager.get_pod_status(pod)
-    names = list(dict.fromkeys(one.name for one in status.containers))
-    latest = [one for name in names if (one := status.latest(name)) is not None]
-    dirs = runtime.manager.dirs
-    stopped = pod.uid in ours and await asyncio.to_thread(dirs.is_stopped, pod.uid)
-    origin = await asyncio.to_thread(read_origin, dirs.folder(pod.uid)) if pod.uid in ours else None
-    # Of somebody else's pod nobody knows which containers were to end.
-    main = latest if origin is None else [one for one in latest if one.name in origin.containers]
-    words = known_phase(status, origin).value
-    if stopped and not pod.running:
-        words = "Stopped"
-    else:
-        bad = [one for one in latest if one.failed]
-        ended = all(one.state is ContainerState.EXITED for one in latest)
-        if bad and words in ("Running", "Failed"):
-            words = bad[0].reason or "Error"
-        elif latest and ended:
-            words = "Completed"
-    created = [one.created_at for one in status.sandboxes] or ([origin.began] if origin is not None else [])
+    pod, summary = known.pod, known.summary
+    views = summary.containers
     return PodRow(
         namespace=pod.namespace,
         name=pod.name,
         uid=pod.uid,
-        status=words,
-        running=sum(one.state is ContainerState.RUNNING for one in main),
-        containers=len(latest if origin is None else origin.containers),
-        restarts=sum(one.restart_count for one in latest),
-        age=time.time() - min(created) / 1e9 if created else None,
-        ips=status.ips,
-        images=tuple(dict.fromkeys(one.image for one in latest)),
-        ours=pod.uid in ours,
+        status=summary.word,
+        running=sum(one.lot is Lot.RUNNING for one in summary.main),
+        containers=len(summary.main),
+        restarts=sum(one.restart_count for one in views),
+        age=time.time() - known.began / 1e9 if known.began else None,
+        ips=summary.status.ips,
+        images=tuple(dict.fromkeys(one.image for one in views)),
+        ours=ours,
+        labels=pod.labels,
+        message=summary.message,
+        states=tuple(map(_state, views)),
     )
 
 
-def _show(rows: "list[PodRow]", output: str, *, one_namespace: bool) -> None:
-    from interpose.views.pods import pod_table
-    from interpose.views.text import WIDTH
+def _state(one: "ContainerView") -> dict[str, Any]:
+    """A container as plain values."""
+    return {
+        "name": one.name,
+        "role": one.role.value,
+        "state": one.lot.value,
+        "reason": one.reason,
+        "message": one.message,
+        "exitCode": one.exit_code,
+        "restarts": one.restart_count,
+        "image": one.image,
+    }
 
-    if output == "json":
+
+def _show(rows: "list[PodRow]", parameters: dict[str, Any]) -> None:
+    if parameters["output"] == "json":
         click.echo(json.dumps([_document(row) for row in rows], indent=2))
-    elif output == "name":
+    elif parameters["output"] == "name":
         for row in rows:
             click.echo(row.title)
     elif not rows:
         click.echo("No pods.")
     else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-        click.echo(pod_table(rows, wide=output == "wide", namespaces=not one_namespace, width=width))
+        click.echo("\n".join(_table(rows, parameters)))
+
+
+def _show_changes(rows: "list[PodRow]", shown: "dict[str, PodRow]", parameters: dict[str, Any]) -> None:
+    """What is another way than it was `shown`, which follows; for programs a line of JSON each."""
+    first = not shown
+    now = {row.uid: row for row in rows}
+    changed = [row for row in rows if row.uid not in shown or replace(shown[row.uid], age=row.age) != row]
+    changed += [replace(shown.pop(uid), status="Removed", running=0) for uid in set(shown) - set(now)]
+    shown.update(now)
+    for row in changed if parameters["output"] in ("json", "name") else ():
+        click.echo(json.dumps(_document(row)) if parameters["output"] == "json" else row.title)
+    if changed and parameters["output"] in ("text", "wide"):
+        # As wide as all that is known needs it: columns stay where they are.
+        lines = _table([*shown.values(), *changed], parameters)
+        click.echo("\n".join([*lines[: int(first)], *lines[-len(changed) :]]))
+
+
+def _table(rows: "list[PodRow]", parameters: dict[str, Any]) -> list[str]:
+    from interpose.views.pods import pod_table
+
+    wide, namespaces = parameters["output"] == "wide", not parameters["namespace"]
+    labels = parameters["show_labels"]
+    return pod_table(rows, wide=wide, namespaces=namespaces, labels=labels, width=output_width()).splitlines()
 
 
 def _document(row: "PodRow") -> dict[str, Any]:
@@ -123,11 +157,14 @@ def _document(row: "PodRow") -> dict[str, Any]:
         "name": row.name,
         "uid": row.uid,
         "status": row.status,
+        "message": row.message,
         "running": row.running,
         "containers": row.containers,
         "restarts": row.restarts,
         "ageSeconds": None if row.age is None else round(row.age),
         "ips": list(row.ips),
         "images": list(row.images),
+        "labels": dict(row.labels),
         "ours": row.ours,
+        "containerStatuses": list(row.states),
     }

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from interpose.host.cgroup.paths import Driver
+from interpose.model.labelselector import LabelSelector, parse_label_selector
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -123,6 +124,24 @@ def given(name: str) -> bool:
 
 namespace_option: Final = click.option(
     "-n", "--namespace", metavar="NAME", default=None, help="Only pods of this namespace."
+)
+
+
+def _selector(_ctx: click.Context, parameter: click.Parameter, text: str) -> LabelSelector:
+    try:
+        return parse_label_selector(text)
+    except ValueError as error:
+        raise click.UsageError(f"{parameter.opts[-1]}: {error}") from None
+
+
+selector_option: Final = click.option(
+    "-l",
+    "--selector",
+    metavar="SELECTOR",
+    default="",
+    callback=_selector,
+    help="Only pods with such labels, as kubectl has it: app=web, app!=db, 'app in (web,db)', '!app', with commas "
+    "between them.",
 )
 
 

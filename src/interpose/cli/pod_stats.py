@@ -2,13 +2,12 @@
 
 import asyncio
 import json
-import shutil
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from interpose.cli.pod_options import namespace_option, output_option, reach_of, reach_options
+from interpose.cli.pod_options import namespace_option, output_option, reach_of, reach_options, selector_option
+from interpose.cli.terminal import output_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     help="Between the two looks of which CPU is computed.",
 )
 @namespace_option
+@selector_option
 @output_option("json")
 @reach_options
 def stats(**parameters: Any) -> None:
@@ -51,14 +51,15 @@ def stats(**parameters: Any) -> None:
 
 async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[UsageRow]":
     from interpose.cli.pod_choice import chosen
+    from interpose.kuberuntime.knownpods import known_pods
     from interpose.model.pod import ContainerState
 
     namespace = parameters["namespace"]
-    pods: Sequence[RunningPod] = [
-        pod for pod in await runtime.manager.get_pods(all=True) if namespace in (None, pod.namespace)
-    ]
+    known = await known_pods(runtime.manager)
+    pods: Sequence[RunningPod] = [pod for pod in known.pods if namespace in (None, pod.namespace)]
     if parameters["names"]:
         pods = [chosen(pods, name, namespace) for name in dict.fromkeys(parameters["names"])]
+    pods = [pod for pod in pods if parameters["selector"].matches(pod.labels)]
     before = {one.attributes.id: one for one in await runtime.services.list_container_stats()}
     await asyncio.sleep(parameters["interval"])
     after = {one.attributes.id: one for one in await runtime.services.list_container_stats()}
@@ -89,15 +90,13 @@ def _row(pod: "RunningPod", name: str, before: "cri.ContainerStats | None", afte
 
 def _show(rows: "list[UsageRow]", output: str) -> None:
     from interpose.views.pods import usage_table
-    from interpose.views.text import WIDTH
 
     if output == "json":
         click.echo(json.dumps([_document(row) for row in rows], indent=2))
     elif not rows:
         click.echo("No container runs.")
     else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-        click.echo(usage_table(rows, width))
+        click.echo(usage_table(rows, output_width()))
 
 
 def _document(row: "UsageRow") -> dict[str, Any]:

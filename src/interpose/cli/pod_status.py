@@ -1,9 +1,6 @@
 """`interpose pod status`: everything about one pod."""
 
-import asyncio
 import json
-import shutil
-import sys
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interpose.cli.pod_options import namespace_option, output_option, reach_of, reach_options
+from interpose.cli.terminal import output_width
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from interpose.cli.pod_runtime import Opened
+    from interpose.kuberuntime.phase import ContainerView
     from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus, SandboxStatus
+    from interpose.kuberuntime.podsummary import LastStatus
     from interpose.kuberuntime.running import RunningPod
 
 
@@ -29,7 +29,8 @@ def status(**parameters: Any) -> None:
     """Show everything about a pod: its containers with states, exit codes, last words, resources and images, its
     addresses, cgroup and folders.
 
-    It is what the runtime knows. Whether probes succeed is known to the manager that asks them, and is in its log.
+    It is what the runtime knows now. Why a container waits is what the manager of the pod last noted, also after that
+    has ended; whether probes succeed is known to a manager that asks them, and is in `interpose pod events`.
 
     \b
       interpose pod status web
@@ -50,61 +51,71 @@ def status(**parameters: Any) -> None:
         click.echo(json.dumps(document, indent=2))
         return
     from interpose.views.pods import described
-    from interpose.views.text import WIDTH
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-    click.echo(described(document, now=time.time(), width=width))
+    click.echo(described(document, now=time.time(), width=output_width()))
 
 
 async def _document(runtime: "Opened", pod: "RunningPod", *, ours: bool) -> dict[str, Any]:
-    from interpose.kuberuntime.knownpods import known_phase
-    from interpose.kuberuntime.origins import read_origin
+    from interpose.kuberuntime.knownpods import known_pod
+    from interpose.kuberuntime.podstate import STOPPED
 
     manager = runtime.manager
-    found = await manager.get_pod_status(pod)
-    folder = manager.dirs.folder(pod.uid) if ours else ""
-    origin = await asyncio.to_thread(read_origin, folder) if ours else None
-    stopped = ours and await asyncio.to_thread(manager.dirs.is_stopped, pod.uid)
+    known = await known_pod(manager, pod, ours=ours)
+    summary, origin = known.summary, known.origin
+    found = summary.status
+    phase = STOPPED if summary.word == STOPPED else summary.phase.value
     newest = found.sandboxes[0] if found.sandboxes else None
-    created = [one.created_at for one in found.sandboxes] or ([origin.began] if origin is not None else [])
     document: dict[str, Any] = {
         "name": pod.name,
         "namespace": pod.namespace,
         "uid": pod.uid,
-        "status": "Stopped" if stopped and not pod.running else known_phase(found, origin).value,
-        "stoppedByHand": stopped or None,
+        "status": phase,
+        "reason": summary.word if summary.word != phase else "",
+        "message": summary.message,
+        "stoppedByHand": summary.stopped or None,
         "ips": list(found.ips),
         "hostNetwork": newest.host_network if newest is not None else None,
-        "created": _time(min(created, default=0)),
+        "created": time_text(known.began),
         "manifest": origin.source if origin is not None else "",
-        "folder": folder,
+        "folder": manager.dirs.folder(pod.uid) if ours else "",
         "cgroupParent": await _cgroup_parent(runtime, newest),
         "runtime": runtime.where,
-        "labels": _own(newest.labels) if newest is not None else {},
+        "labels": dict(pod.labels),
         "annotations": dict(newest.annotations) if newest is not None else {},
-        "containers": _containers(found),
+        "containers": [_described(view, found, summary.noted) for view in summary.containers],
         "sandboxes": [_sandbox(one) for one in found.sandboxes],
     }
     # Lists are always there: whoever goes through one need not ask whether it is.
     return {key: value for key, value in document.items() if value not in (None, "", {})}
 
 
-def _own(labels: Any) -> dict[str, str]:
-    return {key: value for key, value in labels.items() if not key.startswith("io.kubernetes.")}
+def _described(view: "ContainerView", found: "PodStatus", noted: "LastStatus | None") -> dict[str, Any]:
+    """A container as it is, with the instance before it; of one that waits that is the newest there is."""
+    from interpose.kuberuntime.phase import Lot, Role
 
-
-def _containers(found: "PodStatus") -> list[dict[str, Any]]:
-    names = list(dict.fromkeys(one.name for one in reversed(found.containers)))
-    documents = []
-    for name in names:
-        instances = [one for one in found.containers if one.name == name]
-        document = _container(instances[0])
-        if len(instances) > 1:
-            earlier = _container(instances[1])
-            kept = ("id", "state", "exitCode", "reason", "message", "started", "finished")
-            document["before"] = {key: earlier[key] for key in kept if key in earlier}
-        documents.append(document)
-    return documents
+    instances = [_container(one) for one in found.containers if one.name == view.name]
+    waits = view.lot is Lot.WAITING
+    document: dict[str, Any] = {"name": view.name}
+    if view.role is not Role.MAIN:
+        document["role"] = view.role.value
+    if instances and not waits:
+        document |= instances.pop(0)
+        document["image"] = view.image
+    else:
+        waiting = {
+            "state": view.lot.value,
+            "reason": view.reason,
+            "message": view.message,
+            "exitCode": None if waits else view.exit_code,
+            "since": time_text(noted.since) if noted is not None else "",
+            "restarts": view.restart_count,
+            "image": view.image,
+        }
+        document |= {key: value for key, value in waiting.items() if value not in (None, "")}
+    if instances:
+        kept = ("id", "state", "exitCode", "reason", "message", "started", "finished", "log")
+        document["before"] = {key: instances[0][key] for key in kept if key in instances[0]}
+    return document
 
 
 def _container(one: "ContainerStatus") -> dict[str, Any]:
@@ -118,8 +129,8 @@ def _container(one: "ContainerStatus") -> dict[str, Any]:
         "exitCode": one.exit_code if exited else None,
         "message": one.message,
         "restarts": one.restart_count,
-        "started": _time(one.started_at),
-        "finished": _time(one.finished_at),
+        "started": time_text(one.started_at),
+        "finished": time_text(one.finished_at),
         "image": one.image,
         "imageId": one.image_id or one.image_ref,
         "id": one.id,
@@ -148,7 +159,7 @@ def _sandbox(one: "SandboxStatus") -> dict[str, Any]:
         "attempt": one.attempt,
         "id": one.id,
         "state": "Ready" if one.ready else "NotReady",
-        "created": _time(one.created_at),
+        "created": time_text(one.created_at),
         "runtimeHandler": one.runtime_handler,
     }
     return {key: value for key, value in document.items() if value != ""}
@@ -168,7 +179,8 @@ async def _cgroup_parent(runtime: "Opened", sandbox: "SandboxStatus | None") -> 
         return ""
 
 
-def _time(nanoseconds: int) -> str:
+def time_text(nanoseconds: int) -> str:
+    """A moment as Kubernetes writes it; nothing for none."""
     if nanoseconds <= 0:
         return ""
     return f"{datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC):%Y-%m-%dT%H:%M:%SZ}"

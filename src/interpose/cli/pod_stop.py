@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from interpose.cli.pod_options import files_option, namespace_option, reach_of, reach_options
+from interpose.cli.pod_options import files_option, namespace_option, reach_of, reach_options, selector_option
 
 _PATIENCE: Final = 60.0  # seconds until another process that is at work on a pod has to be done
 
@@ -28,6 +28,7 @@ _files_option = files_option("The pods of these manifests, as far as they are th
 @click.argument("names", nargs=-1, metavar="[POD...]")
 @_files_option
 @_all_option
+@selector_option
 @_grace
 @namespace_option
 @reach_options
@@ -48,6 +49,7 @@ def stop(**parameters: Any) -> int:
 @click.argument("names", nargs=-1, metavar="[POD...]")
 @_files_option
 @_all_option
+@selector_option
 @click.option("--keep-logs", is_flag=True, help="Leave the logs of containers where they are.")
 @_grace
 @namespace_option
@@ -61,6 +63,7 @@ def rm(**parameters: Any) -> int:
     \b
       interpose pod rm web
       interpose pod rm -f web.yaml
+      interpose pod rm -l app=web
       interpose pod rm --all
     """
     return _end(parameters, remove=True)
@@ -76,12 +79,12 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
     reach = reach_of(parameters)
     names = tuple(parameters["names"])
     files = parameters["files"]
-    said = [bool(names), bool(files), parameters["everything"]].count(True)
+    said = [bool(names), bool(files), parameters["everything"], bool(parameters["selector"].requirements)].count(True)
     if said != 1:
         raise click.UsageError(
-            "names, -f and --all exclude each other"
+            "names, -f, -l and --all exclude each other"
             if said
-            else "name pods, give their manifests with -f, or say --all"
+            else "name pods, give their manifests with -f, their labels with -l, or say --all"
         )
     titles = _titles(files) if files else frozenset()
     from interpose.cli.pod_choice import chosen, title_of
@@ -129,6 +132,7 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
             found = list({pod.uid: pod for pod in (chosen(known.pods, name, namespace) for name in names)}.values())
         else:
             found = [pod for pod in known.pods if pod.uid in known.ours and namespace in (None, pod.namespace)]
+            found = [pod for pod in found if parameters["selector"].matches(pod.labels)]
         if files:
             # By name: a manifest that was edited since wants another pod than the one that is there.
             found = [pod for pod in found if pod.title in titles]

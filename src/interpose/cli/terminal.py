@@ -1,8 +1,18 @@
 """Values for a terminal that is not ours: text from files, plugins and backends must not move its cursor."""
 
 import json
+import shutil
+import sys
+from typing import Final
 
 from interpose.views.text import plain
+
+_ANY_WIDTH: Final = 1 << 30
+
+
+def output_width() -> int:
+    """How wide lines on standard output may be. Whoever reads a pipe or a file wants names as they are."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _ANY_WIDTH
 
 
 def printable(value: object) -> str:

@@ -18,6 +18,7 @@ _FORGET: Final = 2  # times the bound
 class _Entry:
     wait: float
     since: float
+    why: str = ""
     ahead: tuple[float, float] = (0.0, 0.0)  # a time that had not come yet, and when it was first heard of
 
     def begun(self, now: float, since: float | None) -> float:
@@ -49,6 +50,11 @@ class Backoff:
         entry = self._entries.get(key)
         return 0.0 if entry is None else entry.wait
 
+    def why(self, key: str) -> str:
+        """What was said of the latest failure."""
+        entry = self._entries.get(key)
+        return "" if entry is None else entry.why
+
     def delay(self, key: str, now: float, *, since: float | None = None) -> float:
         """Seconds left until the next try, 0 for at once. The wait begins at `since`, when the last one ended; without
         it, when `next` was last said."""
@@ -57,13 +63,14 @@ class Backoff:
             return 0.0
         return max(entry.begun(now, since) + entry.wait - now, 0.0)
 
-    def next(self, key: str, now: float, *, since: float | None = None) -> float:
-        """Note a try after an end at `since`: the wait after the next end, which is returned."""
+    def next(self, key: str, now: float, *, since: float | None = None, why: str = "") -> float:
+        """Note a try after an end at `since`: the wait after the next end, which is returned. `why` it failed."""
         entry = self._entries.get(key)
         if entry is None or self._is_past(entry, now if since is None else since):
             entry = self._entries[key] = _Entry(wait=min(self._initial, self._maximum), since=now)
         else:
             entry.wait, entry.since = min(entry.wait * 2, self._maximum), now
+        entry.why = why
         return entry.wait
 
     def forget(self, key: str) -> None:

@@ -77,7 +77,8 @@ class Images:
         key = image_key(pod, spec.image)
         left = self._backoff.delay(key, self._clocks.seconds)
         if left > 0:
-            message = f"Back-off pulling image {container.image!r}: next try in {left:.0f} s"
+            why = self._backoff.why(key)
+            message = f"Back-off pulling image {container.image!r}: {why}: next try in {left:.0f} s"
             raise StartError(Reason.IMAGE_BACKOFF, message, left)
         progress.tell(self._news(pod, container, Moment.PULLING))
         failures: list[RpcError] = []
@@ -90,8 +91,8 @@ class Images:
             self._backoff.forget(key)
             progress.tell(self._news(pod, container, Moment.PULLED))
             return reference
-        wait = self._backoff.next(key, self._clocks.seconds)
         said = "; ".join(dict.fromkeys(map(str, failures)))
+        wait = self._backoff.next(key, self._clocks.seconds, why=said)
         raise StartError(_kind(failures), f"Failed to pull image {container.image!r}: {said}", wait)
 
     def _credentials(self, pod: Pod, image: str) -> list[cri.AuthConfig | None]:

@@ -89,7 +89,7 @@ class Keeper:
         self._relist_due = self._garbage_due = self._rotation_due = 0.0
         self._chores: set[str] = set()
         prober = Prober(manager.services)
-        self.probes = Probes(prober, manager.node, clocks, self._probed, self._wake.set)
+        self.probes = Probes(prober, manager.node, clocks, self._probed, self._wake.set, manager.events.record)
         self._rotation = LogRotation(manager.services, clocks, logs or LogLimits())
         self._parts = WorkerParts(
             manager=manager,
@@ -229,6 +229,7 @@ class Keeper:
         """Keep nothing any more. Pods go on."""
         await self._tasks.cancel()
         await self.probes.close()
+        await self._manager.events.flush()
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

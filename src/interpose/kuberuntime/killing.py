@@ -132,7 +132,8 @@ class Killer:
         if error is None:
             how.progress.tell(News(pod=how.title, moment=Moment.STOPPED, container=one.name))
             return Step(act=Act.KILL_CONTAINER, target=one.name)
-        how.progress.tell(News(pod=how.title, moment=Moment.FAILED, container=one.name, detail=error))
+        news = News(pod=how.title, moment=Moment.FAILED, container=one.name, detail=error, reason=Reason.FAILED_KILL)
+        how.progress.tell(news)
         return Step(act=Act.KILL_CONTAINER, target=one.name, error=error, reason=Reason.FAILED_KILL)
 
     async def _killed(self, one: Doomed, how: Killing, turns: _Turns) -> str | None:
@@ -165,15 +166,15 @@ class Killer:
             async with limit:
                 await self._hooks.run(hook, one.id, container, how.reach)
         except HookError as error:
-            _log.warning(
-                "preStop hook failed", extra={"kv": {"container": one.name, "pod": how.title, "err": str(error)}}
-            )
+            why = str(error)
         except TimeoutError:
             if not limit.expired():
                 raise
-            _log.warning(
-                "preStop hook exceeded the grace period", extra={"kv": {"container": one.name, "grace": grace}}
-            )
+            why = f"exceeded the grace period of {grace} s"
+        else:
+            return
+        _log.warning("preStop hook failed", extra={"kv": {"container": one.name, "pod": how.title, "err": why}})
+        how.progress.tell(News(pod=how.title, moment=Moment.PRE_STOP_FAILED, container=one.name, detail=why))
 
 
 def _described(pod: Pod | None, name: str) -> Container | None:

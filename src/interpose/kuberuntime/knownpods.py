@@ -10,11 +10,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from interpose.kuberuntime.laststatus import read_last_status
 from interpose.kuberuntime.manager import RuntimeManager
 from interpose.kuberuntime.origins import Origin, read_origin
-from interpose.kuberuntime.phase import Phase, seen_phase
 from interpose.kuberuntime.poddirs import PodDirs
 from interpose.kuberuntime.podstatus import PodStatus
+from interpose.kuberuntime.podsummary import PodSummary
 from interpose.kuberuntime.running import RunningPod
 
 
@@ -36,21 +37,58 @@ async def known_pods(manager: RuntimeManager) -> KnownPods:
     return KnownPods(pods=(*listed, *found), ours=frozenset(ours))
 
 
-def known_phase(status: PodStatus, origin: Origin | None) -> Phase:
-    """The phase without the manifest: what was once wanted, and has nothing at the runtime, has yet to begin."""
-    begun = bool(status.sandboxes or status.containers)
-    return Phase.PENDING if origin is not None and not begun else seen_phase(status)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPod:
+    """All that is known of a pod; `origin` is None if it is not ours, or was not noted."""
+
+    pod: RunningPod
+    summary: PodSummary
+    origin: Origin | None
+
+    @property
+    def began(self) -> int:
+        """When it was made or first wanted, in nanoseconds of the day; 0 if nobody knows."""
+        created = [one.created_at for one in self.summary.status.sandboxes]
+        return min(created, default=self.origin.began if self.origin is not None else 0)
 
 
-def _from_folders(dirs: PodDirs, uids: Collection[str], runtime: str) -> list[RunningPod]:
-    """Pods with nothing in them. One whose name was not noted has its uid for a name, and no namespace."""
+async def known_pod(manager: RuntimeManager, pod: RunningPod, *, ours: bool) -> KnownPod:
+    """Everything about one of them. RpcError if the runtime cannot be asked."""
+    status = await manager.get_pod_status(pod)
+    if not ours:
+        return KnownPod(pod=pod, summary=PodSummary(status=status), origin=None)
+    return await asyncio.to_thread(_noted, manager.dirs, pod, status)
+
+
+def _noted(dirs: PodDirs, pod: RunningPod, status: PodStatus) -> KnownPod:
+    folder = dirs.folder(pod.uid)
+    origin = read_origin(folder)
+    summary = PodSummary(
+        status=status,
+        noted=read_last_status(folder),
+        declared=origin.containers if origin is not None else None,
+        stopped=dirs.is_stopped(pod.uid),
+    )
+    return KnownPod(pod=pod, summary=summary, origin=origin)
+
+
+def pods_with_folders(dirs: PodDirs) -> list[RunningPod]:
+    """All pods of ours, on whichever runtime they are."""
+    return _from_folders(dirs, dirs.uids(), None)
+
+
+def _from_folders(dirs: PodDirs, uids: Collection[str], runtime: str | None) -> list[RunningPod]:
+    """Pods with nothing in them; those of one runtime, if it is named. One whose name was not noted has its uid for a
+    name, and no namespace."""
     found = []
     for uid in uids:
         origin = read_origin(dirs.folder(uid))
-        if origin is not None and origin.runtime not in ("", runtime):
+        if origin is not None and runtime is not None and origin.runtime not in ("", runtime):
             continue
         if origin is not None and origin.name:
-            found.append(RunningPod(uid=uid, name=origin.name, namespace=origin.namespace, complete=True))
+            labels = origin.labels
+            named = RunningPod(uid=uid, name=origin.name, namespace=origin.namespace, labels=labels, complete=True)
+            found.append(named)
         elif Path(dirs.folder(uid)).is_dir():  # somebody may have removed it meanwhile
             found.append(RunningPod(uid=uid, name=uid, complete=True))
     return found

@@ -13,6 +13,7 @@ from interpose.cri.messages import cri
 from interpose.kuberuntime.actionvalues import UNPROBED, Health
 from interpose.kuberuntime.backoff import Backoff
 from interpose.kuberuntime.clocks import Clocks
+from interpose.kuberuntime.eventrecorder import EventRecorder
 from interpose.kuberuntime.gc import GarbageCollector
 from interpose.kuberuntime.grace import UNORDERED, Order
 from interpose.kuberuntime.images import Auth, Images
@@ -68,6 +69,7 @@ class RuntimeManager:
         self.node = node
         self.dirs = dirs
         self.locks = PodLocks(dirs.lock_file)
+        self.events = EventRecorder(dirs.folder, clocks)
         self.backoff = Backoff()
         self.pull_backoff = Backoff()
         self._clocks = clocks
@@ -127,7 +129,10 @@ class RuntimeManager:
         self, pod: Pod, status: PodStatus, health: Health = UNPROBED, *, progress: Progress = SILENT
     ) -> SyncResult:
         """Bring a pod one round nearer to what its manifest says. `status` is what `get_pod_status` just said."""
-        return await self._syncer.sync(pod, status, health, progress)
+        try:
+            return await self._syncer.sync(pod, status, health, self.events.recorded(pod.uid, progress))
+        finally:
+            await self.events.flush()
 
     async def refresh_files(self, pod: Pod, status: PodStatus) -> str:
         """Give the volumes of a pod that runs the files that its manifest has now; what went wrong, or nothing."""
@@ -200,8 +205,12 @@ class RuntimeManager:
     async def _kill(self, running: RunningPod, pod: Pod | None, grace: int | None, progress: Progress) -> list[Step]:
         order = UNORDERED if pod is not None else await asyncio.to_thread(self._noted_order, running.uid)
         reach = await self._reach(running)
-        how = Killing(pod=pod, title=running.title, reach=reach, grace=grace, progress=progress, order=order)
-        return await self._killer.pod(running.running, [one.id for one in running.sandboxes], how)
+        recorded = self.events.recorded(running.uid, progress)
+        how = Killing(pod=pod, title=running.title, reach=reach, grace=grace, progress=recorded, order=order)
+        try:
+            return await self._killer.pod(running.running, [one.id for one in running.sandboxes], how)
+        finally:
+            await self.events.flush()
 
     async def _reach(self, running: RunningPod) -> tuple[str, ...]:
         """Where hooks of its containers go, as the runtime says it now: what it was before may be another pod's."""

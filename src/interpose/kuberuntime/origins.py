@@ -6,13 +6,15 @@ to a runtime has its name from it.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from interpose.host.replacing import replace_file
 from interpose.kuberuntime.pod import Pod, RestartPolicy
 from interpose.kuberuntime.restarts import is_sidecar
+from interpose.model.resources import nothing
 
 _NAME: Final = "origin"
 _LARGEST: Final = 64 << 10
@@ -21,8 +23,8 @@ _LARGEST: Final = 64 << 10
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """The file of the manifest, absolute; when the pod was first wanted, in nanoseconds of the day; its main containers
-    in their order, and when they are started again; its sidecars in theirs; its namespace and name, and the runtime
-    it is for. What an older release did not note is empty."""
+    in their order, and when they are started again; its sidecars in theirs; its namespace, name and labels, and the
+    runtime it is for. What an older release did not note is empty."""
 
     source: str
     began: int
@@ -32,6 +34,7 @@ class Origin:
     namespace: str = ""
     name: str = ""
     runtime: str = ""
+    labels: Mapping[str, str] = field(default_factory=nothing)
 
 
 def read_origin(folder: str) -> Origin | None:
@@ -48,6 +51,7 @@ def read_origin(folder: str) -> Origin | None:
             namespace=str(document.get("namespace", "")),
             name=str(document.get("name", "")),
             runtime=str(document.get("runtime", "")),
+            labels={str(key): str(value) for key, value in document.get("labels", {}).items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -65,6 +69,7 @@ def note_origin(folder: str, pod: Pod, now: int, runtime: str = "") -> Origin:
         namespace=pod.namespace,
         name=pod.name,
         runtime=runtime,
+        labels=dict(pod.labels),
     )
     if origin != known:
         Path(folder).mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -77,6 +82,7 @@ def note_origin(folder: str, pod: Pod, now: int, runtime: str = "") -> Origin:
             "namespace": origin.namespace,
             "name": origin.name,
             "runtime": origin.runtime,
+            "labels": dict(origin.labels),
         }
         replace_file(f"{folder}/{_NAME}", json.dumps(document).encode(), mode=0o600)
     return origin

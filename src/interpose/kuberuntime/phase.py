@@ -135,7 +135,7 @@ def container_views(
         *((one, Role.EPHEMERAL) for one in pod.ephemeral_containers),
     )
     return tuple(
-        _view(one, role, status.latest(one.name), health, _cause(pod, one, role, status, waiting, begun=begun))
+        container_view(one, role, status.latest(one.name), health, _cause(pod, one, role, status, waiting, begun=begun))
         for one, role in roles
     )
 
@@ -156,9 +156,10 @@ def _cause(
     return known or Waiting(reason="PodInitializing" if early else "ContainerCreating")
 
 
-def _view(
+def container_view(
     container: Container, role: Role, found: ContainerStatus | None, health: Health, cause: Waiting | None
 ) -> ContainerView:
+    """One container as the runtime has it (None: not at all); `cause` is why it waits, None if it does not."""
     ended = found is not None and found.state in (ContainerState.EXITED, ContainerState.UNKNOWN)
     if found is None:
         waits = cause or Waiting(reason="ContainerCreating")

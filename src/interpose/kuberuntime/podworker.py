@@ -18,6 +18,7 @@ from typing import Final
 from interpose.instrumentation.logging import RateLimited
 from interpose.kuberuntime.clocks import Clocks
 from interpose.kuberuntime.knownpods import known_pods
+from interpose.kuberuntime.laststatus import note_last_status
 from interpose.kuberuntime.manager import RuntimeManager
 from interpose.kuberuntime.origins import Origin, note_origin
 from interpose.kuberuntime.phase import Phase, container_views, pod_phase, ready
@@ -34,8 +35,9 @@ from interpose.kuberuntime.podstate import (
     troubles_after,
 )
 from interpose.kuberuntime.podstatus import PodStatus
+from interpose.kuberuntime.podsummary import last_status
 from interpose.kuberuntime.probes import Probes
-from interpose.kuberuntime.steps import Progress, SyncResult
+from interpose.kuberuntime.steps import Moment, News, Progress, SyncResult
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
 
@@ -214,6 +216,7 @@ class PodWorker:
         origin = await asyncio.to_thread(
             note_origin, manager.dirs.folder(pod.uid), pod, parts.clocks.now(), manager.where
         )
+        await manager.events.begin(pod, manager.node.name)
         if self._edited:
             await asyncio.to_thread(manager.dirs.clear_stopped, pod.uid)
             self._edited = pod is not self.pod  # edited once more meanwhile
@@ -236,6 +239,7 @@ class PodWorker:
             status = await manager.get_pod_status(pod.uid)
             parts.probes.update(pod, status)
         self._show(pod, status)
+        await self._note(pod)
         known = [wait for wait in (result.retry_after, left) if wait is not None]  # when something is due for sure
         if any(not step.waits for step in result.errors):
             self._sleep_off(_AFTER_ERROR, *known)
@@ -283,11 +287,14 @@ class PodWorker:
         failed = False
         if running.running or any(one.ready for one in running.sandboxes):
             _log.info("Stopping pod", extra={"kv": {"pod": pod.title, "reason": reason, "why": message}})
+            if reason == DEADLINE:
+                manager.events.record(pod.uid, News(pod=pod.title, moment=Moment.EXPIRED, detail=f"Pod {message}"))
             result = await manager.kill_pod(running, pod, progress=self._parts.progress)
             failed = self._complain(result) != ""
             status = await manager.get_pod_status(pod.uid)
             self._parts.probes.update(pod, status)
         self._show(pod, status, reason=reason, message=message)
+        await self._note(pod)
         if failed:
             self._sleep_off(_AFTER_ERROR)
         else:
@@ -360,6 +367,17 @@ class PodWorker:
         log_changes(_log, self.state, state)
         self.state = state
         self._parts.observe(state)
+
+    async def _note(self, pod: Pod) -> None:
+        """Keep what was shown for whoever looks later. Nothing is decided from it."""
+        if self.state is None:
+            return
+        status = last_status(self.state, self._parts.clocks.now())
+        try:
+            await asyncio.to_thread(note_last_status, self._parts.manager.dirs.folder(pod.uid), status)
+        except OSError as error:
+            why = str(error)
+            self._remarks.log(logging.WARNING, "Cannot write the pod status note", key="note", pod=pod.title, err=why)
 
     def refresh(self) -> None:
         """Probes say something else: what is shown follows, whatever the runtime has."""

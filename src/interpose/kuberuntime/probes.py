@@ -17,6 +17,7 @@ from interpose.kuberuntime.pod import Container, ExecAction, GrpcAction, HttpAct
 from interpose.kuberuntime.podstatus import PodStatus
 from interpose.kuberuntime.probing import ProbeKind, Track, probes_of
 from interpose.kuberuntime.runtime import ContainerManager
+from interpose.kuberuntime.steps import Moment, News
 from interpose.model.pod import ContainerState
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
@@ -28,6 +29,10 @@ _NANO: Final = 1e9
 
 
 def _nothing() -> None:
+    """Nobody wants to know."""
+
+
+def _unheard(_uid: str, _news: News) -> None:
     """Nobody wants to know."""
 
 
@@ -103,7 +108,8 @@ class _PodTracks:
 
 
 class Probes:
-    """All probes of all pods of a node. `asked` is called when somebody has been asked: the next time is known then."""
+    """All probes of all pods of a node. `asked` is called when somebody has been asked: the next time is known then;
+    `tell` with the pod's uid whenever a container answers that it is not well."""
 
     def __init__(
         self,
@@ -112,12 +118,14 @@ class Probes:
         clocks: Clocks,
         changed: Callable[[str], None],
         asked: Callable[[], None] = _nothing,
+        tell: Callable[[str, News], None] = _unheard,
     ) -> None:
         self._prober = prober
         self._node = node
         self._clocks = clocks
         self._changed = changed
         self._asked = asked
+        self._tell = tell
         self._pods: dict[str, _PodTracks] = {}
         self._asking: set[tuple[str, str, ProbeKind]] = set()
         self._tasks = TaskBag()
@@ -227,6 +235,8 @@ class Probes:
             self._asked()
         if words:
             _log.debug("Probe failed", extra=_about(found.pod, name, kind, words))
+            detail = f"{kind.value.capitalize()} probe failed: {words}"
+            self._tell(uid, News(pod=found.pod.title, moment=Moment.UNHEALTHY, container=name, detail=detail))
         if track.answered(container_id, not words, words):
             level = logging.INFO if track.verdict else logging.WARNING
             text = "Probe succeeds" if track.verdict else "Probe keeps failing"

@@ -20,6 +20,7 @@ CONTAINER_STATES: Final = (
     ContainerState.UNKNOWN,
 )
 _SANDBOX_READY: Final = 0
+_RESERVED: Final = "io.kubernetes."
 
 
 def container_state(number: int) -> ContainerState:
@@ -64,6 +65,7 @@ class RunningPod:
     sandboxes: tuple[ListedSandbox, ...] = ()
     containers: tuple[ListedContainer, ...] = ()
     complete: bool = False
+    labels: Mapping[str, str] = field(default_factory=nothing)  # the pod's own
 
     @property
     def title(self) -> str:
@@ -77,17 +79,22 @@ class RunningPod:
 
 
 def grouped(sandboxes: Iterable[Any], containers: Iterable[Any], *, complete: bool) -> list[RunningPod]:
-    """Pods by uid, in the order their first sandbox is listed. What has no uid or no name is nobody's."""
+    """Pods in the order their first sandbox is listed.
+
+    A kubelet, and we, label sandboxes with the uid of their pod: those of one uid are one pod. Any other sandbox, such
+    as one that was made with crictl, is a pod of its own, by its id. A container belongs to the pod of its sandbox.
+    """
     names: dict[str, tuple[str, str]] = {}
     boxes: dict[str, dict[str, ListedSandbox]] = {}  # by id: what is listed twice is there once
     inside: dict[str, dict[str, ListedContainer]] = {}
+    owners: dict[str, str] = {}  # uids by sandbox id
     for one in sandboxes:
         meta = one.metadata
-        if meta.uid:
-            names.setdefault(meta.uid, (meta.name, meta.namespace))
-            boxes.setdefault(meta.uid, {})[one.id] = _sandbox(one)
+        uid = owners[one.id] = one.labels.get(POD_UID, "") or one.id
+        names.setdefault(uid, (meta.name, meta.namespace))
+        boxes.setdefault(uid, {})[one.id] = _sandbox(one)
     for one in containers:
-        uid = one.labels.get(POD_UID, "")
+        uid = owners.get(one.pod_sandbox_id, "") or one.labels.get(POD_UID, "") or one.pod_sandbox_id
         name = one.labels.get(CONTAINER_NAME, "") or one.metadata.name
         if uid and name:
             names.setdefault(uid, (one.labels.get(POD_NAME, ""), one.labels.get(POD_NAMESPACE, "")))
@@ -100,9 +107,16 @@ def grouped(sandboxes: Iterable[Any], containers: Iterable[Any], *, complete: bo
             sandboxes=tuple(sorted(boxes.get(uid, {}).values(), key=newest)),
             containers=tuple(sorted(inside.get(uid, {}).values(), key=newest)),
             complete=complete,
+            labels=_own_labels(boxes.get(uid, {}).values()),
         )
         for uid, (name, namespace) in names.items()
     ]
+
+
+def _own_labels(sandboxes: Iterable[ListedSandbox]) -> dict[str, str]:
+    """Those of the newest sandbox that say more than whose it is."""
+    latest = min(sandboxes, key=newest, default=None)
+    return {} if latest is None else {k: v for k, v in latest.labels.items() if not k.startswith(_RESERVED)}
 
 
 def newest(one: ListedSandbox | ListedContainer) -> tuple[int, int, str]:

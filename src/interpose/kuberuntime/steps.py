@@ -1,8 +1,11 @@
 """What a sync did and what came of it, as values, and who is told while it happens. Pure."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
+
+_COUNTDOWN: Final = re.compile(r"(?:: )?next (?:try|start) in [0-9]+ s$", re.ASCII)
 
 
 class Act(StrEnum):
@@ -95,16 +98,26 @@ class Moment(StrEnum):
     REMOVED = "removed"
     WAITING = "waiting"
     FAILED = "failed"
+    PRE_STOP_FAILED = "preStop hook failed:"
+    UNHEALTHY = "unhealthy"
+    EXPIRED = "deadline exceeded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """Something happened. `container` is empty if it concerns the pod; `detail` is an image, an id, a reason."""
+    """Something happened. `container` is empty if it concerns the pod; `detail` is an image, an id, what was said;
+    `reason` is that of a step that failed or has to wait."""
 
     pod: str  # namespace/name
     moment: Moment
     container: str = ""
     detail: str = ""
+    reason: Reason = Reason.NONE
+
+
+def without_countdown(message: str) -> str:
+    """What is said of a wait, without how long it still takes: the same as long as it is the same wait."""
+    return _COUNTDOWN.sub("", message)
 
 
 class Progress(Protocol):

@@ -279,7 +279,7 @@ class _Round:
         step = Step(act=act, target=target, error=error, reason=reason)
         self._steps.append(step)
         moment = Moment.WAITING if step.waits else Moment.FAILED
-        self._tell(moment, target if act in (Act.START, Act.RESIZE) else "", f"{reason}: {error}")
+        self._tell(moment, target if act in (Act.START, Act.RESIZE) else "", error, reason)
         if not step.waits:
             details = {
                 "pod": self._pod.title,
@@ -290,5 +290,6 @@ class _Round:
             }
             _log.warning("Pod sync incomplete", extra={"kv": details})
 
-    def _tell(self, moment: Moment, container: str = "", detail: str = "") -> None:
-        self._progress.tell(News(pod=self._pod.title, moment=moment, container=container, detail=detail))
+    def _tell(self, moment: Moment, container: str = "", detail: str = "", reason: Reason = Reason.NONE) -> None:
+        title = self._pod.title
+        self._progress.tell(News(pod=title, moment=moment, container=container, detail=detail, reason=reason))

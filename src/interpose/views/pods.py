@@ -14,7 +14,7 @@ _SHOWN_ID: Final = 13
 _LEAST_DETAIL: Final = 20
 # Groups whose keys are names that somebody gave, and keys that are abbreviations.
 _VERBATIM: Final = frozenset({"labels", "annotations"})
-_TIMES: Final = frozenset({"created", "started", "finished"})
+_TIMES: Final = frozenset({"created", "started", "finished", "since"})
 _AMOUNTS: Final = frozenset({"requests", "limits"})
 _TITLES: Final[Mapping[str, str]] = {"uid": "UID", "ips": "IP", "id": "ID", "imageId": "Image ID"}
 
@@ -34,7 +34,8 @@ def age(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRow:
-    """A pod in a list. Times are seconds ago."""
+    """A pod in a list. Times are seconds ago. `message` is about its status; `states` are its containers as plain
+    values."""
 
     namespace: str
     name: str
@@ -47,24 +48,29 @@ class PodRow:
     ips: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
     ours: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    message: str = ""
+    states: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def title(self) -> str:
-        """`namespace/name`; the name alone if nothing else is known."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        """`namespace/name`; the name alone if nothing else is known, the uid if not even that is."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name or self.uid
 
 
-def pod_table(rows: Sequence[PodRow], *, wide: bool, namespaces: bool, width: int = WIDTH) -> str:
+def pod_table(rows: Sequence[PodRow], *, wide: bool, namespaces: bool, labels: bool = False, width: int = WIDTH) -> str:
     """All pods, one line each."""
     header = ["NAME", "UP", "STATUS", "RESTARTS", "AGE"]
     if namespaces:
         header.insert(0, "NAMESPACE")
     if wide:
         header += ["IP", "UID", "IMAGES"]
+    if labels:
+        header.append("LABELS")
     lines = [header]
     for row in rows:
         line = [
-            plain(row.name),
+            plain(row.name or row.uid[:_SHOWN_ID]),
             f"{row.running}/{row.containers}",
             plain(row.status),
             str(row.restarts),
@@ -74,8 +80,33 @@ def pod_table(rows: Sequence[PodRow], *, wide: bool, namespaces: bool, width: in
             line.insert(0, plain(row.namespace))
         if wide:
             line += [plain(",".join(row.ips)), plain(row.uid[:_SHOWN_ID]), plain(",".join(row.images))]
+        if labels:
+            line.append(plain(",".join(f"{key}={value}" for key, value in sorted(row.labels.items()))))
         lines.append(line)
-    return "\n".join(flat(table(lines, width=max(width, 1 << 12) if wide else width, name=int(namespaces))))
+    room = max(width, 1 << 12) if wide or labels else width
+    return "\n".join(flat(table(lines, width=room, name=int(namespaces))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRow:
+    """Something that happened with a pod, or a container of it. Times are seconds ago."""
+
+    object: str
+    type: str
+    reason: str
+    message: str
+    last: float
+    first: float
+    count: int = 1
+
+
+def event_table(rows: Sequence[EventRow]) -> str:
+    """All events, one line each; messages stand last, and are not cut."""
+    lines = [["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]]
+    for row in rows:
+        seen = age(row.last) + (f" (x{row.count} over {age(row.first)})" if row.count > 1 else "")
+        lines.append([seen, *map(plain, (row.type, row.reason, row.object, row.message))])
+    return "\n".join(flat(table(lines, width=1 << 30)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from interpose.cli.pod_board import Board, container_words, pod_words
 from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role
 from interpose.kuberuntime.podstate import REPLACING, STOPPED, Outcome, PodState, Verdict
 from interpose.kuberuntime.podstatus import PodStatus
-from interpose.kuberuntime.steps import Moment, News
+from interpose.kuberuntime.steps import Moment, News, Reason
 from interpose.testing.managednode import pod
 
 WAITING = Verdict(outcome=Outcome.WAITING)
@@ -42,18 +42,20 @@ def test_without_a_terminal_there_are_lines() -> None:
         (Moment.CREATING, ""),
         (Moment.STARTED, "id"),
         (Moment.STARTED, "id"),
-        (Moment.WAITING, "BackOff: next start in 10 s"),
-        (Moment.WAITING, "BackOff: next start in 9 s"),
+        (Moment.WAITING, "back-off 10 s: next start in 10 s"),
+        (Moment.WAITING, "back-off 10 s: next start in 9 s"),
         (Moment.STARTED, "other id"),
+        (Moment.UNHEALTHY, "Liveness probe failed: HTTP status 500"),
         (Moment.STARTED, "third id"),
     ]:
-        board.tell(News(pod="default/web", moment=moment, container="main", detail=detail))
+        reason = Reason.CRASH_LOOP if moment is Moment.WAITING else Reason.NONE
+        board.tell(News(pod="default/web", moment=moment, container="main", detail=detail, reason=reason))
     board.observe(state(view(ready=True)), READY)
     board.draw()
     assert stream.getvalue().splitlines() == [
         "default/web/main: pulling busybox",
         "default/web/main: started",
-        "default/web/main: BackOff: next start in 10 s",
+        "default/web/main: CrashLoopBackOff: next start in 10 s",
         "default/web/main: started",
         "default/web/main: started",
         "default/web: ready 10.0.0.1",

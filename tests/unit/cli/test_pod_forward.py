@@ -15,6 +15,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.cli.pod_forward import forward_ports
 from interpose.cli.pod_options import Reach
 from interpose.cli.pod_runtime import opened
+from interpose.kuberuntime.labels import POD_UID
 from interpose.rpc.status import Code
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
@@ -123,6 +124,7 @@ async def test_a_new_sandbox_of_the_pod_is_used(forwarding: Forwarding) -> None:
     other = cri.PodSandboxConfig()
     other.CopyFrom(forwarding.sandbox.config)
     other.metadata.namespace, other.metadata.uid = "elsewhere", "other"
+    other.labels[POD_UID] = "other"
     forwarding.runtime.state.run_sandbox(other, "runc")
     await forwarding.remove()
     config = forwarding.sandbox.config

@@ -36,4 +36,5 @@ def test_some_pods_for_programs(commands: PodCommands) -> None:
     assert found["cpuCores"] == pytest.approx(0.1)
     assert (found["memoryBytes"], found["writtenBytes"]) == (32 << 20, 1 << 20)
     assert commands("stats", "-n", "other", "--interval", "0.1").stdout == "No container runs.\n"
+    assert commands("stats", "-l", "app", "--interval", "0.1").stdout == "No container runs.\n"
     assert commands("stats", "nosuch").exit_code == 1

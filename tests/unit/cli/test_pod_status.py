@@ -74,7 +74,9 @@ def test_a_pod_that_never_had_a_sandbox_is_described(tmp_path: Path) -> None:
     assert (document["status"], document["created"]) == ("Pending", "1970-01-01T00:01:00Z")
     assert document["manifest"] == str(tmp_path / "bad.json")
     assert document["folder"] == str(tmp_path / "root/pods" / pod.uid)
-    assert (document["containers"], document["sandboxes"], document["ips"]) == ([], [], [])
+    assert (document["sandboxes"], document["ips"]) == ([], [])
+    waits = {"name": "main", "state": "Waiting", "reason": "ContainerCreating", "restarts": 0}
+    assert document["containers"] == [waits]
     assert ["Status", "Pending"] in [line.split() for line in text.splitlines()]
 
 
@@ -86,3 +88,32 @@ def test_a_folder_of_which_nothing_is_known_is_shown(tmp_path: Path) -> None:
     assert (document["name"], document["status"]) == ("left", "Unknown")
     assert document["folder"] == str(tmp_path / "root/pods/left")
     assert "created" not in document
+
+
+def test_containers_that_wait_are_described(tmp_path: Path) -> None:
+    """All of the manifest in its order, with reason, message and the end before, after the command that tried."""
+    crashing = {"name": "main", "image": BUSYBOX, "command": ["false"]}
+    setup = {"name": "setup", "image": "nosuch:1", "imagePullPolicy": "Never"}
+    with pod_commands(tmp_path) as commands:
+        commands("run", "-f", commands.manifest("early", initContainers=[setup]), "-q")
+        early = json.loads(commands("status", "early", "-o", "json").stdout)
+        text = commands("status", "early").stdout
+        commands.up(containers=[crashing])
+        for _ in range(2):
+            commands.do(lambda runtime: [runtime.exit_container(one, 3) for one in runtime.containers])
+            commands("run", "-f", commands.manifest("web", containers=[crashing]), "-q", "--timeout", "1s")
+        crash = json.loads(commands("status", "web", "-o", "json").stdout)
+    assert (early["status"], early["reason"]) == ("Pending", "Init:ErrImageNeverPull")
+    first, main = early["containers"]
+    assert (first["name"], first["role"], first["state"], first["reason"]) == (
+        "setup",
+        "init",
+        "Waiting",
+        "ErrImageNeverPull",
+    )
+    assert first["message"] == early["message"]
+    assert "is not present with pull policy of Never" in first["message"]
+    assert (main["state"], main["reason"], main["image"]) == ("Waiting", "PodInitializing", BUSYBOX)
+    assert "s ago)" in next(line for line in text.splitlines() if line.strip().startswith("Since"))
+    assert [one["name"] for one in crash["containers"]] == ["main"]
+    assert crash["containers"][0]["image"] == BUSYBOX

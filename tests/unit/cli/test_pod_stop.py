@@ -1,6 +1,7 @@
 """`interpose pod stop` and `interpose pod rm`."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,7 +120,9 @@ def test_a_pod_that_another_process_is_at_work_on_is_not_touched(
     assert commands("rm", "web").exit_code == 0
 
 
-@pytest.mark.parametrize("arguments", [(), ("web", "--all"), ("web", "--grace", "soon")])
+@pytest.mark.parametrize(
+    "arguments", [(), ("web", "--all"), ("web", "--grace", "soon"), ("-l", ""), ("web", "-l", "app")]
+)
 def test_wrong_usage_is_told(commands: PodCommands, arguments: tuple[str, ...]) -> None:
     """With exit code 2."""
     assert commands("rm", *arguments).exit_code == 2
@@ -185,3 +188,13 @@ def test_a_pod_that_never_had_a_sandbox_is_stopped(commands: PodCommands, failed
     assert len(folders(commands)) == 4
     commands.up("bad")
     assert commands("ls").stdout.splitlines()[1].split()[1:4] == ["bad", "1/1", "Running"]
+
+
+def test_labels_select_pods(commands: PodCommands) -> None:
+    """Of our own; also those that never had a sandbox."""
+    (pod,) = checked((str(commands.manifest("bad")),))
+    note_origin(str(commands.folder / "root/pods" / pod.uid), replace(pod, labels={"app": "bad"}), 1)
+    commands.do(lambda runtime: runtime.populate(1))
+    assert commands("stop", "-l", "app.kubernetes.io/name").stdout == "No pods.\n"
+    assert commands("rm", "-l", "app in (bad)").stdout == "Removed default/bad\n"
+    assert commands("rm", "-l", "!app").stdout == "Removed default/web\n"

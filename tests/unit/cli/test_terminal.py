@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.cli.terminal import printable
+from interpose.cli.terminal import output_width, printable
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,12 @@ from interpose.cli.terminal import printable
 def test_value_is_one_printable_line(value: object, text: str) -> None:
     """Nothing in it can move the cursor or forge a line."""
     assert printable(value) == text
+
+
+def test_lines_are_as_wide_as_the_terminal_and_any_width_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads a pipe cuts for himself."""
+    monkeypatch.setenv("COLUMNS", "72")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert output_width() == 72
+    monkeypatch.setattr("sys.stdout.isatty", lambda: False)
+    assert output_width() > 100_000

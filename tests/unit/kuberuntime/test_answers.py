@@ -15,10 +15,8 @@ GOOD = [
     ("Version", cri.VersionResponse(version="1", runtime_name="n", runtime_version="2", runtime_api_version="v1")),
     ("RunPodSandbox", cri.RunPodSandboxResponse(pod_sandbox_id="a")),
     ("CreateContainer", cri.CreateContainerResponse(container_id="a")),
-    (
-        "PodSandboxStatus",
-        cri.PodSandboxStatusResponse(status=cri.PodSandboxStatus(id="a", metadata=_META, created_at=1)),
-    ),
+    ("PodSandboxStatus", cri.PodSandboxStatusResponse(status=_SANDBOX)),
+    ("PodSandboxStatus", cri.PodSandboxStatusResponse(status=cri.PodSandboxStatus(id="a", created_at=1))),
     (
         "ContainerStatus",
         cri.ContainerStatusResponse(
@@ -53,8 +51,8 @@ BAD = [
     ("PodSandboxStatus", cri.PodSandboxStatusResponse(), "status"),
     (
         "PodSandboxStatus",
-        cri.PodSandboxStatusResponse(status=cri.PodSandboxStatus(id="a", created_at=1)),
-        "status.metadata.name, status.metadata.namespace, status.metadata.uid",
+        cri.PodSandboxStatusResponse(status=cri.PodSandboxStatus(metadata=_META)),
+        "status.id, status.created_at",
     ),
     ("ContainerStatus", cri.ContainerStatusResponse(), "status"),
     (

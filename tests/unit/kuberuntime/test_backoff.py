@@ -121,3 +121,13 @@ def test_an_edited_container_waits_for_itself() -> None:
         image_key(make_pod("c"), "x:1"),
     }
     assert len(keys) == 5
+
+
+def test_what_was_said_of_the_last_failure_is_kept_with_the_wait() -> None:
+    """Until it is forgotten."""
+    backoff = Backoff()
+    assert backoff.why("a") == ""
+    backoff.next("a", 100, why="no such host")
+    assert backoff.why("a") == "no such host"
+    backoff.next("a", 120)
+    assert backoff.why("a") == ""

@@ -75,6 +75,8 @@ async def test_a_registry_that_fails_is_asked_less_and_less_often(node: ManagedN
     heard = Heard()
     result = await node.sync(web, progress=heard)
     assert [step.reason for step in result.errors] == [Reason.IMAGE_BACKOFF]
+    said = f"Back-off pulling image {NGINX!r}: UNKNOWN: no such host: next try in 6 s"
+    assert result.errors[0].error == said
     assert result.retry_after == pytest.approx(6)
     assert heard.moments == ["waiting main"]
     node.clock.advance(6)

@@ -61,8 +61,10 @@ async def test_a_hook_that_never_ends_is_left_when_the_grace_is_over(tmp_path: P
     web = hooked("true", termination_grace_period=1)
     await node.sync(web)
     stall = node.runtime.stall("ExecSync")
-    assert (await kill(node, web)).ok
+    heard = Heard()
+    assert (await kill(node, web, progress=heard)).ok
     assert graces(node) == [2]
+    assert heard.moments[1] == "preStop hook failed: main"
     stall.release()
 
 

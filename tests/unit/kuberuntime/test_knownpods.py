@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.knownpods import known_phase, known_pods
-from interpose.kuberuntime.origins import Origin, note_origin
-from interpose.kuberuntime.phase import Phase
-from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus, SandboxStatus
+from interpose.kuberuntime.knownpods import known_pod, known_pods, pods_with_folders
+from interpose.kuberuntime.laststatus import note_last_status
+from interpose.kuberuntime.origins import note_origin
+from interpose.kuberuntime.podsummary import LastStatus
 from interpose.kuberuntime.running import RunningPod
 from interpose.testing.managednode import ManagedNode, pod
 
@@ -55,11 +55,36 @@ async def test_a_folder_that_goes_meanwhile_is_no_pod(node: ManagedNode, monkeyp
     assert (await known_pods(node.manager)).pods == ()
 
 
-def test_what_was_wanted_and_has_nothing_is_pending() -> None:
-    """Else the runtime knows better; a folder that says nothing does not."""
-    origin = Origin(source="/a", began=1)
-    nothing = PodStatus(uid="u")
-    assert known_phase(nothing, origin) is Phase.PENDING
-    assert known_phase(nothing, None) is Phase.UNKNOWN
-    assert known_phase(PodStatus(uid="u", sandboxes=(SandboxStatus(id="s", ready=False),)), origin) is Phase.UNKNOWN
-    assert known_phase(PodStatus(uid="u", containers=(ContainerStatus(id="c", name="main"),)), origin) is Phase.RUNNING
+async def test_what_was_noted_of_a_pod_is_known(node: ManagedNode) -> None:
+    """Where it came from, when it began, what was last seen; of a pod of others nothing is."""
+    bad = pod(name="bad", labels={"app": "bad"})
+    folder = node.dirs.folder(bad.uid)
+    note_origin(folder, bad, 5)
+    note_last_status(folder, LastStatus(containers=(), reason="FailedMount"))
+    node.dirs.mark_stopped(bad.uid)
+    [listed] = (await known_pods(node.manager)).pods
+    assert listed.labels == {"app": "bad"}
+    known = await known_pod(node.manager, listed, ours=True)
+    assert known.origin is not None
+    assert (known.began, known.origin.source, known.summary.declared) == (5, bad.source, ("main",))
+    assert (known.summary.stopped, known.summary.word) == (True, "Stopped")
+    assert known.summary.cause is not None
+    other = await known_pod(node.manager, listed, ours=False)
+    assert (other.began, other.origin, other.summary.noted, other.summary.declared) == (0, None, None, None)
+
+
+async def test_a_pod_began_with_its_first_sandbox(node: ManagedNode) -> None:
+    """Not when it was wanted."""
+    web = pod()
+    note_origin(node.dirs.folder(web.uid), web, 5)
+    await node.sync(web)
+    known = await known_pod(node.manager, await node.manager.find_pod(web.uid), ours=True)
+    assert known.began == known.summary.status.sandboxes[0].created_at > 5
+
+
+def test_all_folders_are_pods_of_ours(node: ManagedNode) -> None:
+    """Whichever runtime they are on."""
+    for number, runtime in enumerate(("", "/run/that.sock")):
+        one = pod(name=f"p{number}", uid=f"u{number}")
+        note_origin(node.dirs.folder(one.uid), one, 5, runtime)
+    assert [one.title for one in pods_with_folders(node.dirs)] == ["default/p0", "default/p1"]

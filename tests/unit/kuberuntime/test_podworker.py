@@ -1,18 +1,22 @@
 """One pod's worker: what it does when the runtime says no, when a pod is edited, and when it has to go."""
 
 import errno
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from interpose.kuberuntime.eventfile import read_events
+from interpose.kuberuntime.laststatus import read_last_status
+from interpose.kuberuntime.phase import Lot
 from interpose.kuberuntime.pod import FileItem, Files, Pod, Volume
 from interpose.kuberuntime.podworker import PodWorker
 from interpose.rpc.status import Code
 from interpose.rpc.tasks import TaskBag
 from interpose.testing.eventually import eventually
 from interpose.testing.keptnode import KeptNode
-from interpose.testing.managednode import pod
+from interpose.testing.managednode import container, pod
 
 
 @pytest.fixture
@@ -125,3 +129,46 @@ async def test_files_of_a_pod_that_keeps_its_uid_follow_an_edit(
     await node.pass_time(100)
     assert file.read_bytes() == b"red"
     assert node.starts() == 1
+
+
+async def test_what_is_seen_is_noted_and_what_happens_is_an_event(node: KeptNode) -> None:
+    """For whoever looks when nobody keeps the pod any more."""
+    node.runtime.fail("PullImage", Code.NOT_FOUND, "no such image")
+    web = pod(container(image="nginx:1"))
+    await node.keeps(web)
+    folder = node.dirs.folder(web.uid)
+    noted = read_last_status(folder)
+    assert noted is not None
+    [main] = noted.containers
+    assert (main.lot, main.reason) == (Lot.WAITING, "ImagePullBackOff")
+    assert main.message == "Back-off pulling image 'nginx:1': NOT_FOUND: no such image"
+    await node.pass_time(4)
+    assert [one.reason for one in read_events(folder)] == ["Scheduled", "Pulling", "Failed", "BackOff"]
+    node.runtime.clear()
+    await node.pass_time(30)
+    noted = read_last_status(folder)
+    assert noted is not None
+    assert noted.containers[0].reason == ""
+
+
+async def test_a_deadline_is_an_event(node: KeptNode) -> None:
+    """With the time that was given."""
+    web = pod(active_deadline=5)
+    await node.keeps(web)
+    await node.pass_time(10)
+    events = {one.reason: one.message for one in read_events(node.dirs.folder(web.uid))}
+    assert events["DeadlineExceeded"] == "Pod was active longer than 5 s"
+    noted = read_last_status(node.dirs.folder(web.uid))
+    assert noted is not None
+    assert noted.reason == "DeadlineExceeded"
+
+
+async def test_a_note_that_cannot_be_written_is_told_to_the_log(
+    node: KeptNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pod is kept all the same."""
+    web = pod()
+    os.makedirs(f"{node.dirs.folder(web.uid)}/status")  # noqa: PTH103
+    await node.keeps(web)
+    assert node.state(web).ready
+    assert any("status note" in one.message for one in caplog.records)

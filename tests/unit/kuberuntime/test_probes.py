@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from interpose.kuberuntime.clocks import Clocks
+from interpose.kuberuntime.eventfile import read_events
 from interpose.kuberuntime.pod import ExecAction, GrpcAction, HttpAction, Port, Probe, TcpAction
 from interpose.kuberuntime.probes import Prober, Probes, UnaskedError
 from interpose.rpc.status import Code
@@ -141,3 +142,17 @@ async def test_a_port_where_nobody_is_is_a_failure(node: KeptNode, action: TcpAc
     prober = Prober(node.manager.services)
     asked = container(ports=(Port(container_port=1, name="web"),))
     assert await prober.ask(Probe(action=action), asked, "id", ("127.0.0.1",))
+
+
+async def test_each_failure_is_an_event(node: KeptNode) -> None:
+    """Equal ones are counted."""
+    web = pod(container(readiness=Probe(action=ExecAction(command=("false",)), period=1)))
+    await node.keeps(web)
+    await node.pass_time(3)
+    await node.manager.events.flush()
+    [failed] = [one for one in read_events(node.dirs.folder(web.uid)) if one.reason == "Unhealthy"]
+    assert (failed.container, failed.message) == (
+        "main",
+        "Readiness probe failed: command ended with exit code 1",
+    )
+    assert failed.count >= 3

@@ -16,14 +16,16 @@ def sandbox(
         metadata=cri.PodSandboxMetadata(name="web", namespace="ns", uid=uid, attempt=attempt),
         state=cri.SANDBOX_READY if ready else cri.SANDBOX_NOTREADY,
         created_at=created_at,
-        labels={"a": "b"},
+        labels={POD_UID: uid} if uid else {},
     )
 
 
-def listed(container_id: str, name: str = "main", uid: str = "u", attempt: int = 0, state: int = 1) -> cri.Container:
+def listed(
+    container_id: str, name: str = "main", uid: str = "u", attempt: int = 0, state: int = 1, sandbox_id: str = "s"
+) -> cri.Container:
     return cri.Container(
         id=container_id,
-        pod_sandbox_id="s",
+        pod_sandbox_id=sandbox_id,
         metadata=cri.ContainerMetadata(name=name, attempt=attempt),
         state=state,  # type: ignore[arg-type]
         image=cri.ImageSpec(image="i"),
@@ -57,10 +59,36 @@ def test_a_container_without_its_sandbox_is_a_pod_too() -> None:
     assert (one.uid, one.name, one.namespace, one.sandboxes) == ("u", "web", "ns", ())
 
 
+def crictl_container(container_id: str, sandbox_id: str) -> cri.Container:
+    return cri.Container(id=container_id, pod_sandbox_id=sandbox_id, metadata=cri.ContainerMetadata(name="main"))
+
+
+def test_sandboxes_without_the_label_of_a_pod_are_pods_of_their_own() -> None:
+    """As crictl makes them: by their ids, whether their metadata is equal or missing, each with its containers."""
+    bare = cri.PodSandbox(id="c", state=cri.SANDBOX_READY)
+    containers = [crictl_container("in-a", "a"), crictl_container("in-c", "c")]
+    pods = grouped([sandbox("a", uid=""), sandbox("b", uid=""), bare], containers, complete=True)
+    assert [(one.uid, one.title, [box.id for box in one.sandboxes]) for one in pods] == [
+        ("a", "ns/web", ["a"]),
+        ("b", "ns/web", ["b"]),
+        ("c", "/", ["c"]),
+    ]
+    assert [[inside.id for inside in one.containers] for one in pods] == [["in-a"], [], ["in-c"]]
+
+
+def test_a_container_belongs_to_the_pod_of_its_sandbox() -> None:
+    """Whatever labels somebody gave it; without its sandbox the sandbox's id is all there is."""
+    [pod] = grouped([sandbox("s")], [crictl_container("c", "s"), listed("d", uid="other")], complete=True)
+    assert (pod.uid, [one.id for one in pod.containers]) == ("u", ["c", "d"])
+    [pod] = grouped([], [crictl_container("c", "s")], complete=True)
+    assert (pod.uid, pod.name, [one.id for one in pod.containers]) == ("s", "", ["c"])
+
+
 def test_what_has_no_owner_is_left_out() -> None:
-    """A container that somebody made by hand, a sandbox without a uid."""
+    """A container that names no sandbox, and one without a name."""
     bare = cri.Container(id="x", metadata=cri.ContainerMetadata(name="x"))
-    assert grouped([sandbox("s", uid="")], [bare, listed("c", name="", uid="u")], complete=True) == []
+    nameless = cri.Container(id="y", pod_sandbox_id="s")
+    assert grouped([], [bare, nameless], complete=True) == []
 
 
 def test_a_container_without_our_label_has_the_name_it_was_made_with() -> None:

@@ -1,6 +1,8 @@
 """What a round did, as a value."""
 
-from interpose.kuberuntime.steps import SILENT, Act, Moment, News, Reason, Step, SyncResult
+import pytest
+
+from interpose.kuberuntime.steps import SILENT, Act, Moment, News, Reason, Step, SyncResult, without_countdown
 
 
 def test_a_round_is_good_if_all_its_steps_are() -> None:
@@ -22,3 +24,17 @@ def test_a_step_that_waits_has_not_failed_for_good() -> None:
 def test_nobody_has_to_listen() -> None:
     """Silence takes any news."""
     SILENT.tell(News(pod="default/web", moment=Moment.PULLING))
+
+
+@pytest.mark.parametrize(
+    ("message", "rest"),
+    [
+        ("back-off 10 s: next start in 8 s", "back-off 10 s"),
+        ("Back-off pulling image 'b': no: next try in 299 s", "Back-off pulling image 'b': no"),
+        ("next start in 8 s", ""),
+        ("took 8 s", "took 8 s"),
+    ],
+)
+def test_how_long_it_still_takes_is_not_what_is_said(message: str, rest: str) -> None:
+    """The same wait has the same words."""
+    assert without_countdown(message) == rest

@@ -1,0 +1,130 @@
+"""`interpose pod events`: what happened with pods, from the files that managers keep in their folders. No runtime is
+asked."""
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from interpose.cli.pod_options import namespace_option, output_option, reach_of, reach_options, selector_option
+
+if TYPE_CHECKING:
+    from interpose.kuberuntime.events import PodEvent
+    from interpose.kuberuntime.running import RunningPod
+    from interpose.views.pods import EventRow
+
+_EVERY: Final = 0.5  # seconds from look to look
+_pause = time.sleep
+
+
+@click.command("events")
+@click.argument("names", nargs=-1, metavar="[POD...]")
+@click.option("--types", metavar="Normal|Warning", type=click.Choice(["Normal", "Warning"]), help="Only such events.")
+@click.option("-w", "--watch", is_flag=True, help="Stay, and add a line for each event that comes, until Ctrl-C.")
+@namespace_option
+@selector_option
+@output_option("json")
+@reach_options
+def events(**parameters: Any) -> None:
+    """Show what happened with pods that `interpose pod` started: images pulled, containers started and ended,
+    back-offs, failures, probes that failed. Equal events are one line with a count. Without names it is all pods.
+
+    The events of a pod are kept in its folder below --root, the newest 200, and removed with it; no runtime is asked.
+
+    \b
+      interpose pod events
+      interpose pod events web --types Warning
+      interpose pod events web -w
+    """
+    parameters["root"] = reach_of(parameters).root
+    if not parameters["watch"]:
+        _show(_found(parameters), parameters)
+        return
+    shown: dict[tuple[str, ...], PodEvent] = {}
+    first = True
+    while True:
+        fresh = []
+        for pod, event in _found(parameters, strict=first):
+            kind = (pod.uid, *event.kind)
+            if shown.get(kind) != event:
+                shown[kind] = event
+                fresh.append((pod, event))
+        if fresh or first:
+            _show(fresh, parameters, first=first)
+        first = False
+        _pause(_EVERY)
+
+
+def _found(parameters: dict[str, Any], *, strict: bool = True) -> "list[tuple[RunningPod, PodEvent]]":
+    """The events of the pods that are meant, by when they were last seen. Once somebody watches, pods may go."""
+    from interpose.cli.pod_choice import chosen
+    from interpose.kuberuntime.eventfile import read_events
+    from interpose.kuberuntime.knownpods import pods_with_folders
+    from interpose.kuberuntime.poddirs import PodDirs
+
+    dirs = PodDirs(parameters["root"])
+    pods = pods_with_folders(dirs)
+    namespace, names = parameters["namespace"], parameters["names"]
+    if names and strict:
+        parameters["uids"] = {chosen(pods, name, namespace).uid for name in names}
+    meant = [
+        pod
+        for pod in pods
+        if namespace in (None, pod.namespace)
+        and (not names or pod.uid in parameters["uids"])
+        and parameters["selector"].matches(pod.labels)
+    ]
+    found = [(pod, event) for pod in meant for event in read_events(dirs.folder(pod.uid))]
+    wanted = [one for one in found if parameters["types"] in (None, one[1].type)]
+    return sorted(wanted, key=lambda one: one[1].last)
+
+
+def _show(found: "list[tuple[RunningPod, PodEvent]]", parameters: dict[str, Any], *, first: bool = True) -> None:
+    from interpose.views.pods import event_table
+
+    if parameters["output"] == "json":
+        documents = [_document(pod, event) for pod, event in found]
+        if not parameters["watch"]:
+            click.echo(json.dumps(documents, indent=2))
+        for document in documents if parameters["watch"] else ():
+            click.echo(json.dumps(document))
+        return
+    if not found:
+        click.echo("No events.", err=parameters["watch"])
+        return
+    lines = event_table([_row(pod, event) for pod, event in found]).splitlines()
+    click.echo("\n".join(lines if first else lines[1:]))
+
+
+def _row(pod: "RunningPod", event: "PodEvent") -> "EventRow":
+    from interpose.cli.pod_choice import title_of
+    from interpose.views.pods import EventRow
+
+    now = time.time()
+    return EventRow(
+        object=f"{title_of(pod)}/{event.container}" if event.container else title_of(pod),
+        type=event.type.value,
+        reason=event.reason,
+        message=event.message,
+        last=now - event.last / 1e9,
+        first=now - event.first / 1e9,
+        count=event.count,
+    )
+
+
+def _document(pod: "RunningPod", event: "PodEvent") -> dict[str, Any]:
+    from interpose.cli.pod_status import time_text
+
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "container": event.container,
+        "type": event.type.value,
+        "reason": event.reason,
+        "message": event.message,
+        "count": event.count,
+        "firstTimestamp": time_text(event.first),
+        "lastTimestamp": time_text(event.last),
+    }

@@ -1,0 +1,157 @@
+"""What happened with a pod, as Kubernetes tells it: events with a reason and a message, equal ones counted. Pure.
+
+They are kept as lines of JSON, one for each time something happened, or with a count; a line that cannot be understood
+counts as not there. Times are nanoseconds of the day.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from interpose.kuberuntime.steps import Moment, News, Reason, without_countdown
+
+MOST_EVENTS: Final = 200  # of a pod: more than a person reads, and a file of some dozen KiB
+_LONGEST: Final = 1024  # of a message, as in the API
+
+
+class EventType(StrEnum):
+    """Whether somebody should look."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodEvent:
+    """Something that happened, once or several times. `container` is empty if it concerns the pod."""
+
+    type: EventType
+    reason: str
+    message: str
+    container: str = ""
+    first: int = 0
+    last: int = 0
+    count: int = 1
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """What equal events have in common."""
+        return (self.type, self.reason, self.message, self.container)
+
+
+# The kubelet's reasons and words of what is no failure; {name} is the container, {detail} that of the news.
+_NORMAL: Final = {
+    Moment.PULLING: ("Pulling", "Pulling image {detail!r}"),
+    Moment.PULLED: ("Pulled", "Successfully pulled image {detail!r}"),
+    Moment.IMAGE_PRESENT: ("Pulled", "Container image {detail!r} already present on machine"),
+    Moment.STARTING: ("Created", "Created container {name}"),
+    Moment.STARTED: ("Started", "Started container {name}"),
+    Moment.STOPPING: ("Killing", "Stopping container {name} {detail}"),
+    Moment.RESIZED: ("ResizeCompleted", "Resized container {name}"),
+}
+_WARNINGS: Final = {
+    Moment.PRE_STOP_FAILED: ("FailedPreStopHook", "{detail}"),
+    Moment.UNHEALTHY: ("Unhealthy", "{detail}"),
+    Moment.EXPIRED: ("DeadlineExceeded", "{detail}"),
+}
+# Reasons of events where they are not those of containers that wait.
+_FAILURES: Final = {
+    Reason.IMAGE_INVALID: "InspectFailed",
+    Reason.IMAGE_INSPECT: "InspectFailed",
+    Reason.IMAGE_NEVER_PULL: "ErrImageNeverPull",
+    Reason.IMAGE_PULL: "Failed",
+    Reason.REGISTRY_UNAVAILABLE: "Failed",
+    Reason.SIGNATURE: "Failed",
+    Reason.CREATE_CONFIG: "Failed",
+    Reason.CREATE: "Failed",
+    Reason.RUN: "Failed",
+    Reason.POST_START: "FailedPostStartHook",
+    Reason.FAILED_SANDBOX_CONFIG: "FailedCreatePodSandBox",
+    Reason.FAILED_KILL: "FailedKillPod",
+    Reason.FAILED_KILL_SANDBOX: "FailedKillPod",
+    Reason.FAILED_RESIZE: "ResizeError",
+}
+# What the runtime said, and nothing before it that says what failed.
+_BARE: Final = (Reason.CREATE_CONFIG, Reason.CREATE, Reason.RUN)
+
+
+def event_of(news: News, now: int) -> PodEvent | None:
+    """The event that news are; None if Kubernetes has none for it."""
+    if news.moment is Moment.WAITING:
+        words = without_countdown(news.detail)
+        crashed = news.reason is Reason.CRASH_LOOP
+        message = f"Back-off restarting failed container {news.container}" if crashed else words
+        return _event(EventType.WARNING, "BackOff", message, news.container, now)
+    if news.moment is Moment.FAILED:
+        reason = _FAILURES.get(news.reason, news.reason.value)
+        message = f"Error: {news.detail}" if news.reason in _BARE else news.detail
+        return _event(EventType.WARNING, reason, message, news.container, now)
+    for kind, table in ((EventType.NORMAL, _NORMAL), (EventType.WARNING, _WARNINGS)):
+        if news.moment in table:
+            reason, form = table[news.moment]
+            message = form.format(name=news.container, detail=news.detail)
+            return _event(kind, reason, message, news.container, now)
+    return None
+
+
+def scheduled(node: str, source: str, now: int) -> PodEvent:
+    """The first event of a pod: it is wanted here."""
+    return _event(EventType.NORMAL, "Scheduled", f"Assigned to {node} by manifest {source}", "", now)
+
+
+def _event(kind: EventType, reason: str, message: str, container: str, now: int) -> PodEvent:
+    words = " ".join(message.split())
+    short = words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
+    return PodEvent(type=kind, reason=reason, message=short, container=container, first=now, last=now)
+
+
+def counted(events: Iterable[PodEvent], most: int = MOST_EVENTS) -> list[PodEvent]:
+    """Equal events as one, in the order in which they were last seen; the newest, if they are too many."""
+    found: dict[tuple[str, ...], PodEvent] = {}
+    for one in events:
+        kind = one.kind
+        if (known := found.get(kind)) is not None:
+            one = replace(
+                one, first=min(known.first, one.first), last=max(known.last, one.last), count=known.count + one.count
+            )
+        found[kind] = one
+    ordered = sorted(found.values(), key=lambda one: one.last)
+    return ordered[max(len(ordered) - most, 0) :]
+
+
+def to_line(event: PodEvent) -> bytes:
+    """The event as a line."""
+    document = {
+        "first": event.first,
+        "last": event.last,
+        "count": event.count,
+        "type": event.type.value,
+        "reason": event.reason,
+        "container": event.container,
+        "message": event.message,
+    }
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+def from_lines(data: bytes) -> list[PodEvent]:
+    """The events in lines; those that cannot be understood are left out, the last one may be incomplete."""
+    found = []
+    for line in data.split(b"\n"):
+        try:
+            document = json.loads(line)
+            found.append(
+                PodEvent(
+                    type=EventType(document["type"]),
+                    reason=str(document["reason"]),
+                    message=str(document["message"]),
+                    container=str(document["container"]),
+                    first=int(document["first"]),
+                    last=int(document["last"]),
+                    count=int(document["count"]),
+                )
+            )
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            continue
+    return found

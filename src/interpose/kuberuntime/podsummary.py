@@ -1,0 +1,200 @@
+"""How a pod is doing, as far as somebody can tell who does not keep it: what the runtime says now, and what the manager
+last noted of it. Pure.
+
+A note is about what was there when it was written. What the runtime says counts first; of a container that waits the
+note says why, as long as the runtime shows nothing that came after it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from interpose.kuberuntime.actionvalues import UNPROBED
+from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role, Waiting, container_view, seen_phase
+from interpose.kuberuntime.pod import Container
+from interpose.kuberuntime.podstate import STOPPED, PodState
+from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus
+from interpose.kuberuntime.steps import without_countdown
+from interpose.model.pod import ContainerState
+
+_BEGINS: Final = Waiting(reason="ContainerCreating")
+_BEGINNING: Final = (_BEGINS.reason, "PodInitializing")
+_LOST: Final = "ContainerStatusUnknown"
+_LONGEST: Final = 4096  # of a message, as a termination message may be
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastStatus:
+    """A pod as its manager last saw it: all containers of the manifest in their order, what kept the pod from being
+    started, the newest sandbox, and since when it was like this, in nanoseconds of the day."""
+
+    containers: tuple[ContainerView, ...]
+    reason: str = ""
+    message: str = ""
+    sandbox: str = ""
+    since: int = 0
+
+
+def last_status(state: PodState, now: int) -> LastStatus:
+    """What is noted of a pod. How long something still waits is not: nobody may be there to count it down."""
+    newest = next((one.id for one in state.status.sandboxes), "")
+    return LastStatus(
+        containers=tuple(replace(one, message=_kept(one.message)) for one in state.containers),
+        reason=state.reason,
+        message=_kept(state.message),
+        sandbox=newest,
+        since=now,
+    )
+
+
+def _kept(message: str) -> str:
+    return without_countdown(message)[:_LONGEST]
+
+
+def to_document(status: LastStatus) -> dict[str, Any]:
+    """The note as plain values."""
+    return {
+        "containers": [
+            {
+                "name": one.name,
+                "role": one.role.value,
+                "image": one.image,
+                "state": one.lot.value,
+                "reason": one.reason,
+                "message": one.message,
+                "exitCode": one.exit_code,
+                "started": one.started_at,
+                "finished": one.finished_at,
+                "restarts": one.restart_count,
+                "ready": one.ready,
+                "id": one.id,
+            }
+            for one in status.containers
+        ],
+        "reason": status.reason,
+        "message": status.message,
+        "sandbox": status.sandbox,
+        "since": status.since,
+    }
+
+
+def from_document(document: Mapping[str, Any]) -> LastStatus:
+    """The note that plain values are; ValueError, KeyError, TypeError or AttributeError if they are none."""
+    return LastStatus(
+        containers=tuple(
+            ContainerView(
+                name=str(one["name"]),
+                role=Role(one["role"]),
+                image=str(one["image"]),
+                lot=Lot(one["state"]),
+                reason=str(one["reason"]),
+                message=str(one["message"]),
+                exit_code=None if one["exitCode"] is None else int(one["exitCode"]),
+                started_at=int(one["started"]),
+                finished_at=int(one["finished"]),
+                restart_count=int(one["restarts"]),
+                ready=bool(one["ready"]),
+                id=str(one["id"]),
+            )
+            for one in document["containers"]
+        ),
+        reason=str(document["reason"]),
+        message=str(document["message"]),
+        sandbox=str(document["sandbox"]),
+        since=int(document["since"]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSummary:
+    """A pod for whoever looks at it. `declared` are the main containers of its manifest, if that is known; `stopped`:
+    by hand."""
+
+    status: PodStatus
+    noted: LastStatus | None = None
+    declared: tuple[str, ...] | None = None
+    stopped: bool = False
+
+    @property
+    def phase(self) -> Phase:
+        """The phase without the manifest: what was once wanted, and has nothing at the runtime, has yet to begin."""
+        begun = bool(self.status.sandboxes or self.status.containers)
+        return Phase.PENDING if self.declared is not None and not begun else seen_phase(self.status)
+
+    @property
+    def containers(self) -> tuple[ContainerView, ...]:
+        """All containers: those of the note in their order, or where there is none the main ones that are declared;
+        then those that only the runtime knows, oldest first."""
+        known = {one.name: one for one in self.noted.containers} if self.noted is not None else {}
+        names = [*(known or self.declared or ()), *(one.name for one in reversed(self.status.containers))]
+        return tuple(_view(name, known.get(name), self.status.latest(name)) for name in dict.fromkeys(names))
+
+    @property
+    def main(self) -> tuple[ContainerView, ...]:
+        """Those that are to be up. Of somebody else's pod nobody knows which containers were to end."""
+        return tuple(one for one in self.containers if one.role is Role.MAIN)
+
+    @property
+    def cause(self) -> Waiting | None:
+        """What keeps the pod as a whole, if what was noted is about the sandbox that it has now."""
+        newest = next((one.id for one in self.status.sandboxes), "")
+        if self.noted is None or not self.noted.reason or self.noted.sandbox != newest:
+            return None
+        return Waiting(reason=self.noted.reason, message=self.noted.message)
+
+    @property
+    def word(self) -> str:
+        """How it is in one word, as `kubectl get pods` finds it: the first init container that is not done, else the
+        first container that does not run, else the phase."""
+        return self._said.reason
+
+    @property
+    def message(self) -> str:
+        """What was said about that."""
+        return self._said.message
+
+    @property
+    def _said(self) -> Waiting:
+        views, main = self.containers, self.main
+        if self.stopped and not any(one.lot is Lot.RUNNING for one in views):
+            return Waiting(reason=STOPPED)
+        cause = self.cause
+        early = [one for one in views if one.role in (Role.INIT, Role.SIDECAR)]
+        if (index := next((index for index, one in enumerate(early) if not _done(one)), None)) is not None:
+            one = early[index]
+            if one.lot is not Lot.RUNNING and one.reason not in _BEGINNING:
+                return Waiting(reason=f"Init:{one.reason}", message=one.message)
+            return cause or Waiting(reason=f"Init:{index}/{len(early)}")
+        # That a container has yet to begin says less than what keeps the pod.
+        silent = ("", *_BEGINNING) if cause is not None else ("",)
+        found = next((one for one in main if one.reason not in silent), None)
+        if found is None:
+            return cause or Waiting(reason=self.phase.value)
+        if found.reason == "Completed" and any(one.lot is Lot.RUNNING for one in main):
+            return Waiting(reason=Phase.RUNNING.value)
+        return Waiting(reason=found.reason, message=found.message)
+
+
+def _done(one: ContainerView) -> bool:
+    """Whether an init container keeps nobody waiting any more."""
+    if one.role is Role.SIDECAR:
+        return one.lot is Lot.RUNNING
+    return one.lot is Lot.TERMINATED and not one.exit_code
+
+
+def _view(name: str, known: ContainerView | None, found: ContainerStatus | None) -> ContainerView:
+    if found is None and known is not None and known.lot is not Lot.RUNNING:
+        return known
+    role = known.role if known is not None else Role.MAIN
+    container = Container(name=name, image=known.image if known is not None else "")
+    if found is None:
+        gone = Waiting(reason=_LOST, message="the runtime has it no more")
+        return container_view(container, role, None, UNPROBED, gone if known is not None else _BEGINS)
+    waited = known if known is not None and known.lot is Lot.WAITING and known.id in ("", found.id) else None
+    cause = Waiting(reason=waited.reason, message=waited.message) if waited is not None else None
+    if found.state is ContainerState.CREATED:
+        cause = cause or _BEGINS
+    elif found.state is not ContainerState.EXITED or waited is None or not waited.id:
+        cause = None
+    view = container_view(container, role, found, UNPROBED, cause)
+    return view if view.image else replace(view, image=found.image)

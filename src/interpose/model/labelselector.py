@@ -1,0 +1,95 @@
+"""Label selectors as kubectl reads them: requirements with commas between them, all of which have to be met. Pure.
+
+app=web  app==web  app!=web  app in (web,db)  app notin (web)  app  !app  weight>3  weight<3
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from interpose.model.text import quoted
+
+_NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?"
+_KEY: Final = re.compile(rf"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/)?{_NAME}", re.ASCII)
+_VALUE: Final = re.compile(rf"(?:{_NAME})?", re.ASCII)
+_LONGEST: Final = 63
+_LONGEST_PREFIX: Final = 253
+_WHOLE: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_COMMA: Final = re.compile(r",(?![^(]*\))")  # not those between the values of a set
+_SET: Final = re.compile(r"(\S+?)\s+(in|notin)\s*\(([^()]*)\)")
+_COMPARISON: Final = re.compile(r"([^=!<>\s]+)\s*(==|=|!=|<|>)\s*([^=!<>\s]*)")
+_PRESENCE: Final = re.compile(r"(!?)\s*([^=!<>\s()]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """One of them. `operator` is that of the text, with = for ==, `exists` for a key alone and ! for one that must not
+    be there."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels meet it."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "exists":
+                return value is not None
+            case "!":
+                return value is None
+            case "=" | "in":
+                return value in self.values
+            case "!=" | "notin":
+                return value not in self.values
+        if value is None or not _WHOLE.fullmatch(value):
+            return False
+        (bound,) = self.values
+        return int(value) > int(bound) if self.operator == ">" else int(value) < int(bound)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """All requirements; none of them select everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels meet all of them."""
+        return all(one.matches(labels) for one in self.requirements)
+
+
+def parse_label_selector(text: str) -> LabelSelector:
+    """The selector that a text is; ValueError names the part that is wrong."""
+    if not text.strip():
+        return LabelSelector()
+    return LabelSelector(tuple(_requirement(part.strip()) for part in _COMMA.split(text)))
+
+
+def _requirement(part: str) -> Requirement:
+    if found := _SET.fullmatch(part):
+        values = frozenset(_value(one.strip(), part) for one in found[3].split(","))
+        return Requirement(key=_key(found[1], part), operator=found[2], values=values)
+    if found := _COMPARISON.fullmatch(part):
+        operator = "=" if found[2] == "==" else found[2]
+        value = _value(found[3], part)
+        if operator in "<>" and not _WHOLE.fullmatch(value):
+            raise ValueError(f"{quoted(part)}: {quoted(value)} is no whole number")
+        return Requirement(key=_key(found[1], part), operator=operator, values=frozenset((value,)))
+    if found := _PRESENCE.fullmatch(part):
+        return Requirement(key=_key(found[2], part), operator="!" if found[1] else "exists")
+    raise ValueError(f"{quoted(part)} is no requirement such as app=web, app!=web, app in (web,db), app or !app")
+
+
+def _key(key: str, part: str) -> str:
+    prefix, _, name = key.rpartition("/")
+    if not _KEY.fullmatch(key) or len(name) > _LONGEST or len(prefix) > _LONGEST_PREFIX:
+        raise ValueError(f"{quoted(part)}: {quoted(key)} is no key of a label")
+    return key
+
+
+def _value(value: str, part: str) -> str:
+    if not _VALUE.fullmatch(value) or len(value) > _LONGEST:
+        raise ValueError(f"{quoted(part)}: {quoted(value)} is no value of a label")
+    return value

@@ -1,0 +1,116 @@
+"""What happened with a pod, in the words of Kubernetes."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from interpose.kuberuntime.events import EventType, PodEvent, counted, event_of, from_lines, scheduled, to_line
+from interpose.kuberuntime.steps import Moment, News, Reason
+
+STARTED = PodEvent(type=EventType.NORMAL, reason="Started", message="m", container="main", first=1, last=1)
+
+
+def news(moment: Moment, detail: str = "", reason: Reason = Reason.NONE, container: str = "main") -> News:
+    return News(pod="default/web", moment=moment, container=container, detail=detail, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("heard", "reason", "message"),
+    [
+        (news(Moment.PULLING, "b:1"), "Pulling", "Pulling image 'b:1'"),
+        (news(Moment.PULLED, "b:1"), "Pulled", "Successfully pulled image 'b:1'"),
+        (news(Moment.IMAGE_PRESENT, "b:1"), "Pulled", "Container image 'b:1' already present on machine"),
+        (news(Moment.STARTING), "Created", "Created container main"),
+        (news(Moment.STARTED, "id"), "Started", "Started container main"),
+        (news(Moment.STOPPING), "Killing", "Stopping container main"),
+        (news(Moment.STOPPING, "because it is old"), "Killing", "Stopping container main because it is old"),
+        (news(Moment.RESIZED), "ResizeCompleted", "Resized container main"),
+    ],
+)
+def test_what_goes_well_is_normal(heard: News, reason: str, message: str) -> None:
+    """With the reasons of a kubelet."""
+    event = PodEvent(type=EventType.NORMAL, reason=reason, message=message, container="main", first=5, last=5)
+    assert event_of(heard, 5) == event
+
+
+@pytest.mark.parametrize(
+    ("heard", "reason", "message"),
+    [
+        (
+            news(Moment.WAITING, "back-off 10 s: next start in 8 s", Reason.CRASH_LOOP),
+            "BackOff",
+            "Back-off restarting failed container main",
+        ),
+        (
+            news(Moment.WAITING, "Back-off pulling image 'b': no: next try in 8 s", Reason.IMAGE_BACKOFF),
+            "BackOff",
+            "Back-off pulling image 'b': no",
+        ),
+        (news(Moment.FAILED, "Failed to pull image", Reason.IMAGE_PULL), "Failed", "Failed to pull image"),
+        (news(Moment.FAILED, "not present", Reason.IMAGE_NEVER_PULL), "ErrImageNeverPull", "not present"),
+        (news(Moment.FAILED, "no such key", Reason.CREATE_CONFIG), "Failed", "Error: no such key"),
+        (news(Moment.FAILED, "no sandbox", Reason.FAILED_SANDBOX), "FailedCreatePodSandBox", "no sandbox"),
+        (news(Moment.FAILED, "postStart hook: no", Reason.POST_START), "FailedPostStartHook", "postStart hook: no"),
+        (news(Moment.FAILED, "hangs", Reason.FAILED_KILL), "FailedKillPod", "hangs"),
+        (news(Moment.PRE_STOP_FAILED, "exit code 1"), "FailedPreStopHook", "exit code 1"),
+        (news(Moment.UNHEALTHY, "Liveness probe failed: no"), "Unhealthy", "Liveness probe failed: no"),
+        (news(Moment.EXPIRED, "Pod was active"), "DeadlineExceeded", "Pod was active"),
+    ],
+)
+def test_what_fails_or_waits_is_a_warning(heard: News, reason: str, message: str) -> None:
+    """Without how long it still waits, so that equal waits are equal events."""
+    event = event_of(heard, 5)
+    assert event is not None
+    assert (event.type, event.reason, event.message) == (EventType.WARNING, reason, message)
+
+
+@pytest.mark.parametrize("reason", [one for one in Reason if one is not Reason.NONE])
+def test_every_failure_has_a_reason(reason: Reason) -> None:
+    """In one word."""
+    event = event_of(news(Moment.FAILED, "m", reason), 5)
+    assert event is not None
+    assert event.reason.isalnum()
+
+
+@pytest.mark.parametrize("moment", [Moment.CREATING_SANDBOX, Moment.SANDBOX_READY, Moment.CREATING, Moment.STOPPED])
+def test_what_kubernetes_has_no_event_for_is_none(moment: Moment) -> None:
+    """Events are not a log of steps."""
+    assert event_of(news(moment), 5) is None
+
+
+def test_messages_are_one_line_of_bounded_length() -> None:
+    """Whatever a runtime says."""
+    event = event_of(news(Moment.FAILED, "a\n b " + "x" * 5000, Reason.IMAGE_PULL), 5)
+    assert event is not None
+    assert event.message.startswith("a b x")
+    assert (len(event.message), event.message[-1]) == (1024, "…")
+
+
+def test_a_pod_begins_with_who_wants_it() -> None:
+    """The node, and the manifest."""
+    event = scheduled("node-1", "/etc/pods/web.yaml", 5)
+    assert (event.reason, event.message) == ("Scheduled", "Assigned to node-1 by manifest /etc/pods/web.yaml")
+
+
+def test_equal_events_are_counted() -> None:
+    """With the first and the last time, in the order of the latter; another container is another event."""
+    other = replace(STARTED, container="side", first=2, last=2)
+    again = replace(STARTED, first=3, last=3, count=2)
+    assert counted([STARTED, other, again]) == [other, replace(STARTED, first=1, last=3, count=3)]
+
+
+def test_only_the_newest_are_kept() -> None:
+    """A pod may live for years."""
+    events = [replace(STARTED, message=str(number), last=number) for number in range(5)]
+    assert [one.message for one in counted(reversed(events), most=2)] == ["3", "4"]
+    assert len(counted(events)) == 5
+
+
+def test_lines_are_read_as_they_were_written() -> None:
+    """What is no event is left out: a line that was cut off, one of another release, another document."""
+    more = replace(STARTED, message='with "quotes" and \u2026', count=3, last=9)
+    data = to_line(STARTED) + b"[]\n{}\n\xff\n\n" + to_line(more)
+    strange = json.loads(to_line(STARTED)) | {"type": "Odd"}
+    data += json.dumps(strange).encode() + b"\n" + b"[" * 100_000 + b"\n" + to_line(STARTED)[:-9]
+    assert from_lines(data) == [STARTED, more]
