@@ -65,9 +65,7 @@ class EventRecorder:
         try:
             await asyncio.to_thread(write, self._folder(uid), what)
         except (OSError, ValueError) as error:
-            self._remarks.log(
-                logging.WARNING, "Cannot write pod events", key="events", uid=uid, err=str(error)
-            )
+            self._remarks.log(logging.WARNING, "Cannot write pod events", key="events", uid=uid, err=str(error))
 
 
 class _Recorded:

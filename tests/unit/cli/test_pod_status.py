@@ -5,7 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from interpose.cli.pod_running import checked
+from interpose.kuberuntime.laststatus import note_last_status
 from interpose.kuberuntime.origins import note_origin
+from interpose.kuberuntime.phase import ContainerView, Lot, Role
+from interpose.kuberuntime.podsummary import LastStatus
 from interpose.testing.podcommands import pod_commands
 from interpose.testing.pods import BUSYBOX
 
@@ -91,29 +94,35 @@ def test_a_folder_of_which_nothing_is_known_is_shown(tmp_path: Path) -> None:
 
 
 def test_containers_that_wait_are_described(tmp_path: Path) -> None:
-    """All of the manifest in its order, with reason, message and the end before, after the command that tried."""
-    crashing = {"name": "main", "image": BUSYBOX, "command": ["false"]}
+    """All of the manifest in its order, with reason and message, after the command that tried to start them."""
     setup = {"name": "setup", "image": "nosuch:1", "imagePullPolicy": "Never"}
     with pod_commands(tmp_path) as commands:
         commands("run", "-f", commands.manifest("early", initContainers=[setup]), "-q")
         early = json.loads(commands("status", "early", "-o", "json").stdout)
         text = commands("status", "early").stdout
-        commands.up(containers=[crashing])
-        for _ in range(2):
-            commands.do(lambda runtime: [runtime.exit_container(one, 3) for one in runtime.containers])
-            commands("run", "-f", commands.manifest("web", containers=[crashing]), "-q", "--timeout", "1s")
-        crash = json.loads(commands("status", "web", "-o", "json").stdout)
     assert (early["status"], early["reason"]) == ("Pending", "Init:ErrImageNeverPull")
     first, main = early["containers"]
-    assert (first["name"], first["role"], first["state"], first["reason"]) == (
-        "setup",
-        "init",
-        "Waiting",
-        "ErrImageNeverPull",
-    )
-    assert first["message"] == early["message"]
+    assert (first["name"], first["role"], first["state"]) == ("setup", "init", "Waiting")
+    assert (first["reason"], first["message"]) == ("ErrImageNeverPull", early["message"])
     assert "is not present with pull policy of Never" in first["message"]
     assert (main["state"], main["reason"], main["image"]) == ("Waiting", "PodInitializing", BUSYBOX)
     assert "s ago)" in next(line for line in text.splitlines() if line.strip().startswith("Since"))
-    assert [one["name"] for one in crash["containers"]] == ["main"]
-    assert crash["containers"][0]["image"] == BUSYBOX
+
+
+def test_a_container_that_waits_to_be_started_again_shows_its_end(tmp_path: Path) -> None:
+    """Waiting is what it is, the end is what was before."""
+    with pod_commands(tmp_path) as commands:
+        commands.up()
+        (name,) = commands.runtime.containers
+        commands.do(lambda runtime: runtime.exit_container(name, 3, "Error", "words"))
+        document = json.loads(commands("status", "web", "-o", "json").stdout)
+        waits = ContainerView(
+            name="main", role=Role.MAIN, image=BUSYBOX, lot=Lot.WAITING, reason="CrashLoopBackOff", id=name
+        )
+        note_last_status(document["folder"], LastStatus(containers=(waits,), since=1))
+        later = json.loads(commands("status", "web", "-o", "json").stdout)
+    assert (document["reason"], document["containers"][0]["exitCode"]) == ("Error", 3)
+    (main,) = later["containers"]
+    assert (later["reason"], main["state"], main["reason"]) == ("CrashLoopBackOff", "Waiting", "CrashLoopBackOff")
+    assert (main["before"]["exitCode"], main["before"]["message"]) == (3, "words")
+    assert main["before"]["log"].endswith("/main/0.log")
