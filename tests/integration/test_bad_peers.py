@@ -195,7 +195,7 @@ async def test_long_upload_is_not_slow(scratch: Path) -> None:
 
 
 async def test_peer_that_does_not_read_is_cut_off(scratch: Path) -> None:
-    """Answers to frames no window bounds pile up to a limit, then the connection ends."""
+    """Answers to frames no window bounds pile up to a limit, then the connection ends, without waiting for a tick."""
     limits = LimitSettings(idle_frames=10_000_000)
     async with beside(scratch, limits) as (stack, goes_on):
         _, writer = await asyncio.open_unix_connection(str(stack.socket), limit=1024)
@@ -208,9 +208,9 @@ async def test_peer_that_does_not_read_is_cut_off(scratch: Path) -> None:
             except ConnectionError:
                 gone = True
                 break
-            stack.listener.tick()
         assert gone
         await goes_on()
+        assert stack.listener.faults == {"ENHANCE_YOUR_CALM": 1}
         writer.close()
 
 

@@ -22,7 +22,6 @@ SECONDS = 1.0
 # Not held yet.
 WEAK = frozenset(
     {
-        "backend-flood",
         "connection-updates",
         "huffman-common",
         "made-you-reset",

@@ -174,7 +174,7 @@ class Connection(Control):
                     other = peer.conn
                     wire = headers.wire
                     length = len(wire)
-                    if not other.table_update and length <= _LARGEST:
+                    if not other.table_update and length <= _LARGEST and (state == BODY or not other.blocked):
                         out = other.out
                         if not out:
                             dirty.append(other)

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from interpose.h2.client import ClientConnection
 from interpose.h2.errors import ErrorCode
-from interpose.h2.headers import Headers
+from interpose.h2.headers import Headers, Shape
 from interpose.h2.states import DONE
 from interpose.h2.stream import DEFAULT_FRAME_SIZE, NOWHERE, Stream
 from interpose.relay.stats import BOUNDS, MethodStats
@@ -131,7 +131,8 @@ class Replies:
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
         client = stream.peer
-        if client is None:
+        # No window bounds interim responses, and who does not read has no use for them.
+        if client is None or (client.conn.blocked and headers.shape is Shape.INTERIM):
             return
         client.send_headers(headers.wire, end)
         if end:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
+from interpose.h2.errors import ConnectionFault, ErrorCode
 from interpose.h2.limits import Limits
 from interpose.h2.monomorphic import own_code
 from interpose.h2.server import Accept, ServerConnection
 from interpose.instrumentation.logging import RateLimited
 from interpose.rpc.connectionlimit import ConnectionLimit
-from interpose.rpc.transport import Hub, Link
+from interpose.rpc.transport import BACKLOG_LIMIT, Hub, Link
 
 _log = logging.getLogger(__name__)
 # Two whole frames: who sends more than that between two looks is not stuck in one.
@@ -71,6 +72,13 @@ class ClientLink(Link):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         if not self._admit(self):
+            self.abort()
+
+    def _write_queued(self, data: bytes) -> None:
+        """Who lets our output pile up is cut at once: a backend can say a lot within a second."""
+        super()._write_queued(data)
+        if self.backlog > BACKLOG_LIMIT and self.conn.failed is None:
+            self.conn.failed = ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "the peer does not read what it asked for")
             self.abort()
 
     def watch(self) -> None:

@@ -23,7 +23,7 @@ _LATE: Final = 0.02
 # Above this much unwritten output a connection takes no more DATA; streams then wait in their bounded queues.
 _HIGH_WATER: Final = 512 * 1024
 # Frames that no window bounds (headers, resets, answers to PING) may pile up to here when a peer does not read.
-_BACKLOG_LIMIT: Final = 8 * 1024 * 1024
+BACKLOG_LIMIT: Final = 8 * 1024 * 1024
 
 
 class Hub:
@@ -130,7 +130,7 @@ class Link(asyncio.Protocol):
     def tick(self) -> None:
         """A second has passed: start the flood counters anew, and cut a peer that lets our output pile up."""
         self.conn.tick()
-        if self.backlog > _BACKLOG_LIMIT:
+        if self.backlog > BACKLOG_LIMIT:
             self.abort()
 
     @property
@@ -142,7 +142,7 @@ class Link(asyncio.Protocol):
     @property
     def congested(self) -> bool:
         """The peer has stopped reading; more calls would only pile up."""
-        return self.conn.blocked and self.backlog > _BACKLOG_LIMIT // 2
+        return self.conn.blocked and self.backlog > BACKLOG_LIMIT // 2
 
     def close(self) -> None:
         """Close after what was said is out: the last frame of the last stream is often still waiting for the flush."""

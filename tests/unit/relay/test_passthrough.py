@@ -124,6 +124,20 @@ def test_code_of_a_final_block(pair: tuple[bytes, bytes], code: int) -> None:
     assert code_of(Headers([make_field(*pair)], 0)) == code
 
 
+def test_interim_headers_are_not_kept_for_a_client_that_does_not_read() -> None:
+    """No window bounds them; the real response and its end are kept."""
+    pair = Pair(end=True)
+    pair.client.conn.blocked = True
+    for _ in range(3):
+        pair.backend.feed(pair.backend.response(1, [(b":status", b"103")]))
+    pair.reply(b"answer")
+    pair.client.conn.resume()
+    frames = pair.client.frames()
+    assert kinds(frames) == ["HEADERS", "DATA", "HEADERS"]
+    assert pair.fields(frames[0].payload) == RESPONSE
+    assert pair.stats.codes[0] == 1
+
+
 def test_interim_headers_pass() -> None:
     """A 1xx is followed by the real response."""
     pair = Pair(end=True)
