@@ -20,8 +20,10 @@ LONG = "x" * 63
     "name", ["a", "cmk", "A_b.c-d", "cmk.intel.com/cmk-node", "interpose/published", LONG, f"a/{LONG}"]
 )
 def test_names(name: str) -> None:
-    """With a domain or without."""
+    """With a domain or without; none of them can end in a dash."""
     check_name(name)
+    with pytest.raises(ValueError, match="is not a name"):
+        check_name(f"{name}-")
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,12 @@ def problems(report: Report) -> list[str]:
     return caught.value.problems
 
 
-def test_a_report_without_problems_settles() -> None:
-    """Nothing is raised."""
-    Report("file f").settle()
+def test_a_report_settles_until_there_is_a_problem() -> None:
+    """Nothing is raised before."""
+    report = Report("file f")
+    report.settle()
+    report.say(Node(tag="null", line=1), "a", "is wrong")
+    assert problems(report) == ["file f line 1: a: is wrong"]
 
 
 def test_values_with_a_problem_make_nothing() -> None:

@@ -7,13 +7,19 @@ from interpose.h1.rules import Malformed
 
 
 def test_a_right_request_is_agreed_to() -> None:
-    """Nothing happens."""
-    opinion.of_request(b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n", 1000)
+    """As soon as it is whole, and within the limit."""
+    head = b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n"
+    opinion.of_request(head, len(head))
+    for end in range(len(head)):
+        with pytest.raises(Malformed):
+            opinion.of_request(head[:end], len(head))
 
 
 def test_letters_of_a_target_that_are_not_ascii_are_agreed_to() -> None:
-    """h11 is shown them escaped, as Go reads both alike."""
+    """h11 is shown them escaped, as Go reads both alike; elsewhere they are refused."""
     opinion.of_request(b"GET /\xc3\xa4?\xff HTTP/1.1\r\nHost: docker\r\n\r\n", 1000)
+    with pytest.raises(Malformed):
+        opinion.of_request(b"GET / HTTP/1.1\r\nHost\xff: docker\r\n\r\n", 1000)
 
 
 @pytest.mark.parametrize(
@@ -37,8 +43,11 @@ def test_what_h11_refuses_is_refused(raw: bytes, status: int, text: str) -> None
     [("200 OK", "GET"), ("200 OK", "HEAD"), ("200 OK", "CONNECT"), ("100 Continue", "GET"), ("101 UPGRADED", "GET")],
 )
 def test_a_right_answer_is_agreed_to(first: str, method: str) -> None:
-    """To each kind of request, and when protocols are switched."""
-    opinion.of_response(f"HTTP/1.1 {first}\r\n\r\n".encode(), method, int(first[:3]), 1000)
+    """To each kind of request, and when protocols are switched; half of it is not."""
+    head = f"HTTP/1.1 {first}\r\n\r\n".encode()
+    opinion.of_response(head, method, int(first[:3]), 1000)
+    with pytest.raises(Malformed, match="not a whole answer"):
+        opinion.of_response(head[:-2], method, int(first[:3]), 1000)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +76,8 @@ def test_a_body_is_read_along() -> None:
     body.agree(b"5\r\nhel", end=False)
     body.agree(b"lo\r\n0\r", end=False)
     body.agree(b"\nX: y\r\n\r\n", end=True)
+    with pytest.raises(Malformed, match="in doubt"):
+        body.agree(b"more", end=True)  # there is nothing left of which this could be a part
 
 
 @pytest.mark.parametrize(

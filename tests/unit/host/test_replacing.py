@@ -130,8 +130,9 @@ def test_a_directory_that_is_missing_is_made_for_its_owner_alone(tmp_path: Path)
 
 
 def test_a_directory_that_is_missing_has_no_leftovers(tmp_path: Path) -> None:
-    """And that is no trouble."""
+    """And is not made for it."""
     remove_leftovers(str(tmp_path / "missing" / "state.json"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_leftovers_of_other_names_are_left_alone(path: Path) -> None:

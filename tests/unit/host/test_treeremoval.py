@@ -84,8 +84,10 @@ def test_a_link_in_the_place_of_the_tree(tmp_path: Path) -> None:
 
 def test_what_is_not_there_is_fine(tmp_path: Path) -> None:
     """Neither the tree nor the folder it was in."""
+    (tmp_path / "other").touch()
     remove_tree(str(tmp_path / "none"))
     remove_tree(str(tmp_path / "none/deeper"))
+    assert [one.name for one in tmp_path.iterdir()] == ["other"]
 
 
 def test_a_file_is_removed_as_well(tmp_path: Path) -> None:

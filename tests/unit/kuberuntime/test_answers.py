@@ -40,8 +40,16 @@ GOOD = [
 
 @pytest.mark.parametrize(("method", "answer"), GOOD)
 def test_what_is_complete_passes(method: str, answer: Message) -> None:
-    """An image that is not there is no mistake."""
+    """An image that is not there is no mistake; otherwise nothing of it could be left out."""
     check_answer(method, answer)
+    for field, _ in answer.ListFields():
+        less = type(answer).FromString(answer.SerializeToString())
+        less.ClearField(field.name)
+        if method == "ImageStatus":
+            check_answer(method, less)
+        else:
+            with pytest.raises(RpcError, match=field.name):
+                check_answer(method, less)
 
 
 BAD = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.kuberuntime.steps import SILENT, Act, Moment, News, Reason, Step, SyncResult, without_countdown
+from interpose.kuberuntime.steps import Act, Reason, Step, SyncResult, without_countdown
 
 
 def test_a_round_is_good_if_all_its_steps_are() -> None:
@@ -19,11 +19,6 @@ def test_a_step_that_waits_has_not_failed_for_good() -> None:
     """The two back-offs."""
     waits = {reason for reason in Reason if Step(act=Act.START, target="a", error="x", reason=reason).waits}
     assert waits == {Reason.CRASH_LOOP, Reason.IMAGE_BACKOFF}
-
-
-def test_nobody_has_to_listen() -> None:
-    """Silence takes any news."""
-    SILENT.tell(News(pod="default/web", moment=Moment.PULLING))
 
 
 @pytest.mark.parametrize(

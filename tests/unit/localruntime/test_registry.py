@@ -71,11 +71,13 @@ def test_what_is_half_made_is_not_seen(registry: Registry) -> None:
 
 def test_names_of_sandboxes_and_containers_are_apart(registry: Registry) -> None:
     """The same text may be both; a released one is free."""
-    registry.reserve("sandbox", "a")
-    registry.reserve("container", "a")
+    first, other = registry.reserve("sandbox", "a"), registry.reserve("container", "a")
     registry.release("sandbox", "a")
     registry.release("sandbox", "a")
-    registry.reserve("sandbox", "a")
+    assert len({first, other, registry.reserve("sandbox", "a")}) == 3
+    with pytest.raises(RpcError) as caught:
+        registry.reserve("container", "a")
+    assert caught.value.code is Code.ALREADY_EXISTS
 
 
 def test_an_id_is_needed(registry: Registry) -> None:

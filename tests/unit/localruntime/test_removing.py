@@ -27,10 +27,13 @@ async def test_stop_and_remove_may_be_repeated(client: LocalClient) -> None:
     for _ in range(2):
         await client.call("StopContainer", container_id=container, timeout=1)
         await client.call("StopPodSandbox", pod_sandbox_id=sandbox)
+    assert (await client.status(container)).state == cri.CONTAINER_EXITED
     for _ in range(2):
         await client.call("RemoveContainer", container_id=container)
+    assert await code_of(client.status(container)) is Code.NOT_FOUND
     for _ in range(2):
         await client.call("RemovePodSandbox", pod_sandbox_id=sandbox)
+    assert await code_of(client.sandbox_status(sandbox)) is Code.NOT_FOUND
     await client.call("StopContainer", container_id="feed", timeout=1)
     await client.call("StopPodSandbox", pod_sandbox_id="feed")
     await client.call("RemoveContainer", container_id="feed")

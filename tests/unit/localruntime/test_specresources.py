@@ -160,6 +160,11 @@ def test_parents_that_are_too_long(parent: str, driver: str) -> None:
 
 
 def test_a_parent_may_be_long() -> None:
-    """As long as there is room for more."""
-    check_parent("/" + "/".join(["d" * 200] * 14), "cgroupfs")
+    """As long as there is room for more: to the last byte."""
+    longest = "/" + "/".join(["d" * 200] * 14)
+    longest += "/" + "d" * (2998 - len(longest))
+    assert len(cgroup_directory(longest, "", "cgroupfs")) == 3000
+    check_parent(longest, "cgroupfs")
+    with pytest.raises(SpecError, match="3001 bytes"):
+        check_parent(f"{longest}d", "cgroupfs")
     check_parent("", "systemd")

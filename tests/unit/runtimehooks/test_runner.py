@@ -376,6 +376,10 @@ async def test_close_does_not_wait_for_what_hangs(release: threading.Event, capl
     release.set()
 
 
-async def test_close_of_one_that_never_ran() -> None:
-    """There is nothing to end."""
-    await Runner().close()
+async def test_close_of_one_that_never_ran(caplog: pytest.LogCaptureFixture) -> None:
+    """There is nothing to end, and it takes no jobs afterwards."""
+    runner = Runner()
+    await runner.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        await runner.run(lambda _: 1)
+    assert caplog.text == ""

@@ -1,6 +1,6 @@
 """Values do not show what is secret."""
 
-from interpose.localruntime.images.values import Auth, ImageConfig, Phase, PullError, PullProgress, StoredImage, silent
+from interpose.localruntime.images.values import Auth, ImageConfig, PullError, StoredImage
 
 
 def test_credentials_are_in_no_text() -> None:
@@ -13,11 +13,6 @@ def test_an_image_has_tags_before_digests() -> None:
     """As names for people."""
     image = StoredImage(id="x", repo_tags=("t",), repo_digests=("d",), size=1, config=ImageConfig())
     assert image.names == ("t", "d")
-
-
-def test_silence_is_silent() -> None:
-    """Nobody has to listen."""
-    silent(PullProgress(what="x", phase=Phase.DONE))
 
 
 def test_an_error_says_whether_there_is_none() -> None:

@@ -77,13 +77,18 @@ def test_a_full_disk_costs_lines_only(capfd: pytest.CaptureFixture[str]) -> None
     log.close()
 
 
-def test_without_a_path_there_is_no_log() -> None:
-    """Output is thrown away."""
+def test_without_a_path_there_is_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Output is thrown away, no file is made, and nobody is told that one cannot be written."""
+    monkeypatch.chdir(tmp_path)
     log = LogFile("")
 
     log.write(b"line\n")
     log.reopen()
     log.close()
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_fifo_in_the_place_of_the_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

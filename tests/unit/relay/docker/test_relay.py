@@ -258,8 +258,3 @@ def test_events_of_others_and_before_anybody_needs_them(stage: Stage) -> None:
     stage.tell("destroy")
     assert stage.docker.on_event is not None
     stage.docker.on_event(b"?")
-
-
-def test_nothing_to_forget(stage: Stage) -> None:
-    """A relay that never kept records can be closed as well."""
-    stage.relay.forget()
