@@ -24,14 +24,15 @@ class StreamServer:
         self._name = name
         self._tasks = TaskBag()
         self._writers: set[asyncio.StreamWriter] = set()
-        self._socket: socket.socket | None = None
+        self._accepted: set[socket.socket] = set()
+        self._listening: socket.socket | None = None
 
     async def start(self, host: str = "127.0.0.1", port: int = 0, *, tls: ssl.SSLContext | None = None) -> int:
         """Listen; returns the port."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = self._socket = socket.create_server((host, port), family=family)
+        listening = self._listening = socket.create_server((host, port), family=family)
         listening.setblocking(False)
-        self._tasks.spawn(self._accept(listening, tls), name=f"{self._name}-accept")
+        asyncio.get_running_loop().add_reader(listening, self._accept, listening, tls)
         found: int = listening.getsockname()[1]
         return found
 
@@ -42,26 +43,37 @@ class StreamServer:
 
     async def stop(self) -> None:
         """Listen no more and break all connections; they are closed when this returns."""
-        listening, self._socket = self._socket, None
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
         self.abort()
         await self._tasks.cancel()
-        if listening is not None:
-            listening.close()
+        for accepted in self._accepted:  # of tasks that never ran
+            accepted.close()
+        self._accepted.clear()
 
-    async def _accept(self, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            accepted, _ = await loop.sock_accept(listening)
-            self._tasks.spawn(self._converse(accepted, tls), name=f"{self._name}-connection")
+    def _accept(self, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
+        try:
+            accepted, _ = listening.accept()
+        except OSError:
+            return  # it left already
+        accepted.setblocking(False)
+        self._accepted.add(accepted)
+        self._tasks.spawn(self._converse(accepted, tls), name=f"{self._name}-connection")
 
     async def _converse(self, accepted: socket.socket, tls: ssl.SSLContext | None) -> None:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        self._accepted.discard(accepted)
         try:
             transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted, ssl=tls)
-        except OSError:
-            return  # it left, or spoke no TLS
+        except BaseException as error:
+            accepted.close()
+            if isinstance(error, OSError):
+                return  # it left, or spoke no TLS
+            raise
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         self._writers.add(writer)
         try:

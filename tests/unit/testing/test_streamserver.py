@@ -2,6 +2,9 @@
 
 import asyncio
 import contextlib
+import gc
+import socket
+import warnings
 from collections.abc import AsyncIterator
 
 import pytest
@@ -54,3 +57,17 @@ async def test_stopping_breaks_connections(server: StreamServer) -> None:
     with contextlib.suppress(ConnectionError):
         assert await _rest(reader) == b""
     writer.close()
+
+
+async def test_a_connection_that_nobody_has_looked_at_is_closed(server: StreamServer) -> None:
+    """It was accepted in the same turn of the loop in which the server stops."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        with socket.create_connection(("127.0.0.1", await server.start())) as client:
+            assert server._listening is not None
+            server._accept(server._listening, None)
+            await server.stop()
+            client.settimeout(WAIT_LIMIT)
+            assert client.recv(1) == b""
+        gc.collect()
+    assert [str(one.message) for one in caught] == []
