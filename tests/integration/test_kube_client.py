@@ -85,10 +85,10 @@ async def test_list_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("<html>", "not JSON: <html>"),
         ("[]", "not a JSON object"),
-        ("{}", "no list of nodes"),
+        ("{}", "not a list of nodes"),
         (listing("Node") | {"items": [1]}, "something else than objects"),
-        ({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, "no list of nodes"),
-        (listing("Pod"), "no list of nodes"),
+        ({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, "not a list of nodes"),
+        (listing("Pod"), "not a list of nodes"),
     ],
 )
 async def test_lists_that_are_none(body: object, said: str) -> None:
@@ -106,7 +106,7 @@ async def test_lists_that_are_none(body: object, said: str) -> None:
 async def test_object_that_is_none() -> None:
     """What is not an object of the kind is not taken for one."""
     async with serving(answering({"kind": "Status", "apiVersion": "v1", "metadata": {}})) as (_server, client):
-        with pytest.raises(UnreachableError, match="the answer is no Node"):
+        with pytest.raises(UnreachableError, match="the answer is not a valid Node"):
             await client.get(NODES, "n1")
 
 

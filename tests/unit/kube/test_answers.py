@@ -97,7 +97,7 @@ def test_one_object() -> None:
     node = {"kind": "Node", "apiVersion": "v1", "metadata": {}}
     assert read_one(json.dumps(node).encode(), NODES) == node
     for change in ({"kind": "Status"}, {"apiVersion": "v2"}, {"metadata": None}):
-        with pytest.raises(ValueError, match="the answer is no Node: "):
+        with pytest.raises(ValueError, match="the answer is not a valid Node: "):
             read_one(json.dumps(node | change).encode(), NODES)
 
 
