@@ -80,7 +80,6 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "kube/http": "tests/integration/test_kube_http.py",
     "resmgr/agentclient": "tests/integration/test_publishing.py",
     "cli/relay_embedded": "tests/integration/test_runtime_process.py, as a process",
-    "cli/runtime": "tests/integration/test_runtime_process.py, as a process",
     "cli/pod_service": "tests/integration/test_pod_service.py, as a process",
     "cli/runtime_admin": "tests/integration/test_runtime_process.py, as a process",
     "cli/runtime_options": "tests/integration/test_runtime_process.py, as a process",

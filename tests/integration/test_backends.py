@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,27 @@ async def test_image_service_has_a_backend_of_its_own(scratch: Path, relay_path:
     ):
         answers = [await channel.unary_unary(path)(b"") for path in paths]
     assert answers == [b"image", b"image", b"image", b"runtime", b"runtime"]
+
+
+async def test_image_calls_are_refused_if_nobody_shall_relay_them(
+    start_relay: Callable[..., Any], runtime_path: Path
+) -> None:
+    """UNIMPLEMENTED with the setting that says so; all other calls pass."""
+
+    async def say(request: bytes, context: Any) -> bytes:
+        return b"runtime"
+
+    paths = ["/runtime.v1.ImageService/ListImages", "/runtime.v9.ImageService/New"]
+    version = "/runtime.v1.RuntimeService/Version"
+    async with grpc_server(runtime_path, {path: unary(say) for path in [*paths, version]}):
+        relay = await asyncio.to_thread(start_relay, "--image-service-endpoint", "none")
+        async with grpc_channel(relay.socket) as channel:
+            assert await channel.unary_unary(version)(b"") == b"runtime"
+            for path in paths:
+                with pytest.raises(grpc.aio.AioRpcError) as caught:
+                    await channel.unary_unary(path)(b"x" * 100_000)
+                assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+                assert "--image-endpoint is none" in (caught.value.details() or "")
 
 
 async def test_full_backend_connection_gets_company(relay_path: Path, runtime_path: Path) -> None:

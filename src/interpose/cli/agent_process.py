@@ -31,7 +31,7 @@ _TICK: Final = 1.0
 
 def run(settings: AgentSettings, node: str, access: Access, origins: Mapping[str, str]) -> int:
     """Run until told to stop."""
-    log = setup(settings.logging.level, settings.logging.format)
+    log = setup(settings.logging.level, settings.logging.format, debug=settings.logging.debug)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_main(settings, node, access, origins, log))
 

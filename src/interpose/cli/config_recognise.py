@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from interpose.cli.cri_resmgr_flags import FLAGS
+from interpose.cli.option_file import split_option
 from interpose.config.check import API_VERSION
 from interpose.config.document import Node, parse_document, split_documents
 from interpose.config.programs import PROGRAMS, program_of
@@ -110,7 +111,7 @@ def _known(program: str) -> set[str]:
 
 
 def _is_option_file(text: str) -> bool:
-    """Whether most lines begin with an option of cri-resmgr and nothing but an equals sign behind it."""
+    """Whether most lines begin with an option of cri-resmgr."""
     lines = [line for line in text.splitlines() if line.strip() and line[0] not in " \t#"]
-    known = sum(line.partition("=")[0].strip() in FLAGS for line in lines)
+    known = sum(split_option(line)[0] in FLAGS for line in lines)
     return known > len(lines) * _SOME

@@ -14,7 +14,16 @@ from typing import Final
 from interpose import __version__
 from interpose.cli.cri_resmgr_flags import FLAGS, Line, Said, read_line
 from interpose.cli.cri_resmgr_help import PROGRAM, help_text, loggers_text, modules_text, policies_text
-from interpose.cli.cri_resmgr_line import EXIT_FLAGS, EXIT_LEFTOVER, debug_flag, debug_preset, notes, usage, wants
+from interpose.cli.cri_resmgr_line import (
+    EXIT_FLAGS,
+    EXIT_LEFTOVER,
+    debug_flag,
+    debug_notes,
+    debug_preset,
+    notes,
+    usage,
+    wants,
+)
 from interpose.cli.option_file import read_option_file
 from interpose.cli.standard_streams import open_standard_streams
 from interpose.config.load import Given, Loaded, load
@@ -41,7 +50,7 @@ def load_line(line: Line, env: Mapping[str, str]) -> Loaded:
         raise ConfigError(problems + error.problems) from None
     if problems:
         raise ConfigError(problems)
-    return replace(loaded, warnings=(*loaded.warnings, *notes(line.said, FLAGS)))
+    return replace(loaded, warnings=(*loaded.warnings, *notes(line.said, FLAGS), *debug_notes(line)))
 
 
 def _given(said: Sequence[Said]) -> tuple[dict[str, Given], list[str]]:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from interpose.cli.option_file import Option
 from interpose.config.dump_rules import TARGETS
 from interpose.errors import ConfigError
-from interpose.model.text import quoted
+from interpose.model.text import closest, did_you_mean, quoted
 
 CONFIG: Final = "config"
 _BOOLEANS: Final[Mapping[str, str]] = MappingProxyType(
@@ -46,7 +46,7 @@ def _level(text: str) -> str | None:
 
 
 def _image_socket(text: str) -> str | None:
-    return None if text in ("", "-", "default") else text
+    return None if text in ("", "default") else "none" if text == "-" else text
 
 
 def socket_or_off(text: str) -> str | None:
@@ -89,7 +89,7 @@ def _ignored(note: str, *names: str, switch: bool = False) -> dict[str, Flag]:
 LOG_FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
     {
         "logger-level": Flag("debug, info, warn or error", "info", "logging.level", read=_level),
-        "logger-debug": Flag("sources to debug, * or all; any of them turns debugging on for everything"),
+        "logger-debug": Flag("sources to debug: a,b, a:false, * or all, none; --list-loggers prints them"),
         **_ignored(_ONE_LOG, "logger", "logger-prefix", "logger-source"),
         **_ignored(
             "has no effect; see --logger-level and --logger-debug",
@@ -125,12 +125,10 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
             "runtime_endpoint",
         ),
         "image-socket": Flag(
-            'socket of the image service; "-" and "default": that of the runtime',
-            "-",
+            'socket of the image service; "default": that of the runtime; "-": image calls are refused',
+            "default",
             "image_endpoint",
             read=_image_socket,
-            note='"-" does not refuse image calls here, they pass to the runtime',
-            noted=lambda text: text == "-",
         ),
         "allow-untested-runtimes": Flag("accepted: every runtime is allowed", switch=True),
         # Policies.
@@ -276,7 +274,8 @@ def read_line(
         dashes = 2 if argument.startswith("--") else 1
         shown = "-" * dashes + name
         if flag is None:
-            line.problems.append(f"unknown flag {shown}")
+            close = closest(name, flags)
+            line.problems.append(f"unknown flag {shown}" + (f", did you mean --{close}?" if close else ""))
             if not equals and rest and not rest[0].startswith("-"):
                 rest.pop(0)  # what was meant as its value
         elif flag.switch:
@@ -310,7 +309,8 @@ def _of_file(path: str, options: Sequence[Option]) -> list[Said]:
         elif flag is None:
             # `static-pools` with options below it is no flag of its own, only the beginning of their names.
             if not option.heading or option.value is not None:
-                line.problems.append(f"{where}: {quoted(option.name)} is not a known option")
+                meant = did_you_mean(option.name, (name for name in FLAGS if name != CONFIG))
+                line.problems.append(f"{where}: {quoted(option.name)} is not a known option{meant}")
         elif flag.switch:
             value = "true" if option.value is None else option.value
             _switch(line, option.name, value, f"{where}: {option.name}", 2)

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from interpose.cli.cri_resmgr_flags import FLAGS, flag_lines
+from interpose.cli.cri_resmgr_line import SOURCES
 from interpose.policy.names import POLICIES
 
 PROGRAM: Final = "cri-resmgr"
@@ -61,8 +62,9 @@ def policies_text(dashes: int) -> str:
 
 
 def loggers_text() -> str:
-    """The sources of the log."""
-    return "The available loggers are:\n  interpose: everything (--logger-level, --logger-debug)"
+    """The sources of the log, for --logger-debug."""
+    rows = [f"  {name}: {', '.join(parts)}" for name, parts in SOURCES.items()]
+    return "\n".join(["The available loggers are:", *rows])
 
 
 def modules_text(names: Sequence[str]) -> str:

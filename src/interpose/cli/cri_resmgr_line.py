@@ -1,33 +1,77 @@
 """What all programs of CRI Resource Manager make of a command line: debugging, remarks, switches, mistakes."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from interpose.cli.cri_resmgr_flags import Flag, Line, Said
 from interpose.config.load import Given
+from interpose.model.text import did_you_mean
 
 EXIT_LEFTOVER: Final = 1
 EXIT_FLAGS: Final = 2  # what Go programs end with
 _LEVEL: Final = "logging.level"
+_DEBUG: Final = "logging.debug"
+_FLAG: Final = "logger-debug"
+_EVERYTHING: Final = "*"
+_ALL: Final = (_EVERYTHING, "all")
 _STATES: Final[Mapping[str, bool]] = {"on": True, "true": True, "off": False, "false": False}
+
+
+# Sources of the log by the names they have there, and what of ours logs about the same things.
+SOURCES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "agent": ("agent", "resmgr.agentclient", "resmgr.publisher"),
+        "cache": ("store", "resmgr.checkpoint"),
+        "config": ("resmgr.configfiles", "resmgr.configserver", "resmgr.reconfiguring"),
+        "cri/client": ("rpc", "store"),
+        "cri/server": ("relay", "rpc"),
+        "message-dump": ("dump", "cli.relay_dump"),
+        "policy": ("resmgr",),
+        "relay": ("relay", "rpc", "cli"),
+        "resource-manager": ("resmgr", "dispatcher"),
+        "static": ("resmgr",),
+        "static-plus": ("resmgr",),
+        "static-pools": ("resmgr",),
+        "webhook": ("webhook", "admin"),
+    }
+)
 
 
 def debug_preset(env: Mapping[str, str]) -> dict[str, Given]:
     """What $LOGGER_DEBUG makes of our settings, by key."""
-    return {_LEVEL: Given("debug", "environment LOGGER_DEBUG")} if debugs((env.get("LOGGER_DEBUG", ""),)) else {}
+    return _debugging(debugged((env.get("LOGGER_DEBUG", ""),)), "environment LOGGER_DEBUG")
 
 
 def debug_flag(line: Line) -> dict[str, Given]:
     """What --logger-debug makes of our settings, by key; it counts more than a level."""
-    last = line.last("logger-debug")
-    if last is not None and debugs(one.value for one in line.said if one.name == last.name):
-        return {_LEVEL: Given("debug", last.origin)}
-    return {}
+    last = line.last(_FLAG)
+    return {} if last is None else _debugging(_wanted(line), last.origin)
 
 
-def debugs(values: Iterable[str]) -> bool:
-    """Whether anything is debugged after `a,b`, `a:true`, `b:false`, `on:a,off:b`, `*`, `all` and `none`, in order."""
+def debug_notes(line: Line) -> list[str]:
+    """What there is to say about sources that nobody knows."""
+    return [
+        f"--{_FLAG}: {name!r} is not a source of the log{did_you_mean(name, SOURCES)}"
+        for name in _wanted(line)
+        if name not in SOURCES and name != _EVERYTHING
+    ]
+
+
+def _wanted(line: Line) -> list[str]:
+    return debugged(one.value for one in line.said if one.name == _FLAG)
+
+
+def _debugging(names: Sequence[str], origin: str) -> dict[str, Given]:
+    if _EVERYTHING in names:
+        return {_LEVEL: Given("debug", origin)}
+    parts = dict.fromkeys(part for name in names for part in SOURCES.get(name, ()))
+    return {_DEBUG: Given(",".join(parts), origin)} if parts else {}
+
+
+def debugged(values: Iterable[str]) -> list[str]:
+    """Which sources are debugged after `a,b`, `a:true`, `b:false`, `on:a,off:b`, `*`, `all` and `none`, in order."""
     sources: dict[str, bool] = {}
     for value in values:
         on = True
@@ -39,11 +83,11 @@ def debugs(values: Iterable[str]) -> bool:
             state = on
             if after in _STATES:
                 name, state = before, _STATES[after]
-            if name == "none" or (name in ("*", "all") and not state):
+            if name == "none" or (name in _ALL and not state):
                 sources.clear()
             elif name:
-                sources[name] = state
-    return any(sources.values())
+                sources[_EVERYTHING if name in _ALL else name] = state
+    return [name for name, state in sources.items() if state]
 
 
 def notes(said: Iterable[Said], flags: Mapping[str, Flag]) -> list[str]:

@@ -9,7 +9,16 @@ from typing import Final
 
 from interpose import __version__
 from interpose.cli.cri_resmgr_flags import LOG_FLAGS, Flag, Line, flag_lines, read_line
-from interpose.cli.cri_resmgr_line import EXIT_FLAGS, EXIT_LEFTOVER, debug_flag, debug_preset, notes, usage, wants
+from interpose.cli.cri_resmgr_line import (
+    EXIT_FLAGS,
+    EXIT_LEFTOVER,
+    debug_flag,
+    debug_notes,
+    debug_preset,
+    notes,
+    usage,
+    wants,
+)
 from interpose.cli.options import told
 from interpose.config.load import Given, Loaded, load
 from interpose.config.schema import Schema
@@ -64,7 +73,7 @@ def load_line(program: Program, line: Line, env: Mapping[str, str]) -> Loaded:
     given |= debug_flag(line)
     loaded = load(program.schema, flags=given, env=env, presets=presets | debug_preset(env))
     loaded = program.check(loaded, env)
-    return replace(loaded, warnings=(*loaded.warnings, *notes(line.said, program.flags)))
+    return replace(loaded, warnings=(*loaded.warnings, *notes(line.said, program.flags), *debug_notes(line)))
 
 
 def run_program(program: Program, arguments: Sequence[str], env: Mapping[str, str]) -> int:

@@ -6,6 +6,8 @@ Pure. For the drop-in commands, which must accept the command lines of existing 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from interpose.model.text import closest
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoFlags:
@@ -28,8 +30,11 @@ def parse_go_flags(arguments: Sequence[str], *, flags: Collection[str], words: C
             parsed.problems.append(f"unexpected argument {argument!r}")
         elif name in words and not equals:
             parsed.words.add(name)
+        elif name in words:
+            parsed.problems.append(f"flag --{name} takes no value")
         elif name not in flags:
-            parsed.problems.append(f"unknown flag --{name}")
+            close = closest(name, [*flags, *words])
+            parsed.problems.append(f"unknown flag --{name}" + (f", did you mean --{close}?" if close else ""))
         elif equals:
             parsed.values[name] = value
         elif (following := next(rest, None)) is not None:

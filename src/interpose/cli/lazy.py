@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from interpose.model.text import did_you_mean
+
 
 class Subcommand(NamedTuple):
     """Where a subcommand lives and what the overview says of it, so that the overview loads none of them."""
@@ -33,6 +35,15 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = getattr(importlib.import_module(entry.module), entry.attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The one that is called, or a guess at what was meant."""
+        name = args[0]
+        if name not in self._table and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}{did_you_mean(name, self._table)}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The overview, from the table alone."""

@@ -2,13 +2,16 @@
 
     # a comment
     policy = static
+    reserved-resources cpu=1000m
     logger = fmt
       debug = policy
 
-An indented line is an option of the one above it that is not: `logger-debug = policy`. Blanks around names and values
-do not count; there are no comments behind values, which may hold anything. Which options there are is not known here.
+An equals sign or blanks stand between an option and its value. An indented line is an option of the one above it that
+is not: `logger-debug = policy`. Blanks around names and values do not count; there are no comments behind values, which
+may hold anything. Which options there are is not known here.
 """
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -37,21 +40,28 @@ def parse_options(text: str, where: str) -> list[Option]:
     problems: list[str] = []
     parent: int | None = None  # where the last option that is not indented stands in `found`
     for number, line in _lines(text):
-        name, equals, value = (part.strip(" \t\r") for part in line.partition("="))
+        name, value = split_option(line.strip(" \t\r"))
         indented = line[0] in " \t"
-        if not name or any(blank in name for blank in " \t"):
+        if not name:
             problems.append(f"{where} line {number}: {quoted(line.strip())} is not of the form option = value")
         elif indented and parent is None:
             problems.append(f"{where} line {number}: {quoted(name)} is indented, and there is no option above it")
         elif indented and parent is not None:
             found[parent] = found[parent]._replace(heading=True)
-            found.append(Option(f"{found[parent].name}-{name}", value if equals else None, number))
+            found.append(Option(f"{found[parent].name}-{name}", value, number))
         else:
             parent = len(found)
-            found.append(Option(name, value if equals else None, number))
+            found.append(Option(name, value, number))
     if problems:
         raise ConfigError(problems)
     return found
+
+
+def split_option(line: str) -> tuple[str, str | None]:
+    """The option, and its value if there is one."""
+    name = re.split(r"[= \t]", line, maxsplit=1)[0]
+    rest = line[len(name) :].lstrip(" \t")
+    return name, rest.removeprefix("=").lstrip(" \t") if rest else None
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

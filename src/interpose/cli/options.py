@@ -22,7 +22,7 @@ class SettingOption(click.Option):
         text = f"{setting.help} [default: {schema.defaults(setting)}; env: {setting.env}]"
         metavar = None if setting.is_switch else "TEXT"
         super().__init__(
-            [flags, parameter_name(setting)],
+            [flags, *setting.aliases, parameter_name(setting)],
             default=None,
             help=text,
             metavar=metavar,

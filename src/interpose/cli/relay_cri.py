@@ -4,11 +4,12 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from socket import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from interpose.cli.relay_fronts import admission_of, method_rows
 from interpose.cli.relay_sockets import Endpoints
 from interpose.config.settings import LimitSettings, RelaySettings
+from interpose.config.values import NONE
 from interpose.h2.limits import Limits
 from interpose.relay.backend import Backend
 from interpose.relay.drain import Drain, end_event_streams
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from interpose.instrumentation.metrics import Collector
 
 _log = logging.getLogger(__name__)
+
+_NO_IMAGES: Final = "image calls are not relayed here: --image-endpoint is none (-image-socket - of cri-resmgr)"
 
 
 def client_limits(limits: LimitSettings) -> Limits:
@@ -57,7 +60,9 @@ def _upstreams(endpoints: Endpoints, hub: Hub, limits: LimitSettings) -> dict[st
         return Upstream(path, hub=hub, limits=backend_limits(limits), wait=limits.backend_wait, find=find)
 
     runtime = make(endpoints.runtime, endpoints.find)
-    return {"runtime": runtime} | ({"image": make(endpoints.image)} if endpoints.image != endpoints.runtime else {})
+    return {"runtime": runtime} | (
+        {"image": make(endpoints.image)} if endpoints.image not in (endpoints.runtime, NONE) else {}
+    )
 
 
 class CriFront:
@@ -67,7 +72,8 @@ class CriFront:
         self._hub = hub
         self._upstreams = _upstreams(endpoints, hub, settings.limits)
         runtime = self._upstreams["runtime"]
-        routes = Routes(runtime, self._upstreams.get("image", runtime))
+        refusal = _NO_IMAGES if endpoints.image == NONE else ""
+        routes = Routes(runtime, self._upstreams.get("image", runtime), refusal)
         self._relay = Relay(routes, Ledger(time.monotonic), header_list=settings.limits.header_list)
         self._listener = Listener(
             hub=hub,

@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 def run(settings: RelaySettings, origins: Mapping[str, str]) -> int:
     """Run until told to stop. With `detach` the parent returns when the child serves."""
-    log = setup(settings.logging.level, settings.logging.format)
+    log = setup(settings.logging.level, settings.logging.format, debug=settings.logging.debug)
     if settings.process.detach:
         ready = _fork()
         if isinstance(ready, int):

@@ -10,6 +10,7 @@ from pathlib import Path
 from interpose.cli.admin_socket import bind_address, bind_admin
 from interpose.config.endpoint import WELL_KNOWN, TcpListen, parse_endpoint, parse_listen
 from interpose.config.settings import RelaySettings
+from interpose.config.values import NONE
 from interpose.errors import ConfigError
 from interpose.host.sockets import BoundSocket, adopt, bind_unix, owner_like
 from interpose.host.systemd import named_listen_fds
@@ -24,7 +25,7 @@ class Endpoints:
     """The backends, as paths. With `find` nobody named the runtime: it is looked for again before each dial."""
 
     runtime: str
-    image: str
+    image: str  # none: image calls are refused
     find: Callable[[], str] | None = None
 
 
@@ -45,8 +46,8 @@ def find_endpoints(settings: RelaySettings, known: Sequence[str] = ()) -> Endpoi
         find = first
         runtime = first()
         _log.info("Runtime endpoint found at a default path", extra={"kv": {"endpoint": runtime}})
-    image = parse_endpoint(settings.image_endpoint, "--image-endpoint") if settings.image_endpoint else runtime
-    return Endpoints(runtime, image, find)
+    image = settings.image_endpoint or runtime
+    return Endpoints(runtime, image if image == NONE else parse_endpoint(image, "--image-endpoint"), find)
 
 
 @dataclass(slots=True)

@@ -1,11 +1,17 @@
 """`interpose runtime`: gather settings, then run containers for whoever calls over CRI."""
 
 import os
-from typing import Any
+from typing import Any, Final
+
+import click
 
 from interpose.cli.options import SettingsCommand, given_flags, told
+from interpose.config.endpoint import parse_endpoint
 from interpose.config.load import Loaded, load
 from interpose.config.runtime_table import RUNTIME
+from interpose.errors import ConfigError
+
+_IMAGES: Final = "--image-service-endpoint"
 
 
 def run_loaded(loaded: Loaded, *, print_config: bool = False) -> int:
@@ -17,8 +23,15 @@ def run_loaded(loaded: Loaded, *, print_config: bool = False) -> int:
     return run(loaded.settings, loaded.origins)
 
 
-def _runtime(config: str | None, print_config: bool, **parameters: Any) -> int:
+def _runtime(config: str | None, print_config: bool, image_service_endpoint: str | None, **parameters: Any) -> int:
     loaded = load(RUNTIME, flags=given_flags(parameters, RUNTIME), env=os.environ, path=config)
+    if image_service_endpoint is not None:
+        images = parse_endpoint(image_service_endpoint, f"flag {_IMAGES}")
+        if images != loaded.settings.listen:
+            raise ConfigError(
+                f"flag {_IMAGES}: {images!r} is not the socket of --listen, {loaded.settings.listen!r}: images are "
+                "served on the same one"
+            )
     return run_loaded(loaded, print_config=print_config)
 
 
@@ -31,5 +44,12 @@ runtime = SettingsCommand(
         "Containers go on when it is stopped or killed, and are found again when it starts. Images are brought in with "
         "`interpose image`, or pulled."
     ),
-    params=[],
+    params=[
+        click.Option(
+            [_IMAGES],
+            metavar="TEXT",
+            default=None,
+            help="Accepted as the kubelet has it: images are served on the socket of --listen, and on no other.",
+        )
+    ],
 )

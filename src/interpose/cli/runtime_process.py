@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 def run(settings: RuntimeSettings, origins: Mapping[str, str]) -> int:
     """Run until told to stop."""
-    log = setup(settings.logging.level, settings.logging.format)
+    log = setup(settings.logging.level, settings.logging.format, debug=settings.logging.debug)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_main(settings, origins, log))
 

@@ -34,7 +34,7 @@ _GC_THRESHOLD = 50_000
 
 def run(settings: WebhookSettings) -> int:
     """Run until told to stop."""
-    log = setup(settings.logging.level, settings.logging.format)
+    log = setup(settings.logging.level, settings.logging.format, debug=settings.logging.debug)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_main(settings, log))
 

@@ -6,15 +6,17 @@ Invariant: what differs between programs is an argument, so that the same settin
 from typing import Final
 
 from interpose.config.schema import ENV_PREFIX, Setting
-from interpose.config.values import Kind, address, choice, listen_or_none
+from interpose.config.values import Kind, address, choice, listen_or_none, words
 
 LEVEL: Final = "Lowest level that is logged."
 BESIDE_THE_KUBELET: Final = "The same form as the kubelet's log beside it."
 
 
-def row(prefix: str, key: str, flag: str, kind: Kind, *, about: str, why: str) -> Setting:
+def row(
+    prefix: str, key: str, flag: str, kind: Kind, *, about: str, why: str, aliases: tuple[str, ...] = ()
+) -> Setting:
     """A row of a program whose variables begin with `prefix`."""
-    return Setting(key=key, flag=flag, kind=kind, help=about, why=why, prefix=prefix)
+    return Setting(key=key, flag=flag, kind=kind, help=about, why=why, prefix=prefix, aliases=aliases)
 
 
 def admin_rows(port: int, prefix: str = ENV_PREFIX) -> tuple[Setting, ...]:
@@ -54,6 +56,17 @@ def logging_rows(
             choice("debug", "info", "warning", "error"),
             about=about_level,
             why=why_level,
+        ),
+        row(
+            prefix,
+            "logging.debug",
+            "--log-debug",
+            words(),
+            about=(
+                "Parts of the program whose debug messages are logged whatever the level: packages or modules, such as "
+                "resmgr or dispatcher.client."
+            ),
+            why="None: they are for looking into one thing.",
         ),
         row(
             prefix,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interpose.config.schema import Instead, Schema, value_of
 from interpose.errors import ConfigError
+from interpose.model.text import closest
 
 if TYPE_CHECKING:
     from interpose.config.document import Node
@@ -142,8 +143,15 @@ def _build(default: Any, section: str, values: Mapping[str, Any]) -> Any:
 
 def _unknown_variables(env: Mapping[str, str], schema: Schema) -> list[str]:
     known = {setting.env for setting in schema.table} | {schema.config_env}
+    # They all begin alike, which would make any of them look like any other.
+    ends = {name.removeprefix(schema.prefix): name for name in known}
+
+    def meant(name: str) -> str:
+        close = closest(name.removeprefix(schema.prefix), ends)
+        return f", did you mean {ends[close]}?" if close else ""
+
     return [
-        f"environment {name}: is not a known setting and has no effect"
+        f"environment {name}: is not a known setting and has no effect{meant(name)}"
         for name in sorted(env)
         if name.startswith(schema.prefix) and name not in known and not name.startswith(schema.foreign)
     ]

@@ -57,6 +57,7 @@ RUNTIME_SETTINGS: Final[tuple[Setting, ...]] = (
         "listen",
         "--listen",
         endpoint(optional=False),
+        aliases=("--container-runtime-endpoint",),
         about="Socket on which a kubelet, a relay or crictl calls; CRI v1 and v1alpha2.",
         why="A directory of our own: nobody else creates or cleans files in it.",
     ),

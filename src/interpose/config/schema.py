@@ -40,6 +40,7 @@ class Setting:
     why: str
     prefix: str = ENV_PREFIX
     instead: tuple[Instead, ...] = ()
+    aliases: tuple[str, ...] = ()  # further flags, as other programs call it
 
     @property
     def env(self) -> str:

@@ -106,6 +106,7 @@ class LoggingSettings:
     """What is written to stderr, and in which form."""
 
     level: str = "info"
+    debug: tuple[str, ...] = ()
     format: str = "text"
 
 

@@ -35,6 +35,7 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
     Setting(
         key="runtime_endpoint",
         flag="--runtime-endpoint",
+        aliases=("--container-runtime-endpoint",),
         kind=endpoint(optional=True),
         help="Socket of the container runtime, or of dockerd. Empty: the first existing well-known one.",
         why="A node has one runtime, and its socket is where its packages put it.",
@@ -42,8 +43,10 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
     Setting(
         key="image_endpoint",
         flag="--image-endpoint",
-        kind=endpoint(optional=True),
-        help="Socket of the image service. Empty: the same as the runtime. Not with the backend docker.",
+        kind=endpoint(optional=True, none=True),
+        aliases=("--image-service-endpoint",),
+        help='Socket of the image service. Empty: the same as the runtime. "none" refuses image calls. Not with the '
+        "backend docker.",
         why="All common runtimes serve images on their runtime socket.",
     ),
     Setting(

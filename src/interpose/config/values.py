@@ -23,7 +23,7 @@ _NUMBER_AND_UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")
 _TIME_PATTERN = r"^[0-9]+(\.[0-9]+)? ?([mM]?[sS]|[mMhH])?$"
 _SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)? ?([bB]|[kKmMgG][iI][bB])?$"
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-_NONE = "none"  # turns off what would be a path or an address
+NONE = "none"  # turns off what would be a path or an address
 _UNSEEN = "has characters that cannot be shown"
 # Linux keeps 2^32-1 for "no such user": chown(2) reads it as "leave unchanged".
 _MAX_UID = 2**32 - 2
@@ -170,14 +170,16 @@ def owner() -> Kind:
     return Kind(name="user[:group]", accepts=frozenset({"str", "int"}), parse=parse)
 
 
-def endpoint(*, optional: bool) -> Kind:
-    """A unix socket; an optional one may be empty."""
+def endpoint(*, optional: bool, none: bool = False) -> Kind:
+    """A unix socket; an optional one may be empty, and with `none` the word none is a value, too."""
 
     def parse(text: str, where: str) -> str:
-        return "" if optional and not text else parse_endpoint(text, where)
+        return text if (optional and not text) or (none and text == NONE) else parse_endpoint(text, where)
 
-    form = {"type": "string", "pattern": "^(/|unix:|$)" if optional else "^(/|unix:)"}
-    return Kind(name="socket path or unix:///path", accepts=frozenset({"str"}), parse=parse, form=form)
+    others = ("none$|" if none else "") + ("$" if optional else "")
+    form = {"type": "string", "pattern": f"^(/|unix:|{others})" if others else "^(/|unix:)"}
+    name = "socket path, unix:///path or none" if none else "socket path or unix:///path"
+    return Kind(name=name, accepts=frozenset({"str"}), parse=parse, form=form)
 
 
 def directory(*, optional: bool = False) -> Kind:
@@ -207,13 +209,13 @@ def file_or_none() -> Kind:
     path = directory()
 
     def parse(text: str, where: str) -> str:
-        return _NONE if text in ("", _NONE) else str(path.parse(text, where))
+        return NONE if text in ("", NONE) else str(path.parse(text, where))
 
     return Kind(
         name="absolute path or none",
         accepts=frozenset({"str"}),
         parse=parse,
-        is_relative=lambda text: text != _NONE and path.is_relative(text),
+        is_relative=lambda text: text != NONE and path.is_relative(text),
     )
 
 
@@ -245,7 +247,7 @@ def listen_or_none() -> Kind:
     """A unix socket or a loopback address, or the word none. Kept as text; whoever binds parses it again."""
 
     def parse(text: str, where: str) -> str:
-        if text == _NONE:
+        if text == NONE:
             return text
         parsed = parse_listen(text, where)
         return parsed.path if isinstance(parsed, UnixListen) else text
@@ -257,7 +259,7 @@ def socket_or_none() -> Kind:
     """A unix socket, or the word none; empty is none too."""
 
     def parse(text: str, where: str) -> str:
-        return _NONE if text in ("", _NONE) else parse_endpoint(text, where)
+        return NONE if text in ("", NONE) else parse_endpoint(text, where)
 
     return Kind(name="socket path or none", accepts=frozenset({"str"}), parse=parse)
 
@@ -266,8 +268,8 @@ def address(*, optional: bool = False) -> Kind:
     """An address that others may reach, such as 0.0.0.0:9090; an optional one may be the word none. Kept as text."""
 
     def parse(text: str, where: str) -> str:
-        if optional and text in ("", _NONE):
-            return _NONE
+        if optional and text in ("", NONE):
+            return NONE
         parse_address(text, where)
         return text
 

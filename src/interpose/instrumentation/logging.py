@@ -9,11 +9,15 @@ Invariant: logging never raises into the caller and never makes it wait. A line 
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from pathlib import PurePath
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePath
 from typing import Any, Protocol
 
 from interpose.instrumentation.stderr import UnblockedText
+from interpose.model.text import did_you_mean
+
+_log = logging.getLogger(__name__)
+_PACKAGE = Path(__file__).parents[1]
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -148,6 +152,7 @@ class LogControl:
         self._logger = logger
         self._handler = handler
         self._before = logger.level
+        self._debugged: list[logging.Logger] = []
 
     @property
     def level(self) -> str:
@@ -165,21 +170,45 @@ class LogControl:
             raise ValueError(f"log level {level!r} is not one of {', '.join(LEVELS)}")
         self._logger.setLevel(LEVELS[level])
 
+    def debug(self, sources: Sequence[str]) -> None:
+        """Log everything of these packages and modules of ours, whatever the level."""
+        for source in sources:
+            place = _PACKAGE.joinpath(*source.split("."))
+            if not place.is_dir() and not place.with_suffix(".py").is_file():
+                meant = did_you_mean(source, (one.stem for one in _PACKAGE.iterdir()))
+                _log.warning("Log source is unknown and has no effect", extra=kv(source=source + meant))
+                continue
+            one = self._logger.getChild(f"{_PACKAGE.name}.{source}")
+            one.setLevel(logging.DEBUG)
+            self._debugged.append(one)
+
     def close(self) -> None:
         """Take the handler off again; the level is what it was."""
+        while self._debugged:
+            self._debugged.pop().setLevel(logging.NOTSET)
         self._logger.removeHandler(self._handler)
         self._logger.setLevel(self._before)
         self._handler.close()
 
 
-def setup(level: str, format: str, stream: TextStream | None = None) -> LogControl:  # noqa: A002 - the setting's name
-    """Send all logging of this process to stderr (or `stream`) and return the handle to change or undo it."""
+def setup(
+    level: str,
+    format: str,  # noqa: A002 - the setting's name
+    stream: TextStream | None = None,
+    *,
+    debug: Sequence[str] = (),
+) -> LogControl:
+    """Send all logging of this process to stderr (or `stream`) and return the handle to change or undo it.
+
+    `debug` are packages and modules of which everything is logged.
+    """
     handler = LineHandler(UnblockedText() if stream is None else stream)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     root = logging.getLogger()
     control = LogControl(root, handler)
     control.set_level(level)
     root.addHandler(handler)
+    control.debug(debug)
     return control
 
 

@@ -92,6 +92,10 @@ class Relay(Switchboard):
             way.join(stream, conn, headers.wire, end)
 
     def _special(self, link: ClientLink, stream: Stream, headers: Headers, route: Route, end: bool) -> None:
+        if route.refusal:
+            self.ledger.finish(stream, Code.UNIMPLEMENTED)
+            answer(stream, Code.UNIMPLEMENTED, route.refusal)
+            return
         if route.intercepted:
             self.collector.collect(stream, headers, route, link.peer, end)
             return

@@ -17,9 +17,9 @@ _IMAGE: Final = b"ImageService/"
 class Route:
     """The way of one path. `special` is set if the call has to leave the frame loop."""
 
-    __slots__ = ("editors", "intercepted", "method", "readers", "special", "stats", "taps", "upstream")
+    __slots__ = ("editors", "intercepted", "method", "readers", "refusal", "special", "stats", "taps", "upstream")
 
-    def __init__(self, upstream: Any, stats: MethodStats, method: Method | None) -> None:
+    def __init__(self, upstream: Any, stats: MethodStats, method: Method | None, refusal: str = "") -> None:
         self.upstream = upstream
         self.stats = stats
         self.method = method
@@ -27,7 +27,8 @@ class Route:
         self.readers: tuple[Any, ...] = ()  # taps that want the messages, too
         self.editors: tuple[Any, ...] = ()
         self.intercepted = False
-        self.special = False
+        self.refusal = refusal  # why these calls are refused; empty if they are not
+        self.special = bool(refusal)
 
     def subscribe(
         self,
@@ -42,23 +43,23 @@ class Route:
         self.taps = tuple(taps)
         self.readers = tuple(readers)
         self.editors = tuple(editors)
-        self.special = intercepted or bool(taps) or bool(editors)
+        self.special = intercepted or bool(taps) or bool(editors) or bool(self.refusal)
 
 
 class Routes:
-    """Looked up by path for every call."""
+    """Looked up by path for every call. With `no_images` calls about images are refused, for that reason."""
 
-    def __init__(self, runtime: Any, image: Any) -> None:
+    def __init__(self, runtime: Any, image: Any, no_images: str = "") -> None:
         self.known: dict[bytes, Route] = {}
         self._of_method: dict[str, list[Route]] = {}
         self._runtime_other = Route(runtime, MethodStats(OTHER, OTHER), None)
-        self._image_other = Route(image, self._runtime_other.stats, None)
+        self._image_other = Route(image, self._runtime_other.stats, None, no_images)
         for method in METHODS.values():
             for path in method.paths:
                 service = path[1:].rpartition("/")[0]
-                upstream = image if method.service == "ImageService" else runtime
+                upstream, refusal = (image, no_images) if method.service == "ImageService" else (runtime, "")
                 stats = MethodStats(service, method.name, endless=method.concern is Concern.EVENTS)
-                route = self.known[path.encode()] = Route(upstream, stats, method)
+                route = self.known[path.encode()] = Route(upstream, stats, method, refusal)
                 self._of_method.setdefault(method.name, []).append(route)
 
     def find(self, path: bytes) -> Route:

@@ -110,7 +110,10 @@ def test_the_policy_is_not_said_if_it_is_not_given() -> None:
         ("-logger-level warn", "logging.level", "warning"),
         ("-logger-level error", "logging.level", "error"),
         ("-logger-debug '*'", "logging.level", "debug"),
-        ("-logger-debug policy -logger-level error", "logging.level", "debug"),
+        ("-logger-debug policy -logger-level error", "logging.level", "error"),
+        ("-logger-debug policy -logger-level error", "logging.debug", ("resmgr",)),
+        ("-logger-debug * -logger-level error", "logging.level", "debug"),
+        ("-image-socket -", "image_endpoint", "none"),
         ("-logger-debug none", "logging.level", "info"),
         ("-dump off:.* -dump full:RunPodSandbox", "dump.rules", ("off:.*", "full:RunPodSandbox")),
         ("-dump off:.* -dump '' -dump=on", "dump.rules", ("off:.*", "on")),
@@ -193,7 +196,7 @@ def test_the_environment_beats_the_old_defaults_but_not_the_flags() -> None:
 def test_what_does_nothing_is_said(name: str) -> None:
     """Each flag that is accepted for its own sake is named in a warning."""
     flag = FLAGS[name]
-    line = f"--{name}" if flag.switch else f"--{name} -" if name == "image-socket" else f"--{name} x"
+    line = f"--{name}" if flag.switch else f"--{name} x"
     assert loaded(line).warnings == (f"--{name}: {flag.note}",)
 
 

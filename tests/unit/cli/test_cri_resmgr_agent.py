@@ -82,7 +82,10 @@ def test_sockets_can_be_turned_off(off: str) -> None:
 def test_flags_of_the_log() -> None:
     """As cri-resmgr treats them: levels and debugging count, klog's have no effect, which is said."""
     assert loaded("-logger-level warn").settings.logging.level == "warning"
-    assert loaded("-logger-debug agent").settings.logging.level == "debug"
+    debugged = loaded("-logger-debug agent")
+    assert (debugged.settings.logging.level, debugged.settings.logging.debug[0]) == ("info", "agent")
+    unknown = "--logger-debug: 'agnet' is not a source of the log, did you mean agent?"
+    assert loaded("-logger-debug agnet").warnings == (unknown,)
     assert loaded("", NODE | {"LOGGER_DEBUG": "*"}).settings.logging.level == "debug"
     assert loaded("-v 5 -alsologtostderr").warnings == (
         "--v: has no effect; see --logger-level and --logger-debug",

@@ -68,7 +68,7 @@ def test_all_mistakes_are_told() -> None:
     """What was probably meant as the value of an unknown flag is not taken for a leftover."""
     line = read("--polcy static -x=3 -y -disable-ui=maybe --dump")
     assert line.problems == [
-        "unknown flag --polcy",
+        "unknown flag --polcy, did you mean --policy?",
         "unknown flag -x",
         "unknown flag -y",
         "flag -disable-ui: 'maybe' is neither true nor false",
@@ -126,9 +126,9 @@ def test_all_mistakes_in_a_file_are_told_with_their_lines() -> None:
     with pytest.raises(ConfigError) as caught:
         in_file(text)
     assert caught.value.problems == [
-        "file /f line 1: 'polcy' is not a known option",
+        "file /f line 1: 'polcy' is not a known option, did you mean policy?",
         "file /f line 2: config: a file cannot name another one",
         "file /f line 3: policy: needs a value",
         "file /f line 4: disable-ui: 'maybe' is neither true nor false",
-        "file /f line 5: 'static-pools' is not a known option",
+        "file /f line 5: 'static-pools' is not a known option, did you mean static-pools-conf-dir?",
     ]

@@ -30,9 +30,9 @@ def test_policies_are_listed_in_two_forms(dashes: int, head: str, row: str) -> N
     assert lines[1].endswith("(also called null)")
 
 
-def test_there_is_one_source_of_the_log() -> None:
-    """All messages have one level."""
-    assert loggers_text().splitlines()[1].startswith("  interpose: ")
+def test_sources_of_the_log_are_listed() -> None:
+    """With what of ours logs under that name."""
+    assert "  policy: resmgr" in loggers_text().splitlines()
 
 
 def test_every_key_of_a_document_is_explained() -> None:

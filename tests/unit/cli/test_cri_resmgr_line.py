@@ -1,43 +1,77 @@
 """What all programs of CRI Resource Manager make of a command line."""
 
+from pathlib import Path
+
 import pytest
 
+import interpose
 from interpose.cli.cri_resmgr_flags import Flag, Said, read_line
-from interpose.cli.cri_resmgr_line import debug_flag, debug_preset, debugs, notes, usage, wants
+from interpose.cli.cri_resmgr_line import (
+    SOURCES,
+    debug_flag,
+    debug_notes,
+    debug_preset,
+    debugged,
+    notes,
+    usage,
+    wants,
+)
 from interpose.config.load import Given
 
 
 @pytest.mark.parametrize(
-    ("values", "on"),
+    ("values", "names"),
     [
-        ([], False),
-        ([""], False),
-        (["policy,static"], True),
-        (["policy:false"], False),
-        (["policy:true"], True),
-        (["off:policy,static"], False),
-        (["off:policy,on:static"], True),
-        (["on:policy,cache"], True),
-        (["all"], True),
-        (["*", "none"], False),
-        (["*,off:*"], False),
-        (["none", "policy"], True),
-        (["on:"], False),
+        ([], []),
+        ([""], []),
+        (["policy,static"], ["policy", "static"]),
+        (["policy:false"], []),
+        (["policy:true"], ["policy"]),
+        (["off:policy,static"], []),
+        (["off:policy,on:static"], ["static"]),
+        (["on:policy,cache"], ["policy", "cache"]),
+        (["policy,cache", "cache:off"], ["policy"]),
+        (["all"], ["*"]),
+        (["*", "none"], []),
+        (["*,off:*"], []),
+        (["none", "policy"], ["policy"]),
+        (["on:"], []),
     ],
 )
-def test_debugging_of_any_source_is_debugging(values: list[str], on: bool) -> None:
-    """In all forms of all releases."""
-    assert debugs(values) is on
+def test_sources_are_told_in_all_forms_of_all_releases(values: list[str], names: list[str]) -> None:
+    """The last word about one counts."""
+    assert debugged(values) == names
 
 
 def test_debugging_is_a_default_of_the_environment_and_a_flag() -> None:
-    """Each with its origin; without it there is nothing to say about the level."""
-    assert debug_preset({"LOGGER_DEBUG": "all"}) == {"logging.level": Given("debug", "environment LOGGER_DEBUG")}
+    """Each with its origin; without it there is nothing to say."""
+    everything = {"logging.level": Given("debug", "environment LOGGER_DEBUG")}
+    assert debug_preset({"LOGGER_DEBUG": "all"}) == everything
     assert debug_preset({"LOGGER_DEBUG": "none"}) == {}
     assert debug_preset({}) == {}
-    assert debug_flag(read_line(["--logger-debug", "x"])) == {"logging.level": Given("debug", "flag --logger-debug")}
-    assert debug_flag(read_line(["--logger-debug", "x", "--logger-debug", "none"])) == {}
+    assert debug_flag(read_line(["--logger-debug", "*"])) == {"logging.level": Given("debug", "flag --logger-debug")}
+    assert debug_flag(read_line(["--logger-debug", "policy", "--logger-debug", "none"])) == {}
     assert debug_flag(read_line([])) == {}
+
+
+def test_sources_are_debugged_one_by_one() -> None:
+    """What of ours logs about the same, each part once; the level stays."""
+    given = debug_flag(read_line(["--logger-debug", "policy,static,cache"]))
+    assert given == {"logging.debug": Given("resmgr,store,resmgr.checkpoint", "flag --logger-debug")}
+
+
+def test_sources_that_nobody_knows_are_told() -> None:
+    """With a guess; they debug nothing."""
+    line = read_line(["--logger-debug", "polcy,*"])
+    assert debug_notes(line) == ["--logger-debug: 'polcy' is not a source of the log, did you mean policy?"]
+    assert debug_flag(read_line(["--logger-debug", "polcy"])) == {}
+
+
+@pytest.mark.parametrize("part", sorted({part for parts in SOURCES.values() for part in parts}))
+def test_each_source_is_a_part_of_ours(part: str) -> None:
+    """A package, or a module in one."""
+    place = Path(interpose.__file__).parent.joinpath(*part.split("."))
+    assert place.is_dir() or place.with_suffix(".py").is_file()
 
 
 def test_flags_that_do_nothing_are_told_together() -> None:

@@ -24,13 +24,14 @@ def test_values_may_be_empty_hold_equals_or_start_with_a_dash() -> None:
     [
         (["--x=1"], "unknown flag --x"),
         (["-x"], "unknown flag --x"),
-        (["---a", "1"], "unknown flag ---a"),
+        (["---a", "1"], "unknown flag ---a, did you mean --a?"),
         (["word"], "unexpected argument 'word'"),
         (["--", "word"], "unexpected argument 'word'"),
         (["-"], "unexpected argument '-'"),
         (["-=1"], "unexpected argument '-=1'"),
         (["--a"], "flag --a needs a value"),
-        (["--help=1"], "unknown flag --help"),
+        (["--help=1"], "flag --help takes no value"),
+        (["--hepl"], "unknown flag --hepl, did you mean --help?"),
     ],
 )
 def test_mistakes_are_named(arguments: list[str], problem: str) -> None:

@@ -36,7 +36,9 @@ def test_command_is_loaded_when_it_is_called() -> None:
 
 
 def test_unknown_command() -> None:
-    """As click says it."""
+    """With a guess at what was meant, if there is one; options are click's."""
     result = CliRunner().invoke(group, ["away"])
     assert result.exit_code == 2
-    assert "No such command" in result.output
+    assert "No such command 'away'\n" in result.output
+    assert "No such command 'theer', did you mean there?" in CliRunner().invoke(group, ["theer"]).output
+    assert "No such option" in CliRunner().invoke(group, ["--away"]).output

@@ -73,8 +73,8 @@ def test_warnings_are_told_and_settings_if_somebody_asks(
     print_config: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Then there is nothing else to do."""
-    loaded = load(RELAY, flags={}, env={"INTERPOSE_GRASE": "1s"})
+    loaded = load(RELAY, flags={}, env={"INTERPOSE_XYZ": "1s"})
     assert told(loaded, print_config=print_config) is print_config
     output = capsys.readouterr()
-    assert output.err == "warning: environment INTERPOSE_GRASE: is not a known setting and has no effect\n"
+    assert output.err == "warning: environment INTERPOSE_XYZ: is not a known setting and has no effect\n"
     assert output.out.startswith("KEY ") is print_config

@@ -67,7 +67,8 @@ def test_unknown_variables_are_pointed_out_on_stderr(process: Any) -> None:
     """A misspelt variable does not stop the relay, but it is not silent either."""
     result = _relay(env={"INTERPOSE_LISTENN": "/x"})
     assert result.exit_code == 0
-    assert result.stderr == "warning: environment INTERPOSE_LISTENN: is not a known setting and has no effect\n"
+    text = "is not a known setting and has no effect, did you mean INTERPOSE_LISTEN?"
+    assert result.stderr == f"warning: environment INTERPOSE_LISTENN: {text}\n"
     assert len(process.runs) == 1
 
 

@@ -30,10 +30,11 @@ def test_examples_of_the_admin_socket_have_the_port_of_the_program() -> None:
 
 def test_each_program_says_what_its_log_reports() -> None:
     """And may say more about levels and form."""
-    level, form = logging_rows(why_level="Because.")
+    level, debug, form = logging_rows(why_level="Because.")
     assert (level.env, level.help, level.why) == ("INTERPOSE_LOG_LEVEL", LEVEL, "Because.")
+    assert debug.kind.parse("resmgr,store", "flag --log-debug") == ("resmgr", "store")
     assert form.kind.parse("json", "flag --log-format") == "json"
-    level, form = logging_rows("INTERPOSE_X_", why_level="a.", about_level="b.", why_format="c.")
+    level, _, form = logging_rows("INTERPOSE_X_", why_level="a.", about_level="b.", why_format="c.")
     assert (level.env, level.why, level.help, form.why) == ("INTERPOSE_X_LOG_LEVEL", "a.", "b.", "c.")
 
 

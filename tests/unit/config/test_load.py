@@ -65,7 +65,8 @@ def test_an_empty_variable_counts_as_not_set() -> None:
 def test_unknown_variables_are_reported_and_foreign_ones_are_not() -> None:
     """A misspelt INTERPOSE_ variable is a warning, not an error."""
     loaded = load(RELAY, flags={}, env={"INTERPOSE_GRASE": "1s", "HOME": "/root"})
-    assert loaded.warnings == ("environment INTERPOSE_GRASE: is not a known setting and has no effect",)
+    text = "environment INTERPOSE_GRASE: is not a known setting and has no effect, did you mean INTERPOSE_GRACE?"
+    assert loaded.warnings == (text,)
 
 
 def test_mistakes_of_all_sources_come_together(tmp_path: Path) -> None:

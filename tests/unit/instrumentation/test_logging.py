@@ -217,3 +217,24 @@ def test_the_memory_for_keys_is_bounded(text_log: LogControl) -> None:
         limited.log(logging.ERROR, "Dial failed", key=key)
     assert not limited.log(logging.ERROR, "Dial failed", key="b")
     assert limited.log(logging.ERROR, "Dial failed", key="a")
+
+
+def test_single_sources_are_debugged(stream: io.StringIO) -> None:
+    """A package with everything in it, or a module; the others keep the level, and all is undone at the end."""
+    control = setup("warning", "text", stream, debug=("resmgr", "store.sync"))
+    try:
+        for name in ("resmgr.manager", "store.sync", "store.store", "relay.relay"):
+            logging.getLogger(f"interpose.{name}").debug("From %s", name)
+        found = re.findall(r'"From (\S+)"', stream.getvalue())
+        assert found == ["resmgr.manager", "store.sync"]
+    finally:
+        control.close()
+    assert not logging.getLogger("interpose.resmgr.manager").isEnabledFor(logging.DEBUG)
+
+
+def test_a_source_that_does_not_exist_is_told(stream: io.StringIO) -> None:
+    """With a guess. Names of other libraries' loggers are none of ours."""
+    setup("warning", "text", stream, debug=("resmngr", "asyncio")).close()
+    lines = stream.getvalue().splitlines()
+    assert 'source="resmngr, did you mean resmgr?"' in lines[0]
+    assert 'source="asyncio' in lines[1]

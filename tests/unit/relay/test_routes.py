@@ -33,6 +33,17 @@ def test_service_chooses_the_backend(routes: Routes) -> None:
     assert routes.find(b"").upstream is RUNTIME
 
 
+def test_image_calls_can_be_refused() -> None:
+    """Those alone; whoever subscribes to them does not change that."""
+    routes = Routes(RUNTIME, RUNTIME, "no images here")
+    image = routes.known[b"/runtime.v1.ImageService/PullImage"]
+    image.subscribe(intercepted=False)
+    assert (image.special, image.refusal) == (True, "no images here")
+    assert routes.find(b"/runtime.v2.ImageService/New").refusal == "no images here"
+    runtime = routes.known[b"/runtime.v1.RuntimeService/Version"]
+    assert (runtime.special, runtime.refusal, routes.find(b"/x").refusal) == (False, "", "")
+
+
 def test_unknown_paths_share_their_counters(routes: Routes) -> None:
     """A client cannot make metrics grow."""
     stats = {id(routes.find(path).stats) for path in (b"/a/b", b"/c.ImageService/d", b"/e")}
