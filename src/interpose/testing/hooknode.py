@@ -24,6 +24,7 @@ from interpose.model.cgroup import Parameter, Value
 from interpose.runtimehooks.plugin import AnyPlugin
 from interpose.runtimehooks.podspec import NORMALIZATION_RATIO
 from interpose.runtimehooks.reconciler import Round
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.fakestate import Sandbox
@@ -106,6 +107,7 @@ class HookNode:
         self.settings = settings
         self._folder = folder
         self._parts: Parts | None = None
+        self._answers = False
         self._serving = AsyncExitStack()
 
     @property
@@ -124,13 +126,19 @@ class HookNode:
             self.parts.node_file.load()
 
     async def start(self, plugins: Sequence[AnyPlugin] | None = None) -> None:
-        """Start it, anew if it runs. Its journal and the node stay. `plugins` None: those of the settings."""
+        """Start it, anew if it runs. Its journal and the node stay. `plugins` None: those of the settings.
+
+        A runtime that answers is connected: a busy machine shall not look like one without a runtime.
+        """
         await self.stop()
         chosen = chosen_plugins(self.settings) if plugins is None else plugins
         self._parts = Parts(self.settings, plugins=chosen, files=self.kernel)
         if self._parts.node_file is not None:
             self._parts.node_file.load()
-        self._parts.upstream.start()
+        upstream = self._parts.upstream
+        upstream.start()
+        if self._answers:
+            await eventually(lambda: upstream.up, "the connection to the runtime")
 
     async def stop(self) -> None:
         """End it; values stay."""
@@ -141,9 +149,11 @@ class HookNode:
     async def runtime_up(self) -> None:
         """The runtime answers."""
         await self._serving.enter_async_context(serve_runtime(self.settings.runtime_endpoint, self.node.runtime))
+        self._answers = True
 
     async def runtime_down(self) -> None:
         """The runtime is away; what it runs goes on."""
+        self._answers = False
         await self._serving.aclose()
 
     async def round(self, **options: Any) -> Round:
@@ -181,7 +191,7 @@ class HookNode:
         return found
 
 
-def node_settings(folder: Path, *, timeout: float = 5.0, **plugins: Any) -> HookServerSettings:
+def node_settings(folder: Path, *, timeout: float = WAIT_LIMIT, **plugins: Any) -> HookServerSettings:
     """Settings of a hook server in a folder; `plugins` are switches of plugins."""
     return HookServerSettings(
         mode="standalone",
@@ -202,7 +212,7 @@ async def hook_node(
     *,
     plugins: Sequence[AnyPlugin] | None = None,
     cpus: Sequence[str] = ("0-3", "4-7"),
-    timeout: float = 5.0,
+    timeout: float = WAIT_LIMIT,
     bvt: bool = False,
     systemd: bool = False,
     **switches: Any,

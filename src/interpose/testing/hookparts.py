@@ -18,6 +18,7 @@ from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.updates import Updates
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
 
@@ -87,7 +88,7 @@ class HookParts:
         self.journal = Journal(None, "boot")
         self.store = Store()
         self.sync = Synchronizer(self.store, self.call)
-        self.runner = Runner(timeout=5.0)
+        self.runner = Runner(timeout=WAIT_LIMIT)
         self.inventory = Inventory(self.node.tree, self.journal)
         actuator = CgroupActuator(self.node.tree)
         self.applier = Applier(
