@@ -29,6 +29,7 @@ from interpose.runtimehooks.registrar import Registrar
 from interpose.runtimehooks.rules import Rules
 from interpose.runtimehooks.runner import Runner
 from interpose.testing import pods
+from interpose.testing.clock import PluginClock
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.hookstack import HookStack
@@ -108,9 +109,10 @@ async def serve(
     *plugins: Toy,
     policy: FailurePolicy = FailurePolicy.IGNORE,
     uids: frozenset[int] = frozenset((os.getuid(),)),
+    clock: PluginClock | None = None,
 ) -> AsyncIterator[Served]:
     """As the daemon does it: a bound socket, peers checked."""
-    runner, effects = Runner(timeout=0.3), Effects()
+    runner, effects = Runner(timeout=0.3, now=clock or PluginClock()), Effects()
     rules = Rules(by_plugin={one.name: 1 for one in plugins})
     proxy = ProxyServer(
         plugins=plugins, rules=lambda: rules, runner=runner, effects=effects, plugin_failure_policy=policy
@@ -221,11 +223,13 @@ async def test_peers_of_other_users_are_turned_away(scratch: Path) -> None:
 async def test_raising_and_hanging_plugins_next_to_a_good_one(scratch: Path, release: threading.Event) -> None:
     """The good one is heard; the one that hangs costs its time once."""
 
+    clock = PluginClock()
+
     def hangs(_context: ContainerContext) -> None:
-        release.wait(WAIT_LIMIT)
+        clock.hang(release)
 
     plugins = Toy("raises", raises), Toy("hangs", hangs), Toy("good", sets(shares=7))
-    async with serve(scratch / "hooks.sock", *plugins) as served, grpc_channel(served.path) as channel:
+    async with serve(scratch / "hooks.sock", *plugins, clock=clock) as served, grpc_channel(served.path) as channel:
         answers = await asyncio.gather(*(ask(channel, request(cpu_shares=102)) for _ in range(8)))
         assert {one.container_resources.cpu_shares for one in answers} == {7}
         assert served.runner.stats["hangs"].timeouts <= 4  # as many as there are threads
@@ -252,10 +256,10 @@ async def test_fail_refuses_with_the_name_of_the_plugin(scratch: Path) -> None:
 
 @asynccontextmanager
 async def registered(
-    node: HookStack, *plugins: Toy, policy: FailurePolicy = FailurePolicy.IGNORE
+    node: HookStack, *plugins: Toy, policy: FailurePolicy = FailurePolicy.IGNORE, clock: PluginClock | None = None
 ) -> AsyncIterator[Served]:
     """Our hook server in force in the relay, with one policy for both."""
-    async with serve(node.folder / "hooks.sock", *plugins, policy=policy) as served:
+    async with serve(node.folder / "hooks.sock", *plugins, policy=policy, clock=clock) as served:
         registrar = Registrar(
             node.directory, "qos", endpoint=str(served.path), hooks=tuple(HookPoint), failure_policy=policy
         )
@@ -381,10 +385,13 @@ async def test_pod_that_opted_out(node: HookStack) -> None:
 async def test_raising_and_hanging_plugins_behind_a_relay(node: HookStack, release: threading.Event) -> None:
     """Containers are created with what the good one wants."""
 
-    def hangs(_context: ContainerContext) -> None:
-        release.wait(WAIT_LIMIT)
+    clock = PluginClock()
 
-    async with registered(node, Toy("raises", raises), Toy("hangs", hangs), Toy("good", sets(shares=7))) as served:
+    def hangs(_context: ContainerContext) -> None:
+        clock.hang(release)
+
+    plugins = Toy("raises", raises), Toy("hangs", hangs), Toy("good", sets(shares=7))
+    async with registered(node, *plugins, clock=clock) as served:
         for name in ("one", "two"):
             container = await create(node, pods.pod_config(name))
             assert node.runtime.state.container(container).config.linux.resources.cpu_shares == 7

@@ -565,7 +565,7 @@ class Hanging(Plugin[int]):
 async def test_plugin_that_hangs_is_left_out(start: Start) -> None:
     """The round ends without it, other plugins have their way, and what it had set stays."""
     plugin = Hanging()
-    async with start(plugins=[plugin, BatchResource()], timeout=0.2) as node:
+    async with start(plugins=[plugin, BatchResource()], timeout=1.0) as node:
         slow, batch_pod = ls_pod(node.node, "slow"), be_pod(node.node, "be")
         await node.round()
         had = cpu_and_memory(node, node.node.pod_directory(slow))

@@ -1,4 +1,23 @@
-"""A clock that stands still until a test moves it."""
+"""Clocks that stand still until a test moves them."""
+
+import threading
+
+from interpose.testing.eventually import WAIT_LIMIT
+
+
+class PluginClock:
+    """Called, it gives seconds, as time.monotonic does: no plugin is late because the machine is busy."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+    def hang(self, release: threading.Event, seconds: float = 1.0) -> None:
+        """What a plugin does that takes so long by this clock, and does not return before it is let."""
+        self.time += seconds
+        release.wait(WAIT_LIMIT)
 
 
 class ManualClock:

@@ -14,34 +14,20 @@ import pytest
 from interpose.runtimehooks.plugin import Watch
 from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.watching import BOUNDS
+from interpose.testing.clock import PluginClock
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 TIMEOUT = 0.1
 
 
-class Clock:
-    """Stands still until it is moved on: no plugin is late because the machine is busy."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def __call__(self) -> float:
-        return self.time
-
-    def hang(self, release: threading.Event) -> None:
-        """What a plugin does that is over its time."""
-        self.time += 2 * TIMEOUT
-        release.wait(WAIT_LIMIT)
-
-
 @pytest.fixture
-def clock() -> Clock:
+def clock() -> PluginClock:
     """Of the runner."""
-    return Clock()
+    return PluginClock()
 
 
 @pytest.fixture
-async def runner(clock: Clock) -> AsyncIterator[Runner]:
+async def runner(clock: PluginClock) -> AsyncIterator[Runner]:
     """Two threads and a short deadline."""
     one = Runner(timeout=TIMEOUT, pause=60.0, workers=2, most_stuck=3, now=clock)
     yield one
@@ -128,7 +114,7 @@ async def test_jobs_run_side_by_side_within_the_limit(runner: Runner) -> None:
     assert sorted(results) == [0, 0, 0, 1, 1, 1]
 
 
-async def test_job_may_take_longer_than_a_plugin(runner: Runner, clock: Clock) -> None:
+async def test_job_may_take_longer_than_a_plugin(runner: Runner, clock: PluginClock) -> None:
     """The deadline is for each plugin alone."""
     rest = threading.Event()
 
@@ -146,7 +132,7 @@ async def test_job_may_take_longer_than_a_plugin(runner: Runner, clock: Clock) -
     assert runner.stats["A"].timeouts == 0
 
 
-async def test_statistics_per_plugin(runner: Runner, clock: Clock) -> None:
+async def test_statistics_per_plugin(runner: Runner, clock: PluginClock) -> None:
     """Runs, failures and how long they took."""
 
     def works() -> None:
@@ -165,7 +151,7 @@ async def test_statistics_per_plugin(runner: Runner, clock: Clock) -> None:
 
 
 async def test_hung_plugin_is_left_out_and_the_job_run_again(
-    runner: Runner, clock: Clock, release: threading.Event, caplog: pytest.LogCaptureFixture
+    runner: Runner, clock: PluginClock, release: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The others have their say, and so they have in the next job, without waiting."""
     job = running(A=nothing, hangs=lambda: clock.hang(release), C=nothing)
@@ -179,7 +165,7 @@ async def test_hung_plugin_is_left_out_and_the_job_run_again(
     assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == 1
 
 
-async def test_spinning_plugin_is_ended(runner: Runner, clock: Clock) -> None:
+async def test_spinning_plugin_is_ended(runner: Runner, clock: PluginClock) -> None:
     """One that is busy in Python does not take turns with the loop for ever."""
 
     def spins() -> None:
@@ -191,7 +177,7 @@ async def test_spinning_plugin_is_ended(runner: Runner, clock: Clock) -> None:
     await eventually(lambda: runner.stuck == 0, "the thread to end")
 
 
-async def test_plugin_that_catches_everything_is_given_up(runner: Runner, clock: Clock) -> None:
+async def test_plugin_that_catches_everything_is_given_up(runner: Runner, clock: PluginClock) -> None:
     """Its thread ends when it comes back after all."""
     go = threading.Event()
 
@@ -207,14 +193,16 @@ async def test_plugin_that_catches_everything_is_given_up(runner: Runner, clock:
     await eventually(lambda: runner.stuck == 0, "the thread to end")
 
 
-async def test_several_hung_plugins_in_one_job(runner: Runner, clock: Clock, release: threading.Event) -> None:
+async def test_several_hung_plugins_in_one_job(runner: Runner, clock: PluginClock, release: threading.Event) -> None:
     """One after the other is found out."""
     hang = lambda: clock.hang(release)  # noqa: E731
     assert await runner.run(running(A=hang, B=hang, C=nothing)) == ["C"]
     assert runner.left_out.keys() == {"A", "B"}
 
 
-async def test_other_jobs_go_on_when_every_thread_hangs(runner: Runner, clock: Clock, release: threading.Event) -> None:
+async def test_other_jobs_go_on_when_every_thread_hangs(
+    runner: Runner, clock: PluginClock, release: threading.Event
+) -> None:
     """New threads take the places of those that were given up."""
     jobs = [running(hangs=lambda: clock.hang(release), B=nothing) for _ in range(8)]
     results = await asyncio.gather(*(runner.run(job) for job in jobs))
@@ -222,7 +210,7 @@ async def test_other_jobs_go_on_when_every_thread_hangs(runner: Runner, clock: C
     assert 1 <= runner.stuck <= 2  # at most as many as there were threads
 
 
-async def test_after_the_pause_one_run_tries(runner: Runner, release: threading.Event, clock: Clock) -> None:
+async def test_after_the_pause_one_run_tries(runner: Runner, release: threading.Event, clock: PluginClock) -> None:
     """The others wait for its outcome; if it hangs again, it is left out again, and only one thread was lost."""
     hang = True
 
@@ -244,7 +232,7 @@ async def test_after_the_pause_one_run_tries(runner: Runner, release: threading.
 
 
 async def test_plugin_that_hangs_too_often_is_off_for_good(
-    runner: Runner, release: threading.Event, clock: Clock, caplog: pytest.LogCaptureFixture
+    runner: Runner, release: threading.Event, clock: PluginClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """There is a limit to the threads it may cost."""
     job = running(A=lambda: clock.hang(release), B=nothing)
@@ -269,7 +257,7 @@ async def test_plugin_that_wants_to_end_the_program_is_left_out(runner: Runner) 
     assert (runner.stuck, list(runner.left_out)) == (0, ["leaves"])
 
 
-async def test_whole_program_standing_still_is_no_plugins_fault(runner: Runner, clock: Clock) -> None:
+async def test_whole_program_standing_still_is_no_plugins_fault(runner: Runner, clock: PluginClock) -> None:
     """If the loop could not look in time, the plugin gets a moment more."""
     entered, go, returned = threading.Event(), threading.Event(), threading.Event()
 
@@ -300,7 +288,7 @@ async def test_whole_program_standing_still_is_no_plugins_fault(runner: Runner, 
 
 
 async def test_caller_that_leaves_does_not_lose_the_thread(
-    runner: Runner, clock: Clock, release: threading.Event
+    runner: Runner, clock: PluginClock, release: threading.Event
 ) -> None:
     """The clock goes on for a plugin whose result nobody wants any more."""
     entered = threading.Event()
@@ -348,7 +336,7 @@ async def test_result_that_comes_too_late_is_dropped(runner: Runner) -> None:
     assert await runner.run(lambda _: 1) == 1
 
 
-async def test_close_ends_the_threads(clock: Clock) -> None:
+async def test_close_ends_the_threads(clock: PluginClock) -> None:
     """And whoever waits; a closed one takes no jobs."""
     runner = Runner(timeout=TIMEOUT, now=clock)
     threads = [await runner.run(lambda _: threading.current_thread())]
