@@ -98,6 +98,20 @@ def spawn(scratch: Path) -> Iterator[Callable[..., Child]]:
 
 
 @pytest.fixture
+def interpreter_rss(spawn: Callable[..., Child]) -> Callable[..., int]:
+    """Resident bytes of a process of this interpreter that has these modules and does nothing: builds of Python differ
+    by more than what we load."""
+
+    def measure(*modules: str) -> int:
+        code = "".join(f"import {name}\n" for name in modules)
+        child = spawn(sys.executable, "-c", f"{code}import signal\nprint('loaded', flush=True)\nsignal.pause()")
+        child.wait_until(lambda: "loaded" in child.log_tail(), what="the modules")
+        return child.rss_bytes()
+
+    return measure
+
+
+@pytest.fixture
 def start_runtime(runtime_path: Path, spawn: Callable[..., Child]) -> Callable[..., Child]:
     """Starts a FakeRuntime in a process of its own and waits until it listens; calls of `stalled` stand still."""
 
