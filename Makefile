@@ -49,11 +49,11 @@ fuzz: $(STAMP) ## broken bytes for the HTTP/2, HTTP/1.1, SPDY and WebSocket pars
 	@$(BIN)/python tests/fuzz/fuzz_kubeconfig.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_manifests.py --seconds $(FUZZ_SECONDS)
 
-soak: $(STAMP) ## calls, then 100 000 pods with a hook server, for SOAK_MINUTES each; our hook server, runtime and pod manager killed at every moment
+soak: $(STAMP) ## calls, then 100 000 pods with a hook server, for SOAK_MINUTES each; our hook server, runtime and pod manager killed at every moment; 1000 rounds of starts that meet updates
 	@$(BIN)/python tools/soak.py --minutes $(SOAK_MINUTES) $(ARGS)
 	@INTERPOSE_THOROUGH=1 $(BIN)/pytest -q tests/integration/test_hookserver_crash.py tests/integration/test_policy_crash.py \
 		tests/integration/test_policy_races.py tests/integration/test_policy_soak.py \
-		tests/integration/test_manager_kills.py tests/e2e/test_runtime_kills.py
+		tests/integration/test_manager_kills.py tests/e2e/test_runtime_kills.py tests/e2e/test_policy_starts.py
 	@$(BIN)/python -m interpose.testing.lab.killsoak --minutes $(SOAK_MINUTES)
 
 proto: $(STAMP) ## regenerate the message classes from proto/

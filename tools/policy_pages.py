@@ -13,6 +13,7 @@ from interpose.resmgr.manager import Manager
 from interpose.resmgr.metrics import policy_collector, publishing_collector, state_collector
 from interpose.resmgr.publisher import Publisher
 from interpose.rpc.transport import Hub
+from interpose.store.starts import Starts
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
 from interpose.topology.text import parse_text
@@ -35,6 +36,7 @@ def policy_families(store: Store, sync: Synchronizer) -> Iterable[Family]:
         store=store,
         sync=sync,
         send=_send,
+        starts=Starts(),
         capacity=0,
         clock=_zero,
         now=_zero,

@@ -25,11 +25,13 @@ from interpose.relay.exits import Exits
 from interpose.relay.interceptor import Tap
 from interpose.relay.owncalls import OwnCalls
 from interpose.relay.reporting import Reporting, ReportingEvents
+from interpose.relay.startorder import StartOrder
 from interpose.relay.switchboard import Switchboard
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
 from interpose.store.metrics import store_collector
 from interpose.store.requested import ANNOTATION, resources_note
+from interpose.store.starts import Starts
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
 
@@ -58,6 +60,9 @@ class Interceptors:
         self.store = Store()
         self._calls = OwnCalls(relay, "store")
         self.sync = Synchronizer(self.store, self._calls)
+        self.starts = Starts()
+        self.sync.on_started = self.starts.seen_running
+        self._order = StartOrder(self.starts, self.store, self.sync, asyncio.get_running_loop().time)
         self._bookkeeper = Bookkeeper(self.store, self.sync)
         self._calls.below = self._bookkeeper
         self._exits = Exits(self.sync, time.monotonic, relay.refresh)
@@ -66,7 +71,7 @@ class Interceptors:
         self._collect_hooks = hook_collector(self.dispatcher)
         self._collect_store = store_collector(self.sync)
         self._policy = policy
-        managers = [] if policy is None else [policy.manage(relay, self.store, self.sync)]
+        managers = [] if policy is None else [policy.manage(relay, self.store, self.sync, self.starts)]
         reports = not settings.report_real_resources
         relay.subscribe(
             [
@@ -75,6 +80,7 @@ class Interceptors:
                 ),  # first: the others see what the runtime says
                 self.dispatcher,
                 *managers,  # sees what hook servers asked for
+                self._order,  # below everybody who writes
                 self._bookkeeper,  # last: it sees what the runtime gets
             ],
             taps=[self._exits, *taps],
@@ -157,6 +163,7 @@ class Interceptors:
         await self._relay.collector.tasks.cancel()
         await self.dispatcher.tasks.cancel()
         await self._tasks.cancel()
+        await self._order.tasks.cancel()
         await self.sync.close()
         for client in self._clients():
             await client.close()

@@ -20,6 +20,8 @@ from interpose.cli.relay_policy_views import PolicyViews
 from interpose.cli.relay_publishing import Publishing
 from interpose.config.settings import RelaySettings
 from interpose.errors import ConfigError, NotReadyError, SocketInUseError
+from interpose.host.cgroup.files import KernelFiles
+from interpose.host.cgroup.tree import CgroupTree, detect_version
 from interpose.host.cpusets import resolve
 from interpose.host.replacing import replace_file
 from interpose.host.sysfs import online_now, read_topology
@@ -47,6 +49,7 @@ from interpose.resmgr.statefile import Entry, State
 from interpose.resmgr.unplugged import reserved_now, unplugged
 from interpose.rpc.tasks import TaskBag
 from interpose.rpc.transport import Hub
+from interpose.store.starts import Starts
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
 from interpose.topology.topology import Topology
@@ -165,7 +168,7 @@ class PolicyPart:
 
     # -- parts
 
-    def manage(self, relay: Switchboard, store: Store, sync: Synchronizer) -> Manager:
+    def manage(self, relay: Switchboard, store: Store, sync: Synchronizer, starts: Starts) -> Manager:
         """The interceptor, in its place above the store."""
         clock = asyncio.get_running_loop().time
         calls = OwnCalls(relay, "policy")
@@ -176,6 +179,8 @@ class PolicyPart:
             store=store,
             sync=sync,
             send=calls,
+            starts=starts,
+            cgroups=self._cgroups,
             capacity=sum(node.memory_bytes for node in self._topology.nodes),
             clock=clock,
             now=time.time,
@@ -184,6 +189,7 @@ class PolicyPart:
         books.beginning.expect(self._pending)
         books.on_change = self._changed
         store.on_container = books.seen
+        starts.on_lost = books.lost
         sync.on_listed = books.beginning.listed
         books.on_configured = relay.refresh
         manager = Manager(books, clock=clock, now=time.time)
@@ -398,7 +404,12 @@ class PolicyPart:
 
     def routes(self) -> Mapping[tuple[str, str], Handler]:
         """What the admin socket answers about policies."""
-        return PolicyViews(self.manager, self.checkpoint, self._sys, self._problems).routes()
+        return PolicyViews(self.manager, self.checkpoint, self._cgroups, self._problems).routes()
+
+    def _cgroups(self) -> CgroupTree:
+        """Of this machine; ConfigError if there are none. Reads files: not for the loop."""
+        files, root = KernelFiles(), f"{self._sys}/fs/cgroup"
+        return CgroupTree(files, root, version=detect_version(files, root))
 
     def _problems(self) -> list[str]:
         """What an operator has to know, besides what the books show themselves."""

@@ -6,8 +6,7 @@ from typing import Final
 
 from interpose.admin.routes import Handler, Request, Response
 from interpose.admin.routes import json_response as json
-from interpose.host.cgroup.files import KernelFiles
-from interpose.host.cgroup.tree import CgroupTree, detect_version
+from interpose.resmgr.cgroupcheck import Tree
 from interpose.resmgr.checkpoint import Checkpoint
 from interpose.resmgr.manager import Manager
 from interpose.resmgr.report import (
@@ -26,10 +25,12 @@ _MOST_MATCHES: Final = 20
 class PolicyViews:
     """Handlers over the parts of a policy. `problems` are those that its books do not show."""
 
-    def __init__(self, manager: Manager, checkpoint: Checkpoint, sysfs: str, problems: Callable[[], list[str]]) -> None:
+    def __init__(
+        self, manager: Manager, checkpoint: Checkpoint, cgroups: Tree, problems: Callable[[], list[str]]
+    ) -> None:
         self._manager = manager
         self._checkpoint = checkpoint
-        self._sys = sysfs
+        self._cgroups = cgroups
         self._problems = problems
 
     def routes(self) -> Mapping[tuple[str, str], Handler]:
@@ -56,6 +57,7 @@ class PolicyViews:
         found = find(books, request.rest)
         refused = [] if found else find_refused(self._manager, request.rest)
         if len(found) == 1:
+            await books.cgroups.look((found[0].request.key,))
             report = container_report(books, found[0])
             container = books.store.containers.get(found[0].id)
             return json({**report, "cgroup": await asyncio.to_thread(cgroup_report, container, self._cgroups)})
@@ -65,7 +67,3 @@ class PolicyViews:
         matches += [f"{one.title} (refused)" for one in refused]
         what = "more than one container is called" if matches else "no container under the policy is called"
         return json({"error": f"{what} {request.rest!r:.80}", "matches": matches[:_MOST_MATCHES]}, 404)
-
-    def _cgroups(self) -> CgroupTree:
-        files, root = KernelFiles(), f"{self._sys}/fs/cgroup"
-        return CgroupTree(files, root, version=detect_version(files, root))

@@ -1,24 +1,23 @@
 """Records of what passes: the last interceptor of the chain, which sees each call as the runtime gets it.
 
 Nothing here delays a call or changes its outcome: records are written when the reply is out, and before anything else
-is read. The one thing it writes is the annotation that keeps what was
-requested (see `store.requested`). What a call means for the records is said in `bookings`.
+is read. An interceptor above that goes on with something of its own (a hook after a stop may take its time) does not
+hold them up: then they are written at the next turn of the loop. The one thing it writes is the annotation that keeps
+what was requested (see `store.requested`). What a call means for the records is said in `bookings`.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
 
 from interpose.relay.bookings import STEPS, Step
 from interpose.relay.interceptor import Call, Proceed, Reply, Unreadable
+from interpose.relay.outcome import is_doubtful
 from interpose.rpc.status import Code
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
 
 _log = logging.getLogger(__name__)
-
-# The runtime may have done it all the same.
-_DOUBTFUL: Final = frozenset((Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE))
 
 
 class Bookkeeper:
@@ -46,13 +45,28 @@ class Bookkeeper:
             _safely(step.close)
             raise
         # Nobody asks before the next call is read, and the caller need not wait for it.
-        call.afterwards(lambda: _settle(step, reply))
+        settlement = _Settlement(step, reply)
+        call.afterwards(settlement.settle)
+        if not settlement.settled:
+            asyncio.get_running_loop().call_soon(settlement.settle)
         return reply
 
 
-def _settle(step: Step, reply: Reply) -> None:
-    _safely(lambda: _conclude(step, reply))
-    _safely(step.close)
+class _Settlement:
+    """What a call meant for the records, written once."""
+
+    __slots__ = ("_reply", "_step", "settled")
+
+    def __init__(self, step: Step, reply: Reply) -> None:
+        self._step = step
+        self._reply = reply
+        self.settled = False
+
+    def settle(self) -> None:
+        if not self.settled:
+            self.settled = True
+            _safely(lambda: _conclude(self._step, self._reply))
+            _safely(self._step.close)
 
 
 def _conclude(step: Step, reply: Reply) -> None:
@@ -63,7 +77,7 @@ def _conclude(step: Step, reply: Reply) -> None:
             step.doubtful()
         else:
             step.done(response)
-    elif reply.code in _DOUBTFUL or (reply.raw is not None and reply.raw.failure is not None):
+    elif is_doubtful(reply):
         step.doubtful()
     elif reply.code == Code.NOT_FOUND:
         step.gone()

@@ -11,16 +11,18 @@ from dataclasses import replace
 from typing import Any, Final
 
 from interpose.model.cpuset import CpuSet
-from interpose.model.pod import Container
+from interpose.model.pod import Container, ContainerState
 from interpose.model.resources import NO_RESOURCES, LinuxResources
 from interpose.policy.decision import Assignment, Decision, Grant
 from interpose.policy.names import NONE
 from interpose.policy.request import Key
 from interpose.resmgr.beginning import Beginning
+from interpose.resmgr.cgroupcheck import CgroupCheck, Tree
 from interpose.resmgr.changing import Changing, Make
 from interpose.resmgr.configuration import Configuration
 from interpose.resmgr.grants import ANNOTATION, read_note
 from interpose.resmgr.ledger import Coming, Ledger
+from interpose.resmgr.overlaps import Overlaps
 from interpose.resmgr.takeover import FIELDS, actual, as_asked, coming, concerns_us, key_of, written_by_us
 from interpose.resmgr.touched import Touched
 from interpose.resmgr.unsettled import Updates
@@ -29,6 +31,7 @@ from interpose.resmgr.writers import Send, Writers
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
 from interpose.store.pending import PendingContainer
+from interpose.store.starts import Starts
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
 from interpose.topology.topology import Topology
@@ -54,6 +57,8 @@ class Books:
         store: Store,
         sync: Synchronizer,
         send: Send,
+        starts: Starts,
+        cgroups: Tree | None = None,
         capacity: int,
         clock: Callable[[], float],
         now: Callable[[], float],
@@ -61,15 +66,26 @@ class Books:
         self.configuration = configuration
         self.topology = topology
         self.ledger = Ledger(make(configuration, topology), now)
-        self.writers = Writers(send, self.wanted, telling=self.touch, told=self._told, missing=self._denied)
+        self.starts = starts
+        self.writers = Writers(
+            send,
+            self.wanted,
+            starts=starts,
+            clock=clock,
+            telling=self.touch,
+            told=self._told,
+            missing=self._denied,
+        )
         self.updates = Updates()
         self.beginning = Beginning(self, clock)
         self.changing = Changing(self, make, clock, now)
         self._upkeep = Upkeep(self)
+        self.cgroups = CgroupCheck(self, cgroups)
         self.store = store
         self.sync = sync
         self.capacity = capacity
         self.tasks = TaskBag()
+        self.overlaps = Overlaps(self.in_the_way, clock)
         self.ready = asyncio.Event()
         self.on_change: Callable[[], None] = _nothing  # told when there is something new to remember
         self.on_configured: Callable[[], None] = _nothing  # told when another configuration decides
@@ -125,9 +141,10 @@ class Books:
         return fallback - noted - held or fallback
 
     def in_the_way(self, key: Key) -> list[Key]:
-        """Others that may still have CPUs which this container gets: they lost them, but not all updates are through.
+        """Others that may still run on CPUs which this container gets: they lost them, but not all updates are through.
 
         Nobody may have what is its own; what it shares, nobody may have alone. Who is not pinned goes where it likes.
+        One that was not started yet is on no CPU, and loses what it has too much before it is.
         """
         if key not in self.ledger.held:
             return []
@@ -137,9 +154,14 @@ class Books:
         for other, writer in self.writers.all.items():
             grant = grants.get(other, _NO_GRANT)
             wrong = cpus if grant.exclusive else own
-            if other != key and grant.pinned and wrong and writer.may_have(wrong):
+            if other != key and grant.pinned and wrong and writer.may_have(wrong) and self._may_run(writer.id):
                 found.append(other)
         return found
+
+    def _may_run(self, container_id: str) -> bool:
+        container = self.store.containers.get(container_id)
+        waits = container is not None and container.state is ContainerState.CREATED
+        return not waits or self.starts.in_flight(container_id)
 
     # -- containers come and go
 
@@ -188,6 +210,8 @@ class Books:
             return
         self._settle_creates()
         self._upkeep.tick()
+        if self.at_rest:
+            self.cgroups.tick()
 
     def _settle_creates(self) -> None:
         """Creates that the store has settled are settled here."""
@@ -216,6 +240,7 @@ class Books:
 
     def _told(self, key: Key, written: Assignment) -> None:
         """A container has these values: those that its caller asked for are put back."""
+        self.cgroups.soon(key)
         container = self.store.containers.get(self.ledger.held[key].id) if key in self.ledger.held else None
         if container is not None:
             asked = actual(container.requested)
@@ -230,6 +255,7 @@ class Books:
             self.writers.drop(key)
             self.updates.drop(key)
             self._touched.drop(key)
+            self.cgroups.drop(key)
             self._doubtful.pop(key, None)
             self.asleep.pop(key, None)
         self.on_change()
@@ -255,6 +281,8 @@ class Books:
                 self._seen_alive(new)
                 if old is not None:
                     self._upkeep.follow(old, new)
+                if (old is None or old.state is not new.state) and new.state is ContainerState.RUNNING:
+                    self.cgroups.soon(self.key_of(new))
         except Exception:
             _log.exception("Failed to record a change")
 
@@ -315,6 +343,8 @@ class Books:
             return decision.changed
         if self.beginning.last != NONE:  # which has put everything back
             container = self._as_asked(container)
+        if container.state is not ContainerState.RUNNING:
+            self.starts.doubt(one.id)  # somebody else may be starting it: a relay before us, or a caller around us
         self.writers.add(key, one.id, actual(container.resources))
         self._touched.drop(key)
         self._touched.note(key, written_by_us(container, self.beginning.entries.get(key)))
@@ -333,6 +363,11 @@ class Books:
         """Containers that have CPUs to speak of, by the store."""
         pods = self.store.pods
         return [one for one in self.store.containers.values() if concerns_us(one, pods.get(one.pod_id))]
+
+    def lost(self, container_id: str) -> None:
+        """Updates of a container may have had no effect, although the runtime took them."""
+        if (key := self.ledger.by_id.get(container_id)) is not None:
+            self.writers.lost(key)
 
     # -- trouble
 
@@ -370,6 +405,7 @@ class Books:
 
     async def close(self) -> None:
         """Leave nothing behind."""
+        self.overlaps.close()
         await self.tasks.cancel()
         await self.writers.close()
 

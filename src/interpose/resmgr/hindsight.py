@@ -25,11 +25,9 @@ from interpose.resmgr.ledger import Ledger
 from interpose.resmgr.requests import make_request, resized
 from interpose.resmgr.retrospect import Outcome, Retrospect, What
 from interpose.resmgr.takeover import coming, concerns_us, key_of
-from interpose.rpc.status import Code
+from interpose.rpc.status import DOUBTFUL, Code
 from interpose.store import convert
 
-# The runtime may have done it all the same.
-_DOUBTFUL: Final = frozenset((Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE))
 # How the status of a call begins that a policy has refused.
 _REFUSED: Final = "policy "
 # Calls in flight that are kept: more than a relay lets in.
@@ -361,6 +359,6 @@ def look_back(policy: Policy, happenings: Iterable[Happening], *, capacity: int 
 def _end(answer: Answered) -> _End:
     if answer.code == Code.OK:
         return _End.DONE
-    if answer.code in _DOUBTFUL:
+    if answer.code in DOUBTFUL:
         return _End.DOUBTFUL
     return _End.REFUSED if answer.message.startswith(_REFUSED) else _End.FAILED

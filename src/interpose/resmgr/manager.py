@@ -16,6 +16,7 @@ from interpose.policy.decision import Assignment, Decision, Why
 from interpose.policy.names import NONE
 from interpose.policy.request import Key, Request
 from interpose.relay.interceptor import CLIENT, Call, Opaque, Proceed, Reply, Unreadable
+from interpose.relay.outcome import is_doubtful
 from interpose.resmgr.books import Books
 from interpose.resmgr.edits import write_create, write_fallback
 from interpose.resmgr.grants import ANNOTATION, grant_note
@@ -24,7 +25,6 @@ from interpose.resmgr.requests import make_request
 from interpose.resmgr.resizing import Resizing
 from interpose.resmgr.tally import Tally
 from interpose.resmgr.waiting import LOOKING, Waiting, asked_by_caller
-from interpose.resmgr.writers import DOUBTFUL
 from interpose.rpc.status import Code, RpcError
 from interpose.store import convert
 
@@ -50,6 +50,7 @@ class Manager:
         self._looked = -LOOKING
         self._acts: Mapping[str, Callable[[Call, Proceed], Awaitable[Reply]]] = {
             "CreateContainer": self._create,
+            "StartContainer": self._start,
             "UpdateContainerResources": Resizing(books, self._waiting, self.tally).update,
             "StopContainer": self._end,
             "RemoveContainer": self._end,
@@ -171,7 +172,7 @@ class Manager:
     async def _write(self, call: Call, booked: _Booked) -> Assignment | None:
         """Others give up what this container gets; then the request says it. None: it is not in the books any more."""
         books, key = self.books, booked.request.key
-        await self._waiting.for_room(call, key, booked.decision.changed)
+        await self._waiting.for_room(call, key)
         if key not in books.ledger.held:
             return None
         assignment = books.ledger.assignment(key)
@@ -195,7 +196,7 @@ class Manager:
                 books.confirm(key, container_id, written)
                 books.on_change()
                 await self._waiting.for_itself(call, key)
-        elif reply.code in DOUBTFUL or (reply.raw is not None and reply.raw.failure is not None):
+        elif is_doubtful(reply):
             books.doubt(key)
         else:
             self._undo(call, booked)
@@ -217,6 +218,21 @@ class Manager:
         held = self.books.ledger.held.get(key)
         if held is not None and not held.id:
             self.books.doubt(key)
+
+    # -- a container begins to run
+
+    async def _start(self, call: Call, proceed: Proceed) -> Reply:
+        """What others got since it was made, it loses before it runs."""
+        try:
+            container = self.books.store.container(call.request.container_id)
+            key = None if container is None else self.books.ledger.by_id.get(container.id)
+            if key is not None:
+                await self._waiting.for_itself(call, key)
+        except Unreadable:
+            pass
+        except Exception as error:
+            self.tally.failed(call, error)
+        return await proceed()
 
     # -- containers go
 

@@ -34,6 +34,12 @@ def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
             [Sample(n, {"result": result}) for result, n in sorted(writers.results.items())],
         )
         yield Family(
+            "interpose_policy_repairs_total",
+            "counter",
+            "Containers that did not have what was written, or perhaps not, and were written again; by what showed it.",
+            [Sample(writers.repairs[where], {"shown_by": where}) for where in ("start", "runtime", "cgroup")],
+        )
+        yield Family(
             "interpose_policy_failures_total",
             "counter",
             "Calls without a policy decision; their containers got shared CPUs.",
@@ -56,6 +62,12 @@ def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
             [Sample(tally.late)],
         )
         yield Family(
+            "interpose_policy_overlap_seconds",
+            "histogram",
+            "How long containers had CPUs of their own that others had not given up yet, where that happened.",
+            [books.overlaps.seconds],
+        )
+        yield Family(
             "interpose_policy_pool_cpus",
             "gauge",
             "CPUs in each pool.",
@@ -66,6 +78,8 @@ def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
             ("containers", len(ledger.held), "Containers known to the policy."),
             ("exclusive_cpus", sum(len(grant.exclusive) for grant in grants), "CPUs that one container has alone."),
             ("failing_containers", sum(1 for one in writers.all.values() if one.error), "Containers not in step."),
+            ("confirmed_containers", books.cgroups.confirmed, "Containers whose cgroup was seen to be as wanted."),
+            ("contested_containers", len(writers.contested()), "Containers whose values somebody else replaces."),
             ("without_place", len(ledger.without_place), "Running containers the policy could not take."),
             ("ready", int(books.ready.is_set()), "1 if everything that ran at the start was taken over."),
         ):

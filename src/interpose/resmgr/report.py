@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from interpose.errors import ConfigError
-from interpose.host.cgroup.paths import find_child, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.model.cgroup import Parameter
 from interpose.model.cpuset import CpuSet
@@ -14,6 +13,7 @@ from interpose.policy.decision import Assignment
 from interpose.policy.record import assignment_record, decision_record, grant_record
 from interpose.policy.request import Key
 from interpose.resmgr.books import Books
+from interpose.resmgr.cgroupcheck import directory_of
 from interpose.resmgr.ledger import Event, Held
 from interpose.resmgr.manager import Manager
 from interpose.resmgr.tally import Refused
@@ -33,6 +33,11 @@ def policy_report(manager: Manager, *, problems: list[str], state_file: Mapping[
         for key, writer in books.writers.all.items()
         if writer.error
     ]
+    contested = [
+        f"container {titles.get(one.key, one.id)}: policy {configuration.policy} and somebody else set its values in "
+        f"turn; {one.replaced.text} was found {one.replaced.times} times"
+        for one in books.writers.contested()
+    ]
     homeless = [f"container {titles[key]} has no place under the policy" for key in ledger.without_place]
     return {
         "policy": configuration.policy,
@@ -48,7 +53,8 @@ def policy_report(manager: Manager, *, problems: list[str], state_file: Mapping[
             *(f"another configuration should be in force: {one}" for one in configuration.stands_in),
             *problems,
             *homeless,
-            *(f"note: {one}" for one in (*configuration.notes, *ledger.policy.notes)),
+            *contested,
+            *(f"note: {one}" for one in (*configuration.notes, *ledger.policy.notes, *_unreadable(books, titles))),
         ],
         "refused": [
             {
@@ -73,6 +79,15 @@ def policy_report(manager: Manager, *, problems: list[str], state_file: Mapping[
     }
 
 
+def _unreadable(books: Books, titles: Mapping[Key, str]) -> list[str]:
+    """Said if no cgroup can be read: that of a container which has just ended is nothing to worry about."""
+    unreadable = books.cgroups.unreadable
+    if not unreadable or books.cgroups.confirmed:
+        return []
+    key, why = next(iter(unreadable.items()))
+    return [f"cgroups cannot be read, so states are the runtime's word; {titles.get(key, key)}: {why}"]
+
+
 def topology_report(manager: Manager) -> dict[str, Any]:
     """The machine as the policy sees it."""
     return topology_document(manager.books.topology)
@@ -88,19 +103,25 @@ def _row(books: Books, key: Key, held: Held) -> dict[str, Any]:
         "exclusive": str(grant.exclusive) if grant is not None else "",
         "pools": list(grant.pools) if grant is not None else [],
         **assignment_record(books.ledger.assignment(key)),
-        "state": _state(books, key, held),
+        **_state(books, key, held),
     }
 
 
-def _state(books: Books, key: Key, held: Held) -> str:
+def _state(books: Books, key: Key, held: Held) -> dict[str, str]:
+    """The state in a word and, of one that is in step, who says so: the kernel, or only the runtime."""
     if books.in_doubt(key):
-        return "in doubt"
+        return {"state": "in doubt"}
     if not held.place:
-        return "without place"
+        return {"state": "without place"}
     writer = books.writers.all.get(key)
     if writer is None:
-        return "being created"
-    return "in step" if writer.state == "idle" else writer.state
+        return {"state": "being created"}
+    if writer.state != "idle":
+        return {"state": writer.state}
+    return {
+        "state": "in step",
+        "confirmed_by": "kernel" if books.cgroups.confirms(key, books.wanted(key)) else "runtime",
+    }
 
 
 def find(books: Books, ref: str) -> list[Held]:
@@ -132,7 +153,7 @@ def container_report(books: Books, held: Held) -> dict[str, Any]:
     return {
         "container": held.request.title,
         "id": held.id,
-        "state": _state(books, key, held),
+        **_state(books, key, held),
         "decision": _event(events[-1], titles) if events else None,
         "history": [_event(one, titles) for one in events],
         "holds": None if (grant := books.ledger.policy.book.grants.get(key)) is None else grant_record(grant),
@@ -176,11 +197,7 @@ def cgroup_report(container: Container | None, tree: Callable[[], CgroupTree]) -
         return {"error": "the runtime has not made the container yet"}
     try:
         cgroups = tree()
-        parent = pod_directory(container.cgroup_parent)
-        child = find_child(cgroups.children(parent), container.id)
-        if child is None:
-            return {"error": f"no cgroup of this container is below {parent}"}
-        directory = f"{parent}/{child}"
+        directory = directory_of(cgroups, container)
         values = {one.value: str(cgroups.read(directory, one)) for one in _LOOKED_AT}
     except (OSError, ValueError, ConfigError) as error:
         return {"error": str(error)}

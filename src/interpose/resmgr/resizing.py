@@ -18,8 +18,8 @@ from interpose.resmgr.takeover import FIELDS, actual
 from interpose.resmgr.tally import Tally
 from interpose.resmgr.unsettled import Unsettled, telling
 from interpose.resmgr.waiting import Waiting, asked_by_caller
-from interpose.resmgr.writers import DOUBTFUL, Writer
-from interpose.rpc.status import Code, RpcError
+from interpose.resmgr.writers import Writer
+from interpose.rpc.status import DOUBTFUL, Code, RpcError
 from interpose.store import convert
 from interpose.store.requested import NOT_REQUESTED
 
@@ -62,7 +62,7 @@ class Resizing:
                 return decision
             if decision is not None:
                 changed, booked = decision.changed, books.ledger.held[key].request
-                await self._waiting.for_room(call, key, changed)
+                await self._waiting.for_room(call, key)
         except Exception as error:
             self._tally.failed(call, error)
         except BaseException:
@@ -160,6 +160,8 @@ class Resizing:
             if wanted is not None:
                 self._tally.overridden(call, write_update(call.request, wanted))
             writer.sending = wanted
+            writer.sent += 1
+            lost, writer.lost = writer.lost, False
             try:
                 reply = await proceed()
             except BaseException:
@@ -167,10 +169,13 @@ class Resizing:
                 raise
             finally:
                 writer.sending = None
+            if reply.code != Code.OK:
+                writer.lost |= lost
             if reply.code == Code.OK and wanted is not None:
                 writer.written = wanted
                 books.touch(key, wanted)
                 books.let_go(key, actual(asking))
+                books.cgroups.soon(key)
                 books.writers.recovered(writer)
             elif reply.code in DOUBTFUL:
                 writer.written = None

@@ -113,7 +113,7 @@ class Upkeep:
         new = [one for one in alive.values() if books.key_of(one) not in books.ledger.held]
         if gone or new:
             kv = {"gone": len(gone), "new": len(new)}
-            _log.warning("The books were not what the node is, they are put right", extra={"kv": kv})
+            _log.warning("The policy's containers differed from the runtime's and were corrected", extra={"kv": kv})
         changed = books.release([books.ledger.by_id[one] for one in gone]) if gone else []
         if new:
             books.adopt(new)

@@ -15,10 +15,12 @@ from interpose.resmgr.books import Books
 from interpose.resmgr.tally import Tally
 from interpose.rpc.status import Code, RpcError
 
-# Seconds: for the books to be made at the start, for a look at others, for containers to lose CPUs, for others to grow.
+# Seconds: for the books to be made at the start, for a look at others, for one more container to lose CPUs, for all of
+# them, for others to grow.
 _BEGINNING: Final = 5.0
 LOOKING: Final = 1.0
 _SHRINKING: Final = 2.0
+_MOVING: Final = 30.0
 _GROWING: Final = 0.5
 
 
@@ -53,13 +55,23 @@ class Waiting:
                 async with asyncio.timeout(self._budget(call, LOOKING)):
                     await self._books.sync.refresh(*ids)
 
-    async def for_room(self, call: Call, key: Key, changed: Iterable[Key]) -> None:
-        """Until others have given up what a container gets. An update of theirs that failed has not done that."""
+    async def for_room(self, call: Call, key: Key) -> None:
+        """Until others have given up what a container gets. An update of theirs that failed has not done that.
+
+        Hundreds of them take their time, so it waits as long as they become fewer. Who runs on none of these CPUs is
+        not waited for.
+        """
         books = self._books
-        others = dict.fromkeys((*changed, *books.in_the_way(key)))
-        await books.writers.shrink(others, self._budget(call, _SHRINKING))
-        if left := books.in_the_way(key):
+        end = self._clock() + self._budget(call, _MOVING)
+        left = books.in_the_way(key)
+        while left:
+            await books.writers.shrink(left, min(_SHRINKING, end - self._clock()))
+            before, left = left, books.in_the_way(key)
+            if len(left) >= len(before) or self._clock() >= end:
+                break
+        if left:
             self._tally.too_early(books.ledger.held[key].request.title, len(left))
+            books.overlaps.begin(key)
 
     async def for_itself(self, call: Call, key: Key) -> None:
         """Until a new container has lost what others got while it was being made; it does not run before that."""

@@ -5,15 +5,16 @@ the newest wish wins. What others send about the same container (the kubelet's o
 lock. Shrinking comes before growing: `shrink` takes CPUs away from everybody, and `reach` gives what is wanted. An
 update that is on its way counts as well: its container may have what it says.
 
-An update whose outcome is not known is sent again. One that fails is tried again after a while, at most a minute;
-a container the runtime does not know ends its writer.
+An update waits for the start of its container, which it must not overtake (`store.starts`). One whose outcome is not
+known, or that had no effect, is sent again. One that fails is tried again after a while, at most a minute, and so is a
+value that somebody else replaces again and again; a container the runtime does not know ends its writer.
 """
 
 import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from interpose.instrumentation.logging import RateLimited
@@ -21,9 +22,10 @@ from interpose.model.cpuset import CpuSet
 from interpose.model.resources import LinuxResources
 from interpose.policy.decision import Assignment
 from interpose.policy.request import Key
-from interpose.rpc.status import Code, RpcError
+from interpose.rpc.status import DOUBTFUL, Code, RpcError
 from interpose.rpc.tasks import TaskBag
 from interpose.store import convert
+from interpose.store.starts import Starts
 
 _log = logging.getLogger(__name__)
 
@@ -31,21 +33,48 @@ _PARALLEL: Final = 8
 _AT_ONCE: Final = 50  # containers that are looked at without a pause
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 60.0
-# The runtime may have done it all the same.
-DOUBTFUL: Final = frozenset((Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE))
+_TOLERATED: Final = 2  # times in a row that somebody else may replace a value before it is held back
+_CALM: Final = 150.0  # seconds after which a value that stayed counts as nobody else's
 
 Send = Callable[[str, bytes], Awaitable[bytes]]  # CRI method, message -> reply message, or RpcError
+
+
+@dataclass(slots=True)
+class Replaced:
+    """How often somebody else has replaced what the policy wrote in a container, and what was found the last time."""
+
+    times: int = 0
+    at: float = 0.0
+    text: str = ""
 
 
 class Writer:
     """What one container was told."""
 
-    __slots__ = ("attempts", "error", "id", "key", "lock", "permanent", "retry", "sending", "task", "written")
+    __slots__ = (
+        "attempts",
+        "cut",
+        "error",
+        "id",
+        "key",
+        "lock",
+        "lost",
+        "permanent",
+        "replaced",
+        "retry",
+        "sending",
+        "sent",
+        "task",
+        "written",
+    )
 
     def __init__(self, key: Key, container_id: str, written: Assignment | None) -> None:
         self.key = key
         self.id = container_id
         self.written = written  # None: nobody knows
+        self.lost = False  # whether that may not be in force, although the runtime took it
+        self.replaced = Replaced()
+        self.sent = 0  # updates that were begun
         self.sending: Assignment | None = None  # what an update says that is on its way
         self.lock = asyncio.Lock()  # held by whoever tells the runtime something about this container
         self.error = ""  # why the last update failed
@@ -53,6 +82,12 @@ class Writer:
         self.attempts = 0  # that failed in a row
         self.retry: asyncio.TimerHandle | None = None
         self.task: asyncio.Task[None] | None = None
+        self.cut: asyncio.Task[None] | None = None
+
+    @property
+    def has(self) -> Assignment | None:
+        """What the container has; None if nobody knows."""
+        return None if self.lost else self.written
 
     @property
     def state(self) -> str:
@@ -63,17 +98,18 @@ class Writer:
 
     def may_have(self, cpus: CpuSet) -> bool:
         """Whether the container may have one of these CPUs, as far as anybody knows."""
-        if self.written is None or self.written.cpus is None:
+        has = self.has
+        if has is None or has.cpus is None:
             return True
         coming = self.sending.cpus if self.sending is not None else None
-        return bool(self.written.cpus & cpus) or bool(coming is not None and coming & cpus)
+        return bool(has.cpus & cpus) or bool(coming is not None and coming & cpus)
 
 
 class Writers:
     """All writers.
 
     `wanted` tells what a container should have now; `telling` is told what is about to be written, `told` what the
-    runtime took; `missing` is told of a container that the runtime denies.
+    runtime took; `missing` is told of a container that the runtime denies. `clock` is the loop's.
     """
 
     def __init__(
@@ -81,14 +117,19 @@ class Writers:
         send: Send,
         wanted: Callable[[Key], Assignment | None],
         *,
+        starts: Starts,
+        clock: Callable[[], float],
         telling: Callable[[Key, Assignment], None],
         told: Callable[[Key, Assignment], None],
         missing: Callable[[Key, str, RpcError], None],
     ) -> None:
         self.all: dict[Key, Writer] = {}
         self.results: Counter[str] = Counter()
+        self.repairs: Counter[str] = Counter()  # by where something else was found than was written
         self._send = send
         self._wanted = wanted
+        self._starts = starts
+        self._clock = clock
         self._telling = telling
         self._told = told
         self._missing = missing
@@ -109,12 +150,55 @@ class Writers:
             writer.retry.cancel()
 
     def found(self, key: Key, actual: Assignment) -> bool:
-        """A container turns out to have this. True if that is news; whoever tells it something now knows better."""
+        """A container turns out to have this by the runtime. True if it is to be brought to what is wanted now.
+
+        Whoever tells it something at this moment knows better.
+        """
         writer = self.all.get(key)
         if writer is None or writer.lock.locked() or writer.written == actual:
             return False
-        writer.written = actual
-        return True
+        told, writer.written = writer.written, actual
+        differing = patch_of(_kept(self._wanted(key), told), actual)
+        return differing is None or self._repair(writer, "runtime", described(actual))
+
+    def lost(self, key: Key) -> None:
+        """An update may have had no effect, although the runtime took it: it is sent again."""
+        if (writer := self.all.get(key)) is not None:
+            writer.lost = True
+            self.repairs["start"] += 1
+            self.want((key,))
+
+    def differs(self, key: Key, text: str) -> None:
+        """The cgroup of a container has something else than the runtime was told: `text` says what."""
+        if (writer := self.all.get(key)) is not None:
+            writer.lost = True
+            if self._repair(writer, "cgroup", text):
+                self.want((key,))
+
+    def _repair(self, writer: Writer, where: str, text: str) -> bool:
+        """Count and tell of something that is not as it was written. False: it is put right after a pause."""
+        self.repairs[where] += 1
+        replaced, now = writer.replaced, self._clock()
+        if now - replaced.at > _CALM:
+            replaced.times = 0
+        replaced.times += 1
+        replaced.at, replaced.text = now, text
+        kv = {"container": writer.id, "found": text, "found_in": where}
+        if replaced.times == 1:
+            self._remarks.log(logging.WARNING, "Container did not have what was written, it is written again", **kv)
+        if replaced.times <= _TOLERATED:
+            return True
+        if replaced.times == _TOLERATED + 1:
+            _log.warning("Somebody else replaces values of the policy, they are held back", extra={"kv": kv})
+        writer.error = f"somebody else set {text} ({replaced.times} times), found in the {where}"
+        self._later(writer, min(_FIRST_PAUSE * 2**replaced.times, _LONGEST_PAUSE))
+        return False
+
+    def contested(self) -> list[Writer]:
+        """Containers in which somebody else replaces what is written. What stays as written for a while is not one."""
+        now = self._clock()
+        held = [one for one in self.all.values() if one.replaced.times > _TOLERATED]
+        return [one for one in held if now - one.replaced.at <= _CALM]
 
     # -- wishes
 
@@ -126,7 +210,7 @@ class Writers:
             if writer is None:
                 continue
             # What an update says that is on its way may be an older wish: somebody has to look when it has arrived.
-            if patch_of(self._wanted(key), writer.written) is None and writer.sending is None:
+            if patch_of(self._wanted(key), writer.has) is None and writer.sending is None:
                 _forgive(writer)
                 continue
             if writer.task is None or writer.task.done():
@@ -161,12 +245,13 @@ class Writers:
         return await _within(moves, end - clock()) and in_time
 
     def _cuts(self, keys: Sequence[Key]) -> list["asyncio.Task[None]"]:
-        writers = () if self._retired else tuple(self.all[key] for key in keys if key in self.all)
-        return [
-            self._tasks.spawn(self._cut(writer), name=f"shrink container {writer.id}")
-            for writer in writers
-            if has_too_much(self._wanted(writer.key), writer)
-        ]
+        tasks: list[asyncio.Task[None]] = []
+        for writer in () if self._retired else tuple(self.all[key] for key in keys if key in self.all):
+            if has_too_much(self._wanted(writer.key), writer):
+                if writer.cut is None or writer.cut.done():
+                    writer.cut = self._tasks.spawn(self._cut(writer), name=f"shrink container {writer.id}")
+                tasks.append(writer.cut)
+        return tasks
 
     def exceeds(self, key: Key) -> bool:
         """Whether a container has CPUs that it should not have, or may get them by an update that is on its way."""
@@ -174,7 +259,7 @@ class Writers:
         if writer is None:
             return False
         wanted = self._wanted(key)
-        return has_too_much(wanted, writer) or displaced(wanted, writer.written)
+        return has_too_much(wanted, writer) or displaced(wanted, writer.has)
 
     def resting(self) -> list[Key]:
         """Containers of which no update has failed: the others are tried again after their pause."""
@@ -182,7 +267,7 @@ class Writers:
 
     def _displaced(self, key: Key) -> bool:
         writer = self.all.get(key)
-        return writer is not None and displaced(self._wanted(key), writer.written)
+        return writer is not None and displaced(self._wanted(key), writer.has)
 
     def retire(self) -> None:
         """Begin nothing any more: somebody else writes."""
@@ -197,30 +282,32 @@ class Writers:
     # -- work
 
     async def _bring(self, writer: Writer) -> None:
-        async with writer.lock, self._gate:  # in this order: who waits for a lock must not keep others from working
-            while self.all.get(writer.key) is writer and not self._retired:
-                target = self._wanted(writer.key)
-                patch = patch_of(target, writer.written)
-                if target is None or patch is None:
-                    return
-                if not await self._tell(writer, target, patch):
-                    return
+        await self._work(writer, self._wanted)
 
     async def _cut(self, writer: Writer) -> None:
-        async with writer.lock, self._gate:
-            if self.all.get(writer.key) is not writer or self._retired:
-                return
-            target = reduced(self._wanted(writer.key), writer.written)
-            patch = patch_of(target, writer.written)
-            if target is not None and patch is not None:
-                await self._tell(writer, target, patch)
+        await self._work(writer, lambda key: reduced(self._wanted(key), writer.has))
+
+    async def _work(self, writer: Writer, target_of: Callable[[Key], Assignment | None]) -> None:
+        """Send updates until the container has the target."""
+        async with writer.lock:
+            await self._starts.over(writer.id)
+            async with self._gate:  # last: who waits for a lock or a start must not keep others from working
+                while self.all.get(writer.key) is writer and not self._retired:
+                    target = target_of(writer.key)
+                    patch = patch_of(target, writer.has)
+                    if target is None or patch is None or not await self._tell(writer, target, patch):
+                        return
 
     async def _tell(self, writer: Writer, target: Assignment, patch: LinuxResources) -> bool:
+        # Whoever finds out that this update had no effect says so while it is on its way.
+        lost, writer.lost = writer.lost, False
+        writer.sent += 1
         writer.sending = target
         self._telling(writer.key, _said(target, patch))
         try:
             await self._send("UpdateContainerResources", convert.update_resources(writer.id, patch))
         except RpcError as error:
+            writer.lost |= lost
             self._failed(writer, error)
             return False
         except asyncio.CancelledError:
@@ -249,15 +336,17 @@ class Writers:
         if error.code in DOUBTFUL:
             writer.written = None
         writer.error, writer.permanent = str(error), error.code not in DOUBTFUL
-        pause = min(_FIRST_PAUSE * 2**writer.attempts, _LONGEST_PAUSE)
+        self._later(writer, min(_FIRST_PAUSE * 2**writer.attempts, _LONGEST_PAUSE))
         writer.attempts += 1
-        if writer.retry is not None:
-            writer.retry.cancel()
-        writer.retry = asyncio.get_running_loop().call_later(pause, self._again, writer)
         text = "Container could not be updated, it is tried again"
         self._remarks.log(logging.WARNING, text, key=writer.id, container=writer.id, err=writer.error)
         if writer.permanent:
             self._missing(writer.key, writer.id, error)
+
+    def _later(self, writer: Writer, pause: float) -> None:
+        if writer.retry is not None:
+            writer.retry.cancel()
+        writer.retry = asyncio.get_running_loop().call_later(pause, self._again, writer)
 
     def _again(self, writer: Writer) -> None:
         writer.retry = None
@@ -289,7 +378,7 @@ def reduced(wanted: Assignment | None, written: Assignment | None) -> Assignment
 
 def has_too_much(wanted: Assignment | None, writer: Writer) -> bool:
     """Whether a container has to lose CPUs, or will have to when an update that is on its way has arrived."""
-    if reduced(wanted, writer.written) is not None:
+    if reduced(wanted, writer.has) is not None:
         return True
     coming = writer.sending.cpus if writer.sending is not None else None
     return wanted is not None and wanted.cpus is not None and coming is not None and not coming <= wanted.cpus
@@ -322,6 +411,23 @@ def _said(target: Assignment, patch: LinuxResources) -> Assignment:
         mems=target.mems if patch.cpuset_mems else None,
         shares=target.shares if patch.cpu_shares else None,
     )
+
+
+def _kept(wanted: Assignment | None, told: Assignment | None) -> Assignment | None:
+    """What is wanted of that which a container was told."""
+    if wanted is None or told is None:
+        return None
+    return Assignment(
+        cpus=wanted.cpus if wanted.cpus == told.cpus else None,
+        mems=wanted.mems if wanted.mems == told.mems else None,
+        shares=wanted.shares if wanted.shares == told.shares else None,
+    )
+
+
+def described(has: Assignment) -> str:
+    """What a container has, in words."""
+    words = (("CPUs", has.cpus), ("memory nodes", has.mems), ("CPU shares", has.shares))
+    return ", ".join(f"{name} {value}" for name, value in words if value is not None) or "no CPU set"
 
 
 def _news(target: CpuSet | None, told: CpuSet | None) -> str:

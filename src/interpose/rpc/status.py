@@ -5,6 +5,7 @@ rebuilt from these values: its bytes pass untouched.
 """
 
 from enum import IntEnum
+from typing import Final
 
 from interpose.h2.errors import ErrorCode
 
@@ -29,6 +30,10 @@ class Code(IntEnum):
     UNAVAILABLE = 14
     DATA_LOSS = 15
     UNAUTHENTICATED = 16
+
+
+# Statuses after which the server may have done it all the same.
+DOUBTFUL: Final = frozenset((Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE))
 
 
 class RpcError(Exception):

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from interpose.model.pod import Container, Pod
+from interpose.model.pod import Container, ContainerState, Pod
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.tasks import TaskBag
 from interpose.store import convert
@@ -67,6 +67,8 @@ class Synchronizer:
         self._inherited: dict[str, str] = {}  # by container: what was requested, as a predecessor noted it
         # Told whenever the runtime has listed everything, with the number of records that could not be looked up.
         self.on_listed: Callable[[int], None] | None = None
+        # Told of a container that a look shows to run, unlike its record: no start that passed here has told so.
+        self.on_started: Callable[[str], None] | None = None
         self.troubles: dict[str, str] = {}  # records that could not be looked up the last time, and why; some of them
         self._retry: asyncio.TimerHandle | None = None
         self._attempts = 0  # in a row that were not complete
@@ -205,7 +207,13 @@ class Synchronizer:
             known = self.store.containers.get(one.id)
             if known is not None and known.state != one.state and self.store.unchanged_since(one.id, mark):
                 self.store.put_container(replace(known, state=one.state))
+                self._note_start(known.state, one.state, one.id)
         return removed
+
+    def _note_start(self, before: ContainerState, now: ContainerState, container_id: str) -> None:
+        running = ContainerState.RUNNING
+        if before is not running and now is running and self.on_started is not None:
+            self.on_started(container_id)
 
     def learn(self, *, pods: Iterable[str] = (), containers: Iterable[str] = ()) -> None:
         """Look up in the background what is not known."""
@@ -308,6 +316,7 @@ class Synchronizer:
                     known, resources=found.resources, requested=requested, state=found.state, cgroup_parent=parent
                 )
                 self.store.put_container(fresh)
+                self._note_start(known.state, found.state, known.id)
                 return
 
     async def _status(self, method: str, message: bytes) -> bytes | None:

@@ -1,7 +1,8 @@
 """Failpoints: make a method of a fake fail, wait or stand still.
 
 A point acts `before` the method does its work (the runtime refused) or `after` it (the work is done, the answer is
-late or lost: the outcome the caller must treat as unknown). Points of one method act in the order stall, delay, fail.
+late or lost: the outcome the caller must treat as unknown), of a method that works in two steps also `during` it.
+Points of one method act in the order stall, delay, fail.
 """
 
 import asyncio
@@ -13,9 +14,10 @@ from interpose.rpc.status import Code, RpcError
 
 
 class When(StrEnum):
-    """Which side of the work a failpoint stands on."""
+    """Where a failpoint stands."""
 
     BEFORE = "before"
+    DURING = "during"
     AFTER = "after"
 
 

@@ -55,7 +55,7 @@ class Lifecycle:
             "StopPodSandbox": UnaryMethod(cri.StopPodSandboxRequest, self.stop_pod_sandbox),
             "RemovePodSandbox": UnaryMethod(cri.RemovePodSandboxRequest, self.remove_pod_sandbox),
             "CreateContainer": UnaryMethod(cri.CreateContainerRequest, self.create_container),
-            "StartContainer": UnaryMethod(cri.StartContainerRequest, self.start_container),
+            "StartContainer": UnaryMethod(cri.StartContainerRequest, self.start_container, self.begin_start),
             "StopContainer": UnaryMethod(cri.StopContainerRequest, self.stop_container),
             "RemoveContainer": UnaryMethod(cri.RemoveContainerRequest, self.remove_container),
             "UpdateContainerResources": UnaryMethod(
@@ -89,6 +89,10 @@ class Lifecycle:
         sandbox = self._state.sandbox(request.pod_sandbox_id)
         return cri.CreateContainerResponse(container_id=self._create(sandbox, request.config).id)
 
+    def begin_start(self, request: cri.StartContainerRequest) -> None:
+        """As containerd: what an update changes before the start has ended has no effect on its process."""
+        self._state.begin_start(self._state.container(request.container_id))
+
     def start_container(self, request: cri.StartContainerRequest) -> cri.StartContainerResponse:
         self._state.start_container(self._state.container(request.container_id))
         return cri.StartContainerResponse()
@@ -113,6 +117,8 @@ class Lifecycle:
         if self._observer is not None:
             self._observer.updating(container, request.linux)
         patch_resources(container.resources, request.linux)
+        if container.state == cri.CONTAINER_RUNNING:
+            patch_resources(container.in_force, request.linux)
         return cri.UpdateContainerResourcesResponse()
 
     def update_pod_sandbox_resources(

@@ -9,11 +9,12 @@ from google.protobuf.message import Message
 
 @dataclass(frozen=True, slots=True)
 class UnaryMethod:
-    """One request, one answer; the work itself never waits."""
+    """One request, one answer; neither step of the work waits. What has begun goes on without its caller."""
 
     request: type[Message]
     # Any: each method has its own request class, which the table pairs with the function.
     run: Callable[[Any], Message]
+    begin: Callable[[Any], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

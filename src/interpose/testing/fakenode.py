@@ -213,7 +213,7 @@ class FakeNode:
 
     def _start(self, container: Container, sandbox: Sandbox) -> None:
         try:
-            self._occupy(container.id, sandbox, container.pid, to_resources(container.resources))
+            self._occupy(container.id, sandbox, container.pid, to_resources(container.in_force))
         except OSError as error:
             self._stop(container.id)
             raise RpcError(

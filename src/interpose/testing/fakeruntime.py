@@ -5,6 +5,7 @@ or stands still on demand. Ids come from a seeded generator and time from a give
 exactly. Belongs to one event loop. It is a `cri.calls.Caller`, and can be served (`handlers`).
 """
 
+import asyncio
 import random
 import time
 from collections import Counter, deque
@@ -18,6 +19,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.cri import serving
 from interpose.rpc.handlers import Handlers
 from interpose.rpc.status import Code, RpcError
+from interpose.rpc.tasks import TaskBag
 from interpose.testing import fakeviews
 from interpose.testing.changes import Changes
 from interpose.testing.failpoints import Failpoints, Stall, When
@@ -70,6 +72,7 @@ class FakeRuntime:
             **ImageService(self.images, clock, stream_batch).methods(),
         }
         self._failpoints = Failpoints(self._methods)
+        self._begun = TaskBag()
         # Counted and recorded as they arrive, before any failpoint.
         self.calls: Counter[str] = Counter()
         self.requests: deque[tuple[str, Message]] = deque(maxlen=record_limit)
@@ -150,9 +153,24 @@ class FakeRuntime:
             raise RpcError(Code.UNIMPLEMENTED, f"unknown method {method}")
         self._record(method, request)
         await self._failpoints.enter(method, When.BEFORE)
-        answer = definition.run(request)
+        answer: Message | RpcError
+        if definition.begin is None:
+            answer = definition.run(request)
+        else:
+            definition.begin(request)
+            answer = await asyncio.shield(self._begun.spawn(self._end(method, definition, request), name=method))
+            if isinstance(answer, RpcError):
+                raise answer
         await self._failpoints.enter(method, When.AFTER)
         return answer
+
+    async def _end(self, method: str, definition: UnaryMethod, request: Message) -> Message | RpcError:
+        """The second step of a method, and what its caller gets if it is still there."""
+        try:
+            await self._failpoints.enter(method, When.DURING)
+            return definition.run(request)
+        except RpcError as error:
+            return error
 
     async def stream(
         self,

@@ -44,7 +44,10 @@ class Sandbox:
 
 @dataclass(slots=True, kw_only=True)
 class Container:
-    """A container. `config` is the create-time request; `resources` are the current ones."""
+    """A container. `config` is the create-time request; `resources` are the current ones as the runtime tells them.
+
+    `in_force` are those of its cgroup, once it was started: the kernel's truth.
+    """
 
     id: str
     sandbox_id: str
@@ -61,6 +64,8 @@ class Container:
     reason: str = ""
     message: str = ""
     log_reopened: int = 0
+    in_force: cri.LinuxContainerResources = field(default_factory=cri.LinuxContainerResources)
+    starting: bool = False
 
 
 # Told of each change: the kind, the id it is about (a sandbox has events too), the sandbox if it still exists.
@@ -190,6 +195,12 @@ class NodeState:
         self._sink(cri.CONTAINER_CREATED_EVENT, container_id, sandbox)
         return container
 
+    def begin_start(self, container: Container) -> None:
+        """Its cgroup is made of the resources of this moment."""
+        if container.state == cri.CONTAINER_CREATED:
+            container.in_force = _copy(container.resources)
+            container.starting = True
+
     def start_container(self, container: Container) -> None:
         """CREATED -> RUNNING, only in a ready sandbox."""
         sandbox = self.sandboxes[container.sandbox_id]
@@ -200,6 +211,9 @@ class NodeState:
             )
         if not sandbox.ready:
             raise RpcError(Code.UNKNOWN, f'sandbox container "{sandbox.id}" is not running')
+        if not container.starting:
+            self.begin_start(container)
+        container.starting = False
         container.state = cri.CONTAINER_RUNNING
         container.started_at = self._clock()
         container.pid = self._next_pid()

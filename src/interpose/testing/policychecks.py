@@ -55,6 +55,8 @@ def _differing(stack: PolicyStack, key: Key, container: Container) -> list[str]:
         found.append(f"the id is {held.id}, not {container.id}")
     if wanted is not None and wanted.cpus is not None and str(wanted.cpus) != has.cpuset_cpus:
         found.append(f"CPUs {wanted.cpus} are wanted, it has {has.cpuset_cpus}")
+    if container.state == cri.CONTAINER_RUNNING and (in_force := to_resources(container.in_force)) != has:
+        found.append(f"the runtime shows {has}, in the cgroup is {in_force}")
     if wanted is not None and wanted.shares is not None and wanted.shares != has.cpu_shares:
         found.append(f"{wanted.shares} shares are wanted, it has {has.cpu_shares}")
     limit = held.request.amounts.limit_milli

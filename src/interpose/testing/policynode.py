@@ -17,6 +17,7 @@ from interpose.resmgr.books import Books
 from interpose.resmgr.configuration import Configuration
 from interpose.resmgr.manager import Manager
 from interpose.store.convert import to_resources
+from interpose.store.starts import Starts
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
 from interpose.testing.eventually import eventually
@@ -48,6 +49,7 @@ class PolicyNode:
         self.runtime = FakeRuntime()
         self.store = Store()
         self.sync = Synchronizer(self.store, self.call)
+        self.starts = Starts()
         self.clock = 0.0
         self.books = Books(
             configuration=configuration or static(),
@@ -56,11 +58,14 @@ class PolicyNode:
             store=self.store,
             sync=self.sync,
             send=self.send,
+            starts=self.starts,
             capacity=64 << 30,
             clock=self.now,
             now=lambda: 1_700_000_000.0,
         )
         self.store.on_container = self.books.seen
+        self.starts.on_lost = self.books.lost
+        self.sync.on_started = self.starts.seen_running
         self.sync.on_listed = self.books.beginning.listed
         self.manager = Manager(self.books, clock=self.now, now=lambda: 1_700_000_000.0)
 

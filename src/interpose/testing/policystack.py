@@ -119,6 +119,10 @@ class PolicyStack:
         """Its CPU set there."""
         return self.has(container_id).cpuset_cpus
 
+    def cgroup_cpus(self, container_id: str) -> str:
+        """Its CPU set in the kernel, once it was started."""
+        return self.runtime.containers[container_id].in_force.cpuset_cpus
+
     async def eventually_cpus(self, container_id: str, cpus: str) -> None:
         """Wait until it has these CPUs."""
         await eventually(lambda: self.cpus(container_id) == cpus, f"{container_id} to have CPUs {cpus}")

@@ -31,8 +31,13 @@ def assignments_text(assignments: Sequence[Mapping[str, Any]], width: int = WIDT
         return "No container has been assigned anything."
     states = any(one.get("state") for one in assignments)
     rows = [[*_COLUMNS, "STATE"] if states else [*_COLUMNS]]
-    rows += [_row(one, one) + ([plain(one.get("state"))] if states else []) for one in assignments]
+    rows += [_row(one, one) + ([state_text(one)] if states else []) for one in assignments]
     return "\n".join(flat(table(rows, width=width, lists=(_CPUS,))))
+
+
+def state_text(about: Mapping[str, Any]) -> str:
+    """The state of a container; where only the runtime says that it has what is wanted, so."""
+    return plain(about.get("state")) + (", by the runtime" if about.get("confirmed_by") == "runtime" else "")
 
 
 def simulation_text(outcome: Mapping[str, Any], *, verbose: bool = False, width: int = WIDTH) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from interpose.host.cgroup.table import weight_of
 from interpose.model.cpuset import CpuSet
-from interpose.views.assignments import candidates_lines
+from interpose.views.assignments import candidates_lines, state_text
 from interpose.views.text import WIDTH, amount, cpu_amount, flat, group, groups, plain, size, table, words, wrapped
 
 _LABEL: Final = 14
@@ -71,7 +71,7 @@ def _identity(about: Mapping[str, Any]) -> Iterator[str]:
     if about.get("id") or not about.get("refused"):
         yield f"id {plain(about.get('id'))[:13]}"
     if about.get("state"):
-        yield plain(about["state"])
+        yield state_text(about)
 
 
 def _labelled(label: str, text: str, width: int, mark: str = " ") -> list[str]:

@@ -11,6 +11,8 @@ import pytest
 
 from interpose.admin.routes import Request, Response
 from interpose.cli.relay_policy_views import PolicyViews
+from interpose.host.cgroup.files import KernelFiles
+from interpose.host.cgroup.tree import CgroupTree, detect_version
 from interpose.policy.decision import Action, Decision, Refusal, Why
 from interpose.policy.request import Key
 from interpose.resmgr.checkpoint import Checkpoint
@@ -29,7 +31,12 @@ async def node() -> AsyncIterator[PolicyNode]:
 async def ask(node: PolicyNode, folder: Path, path: str, rest: str = "") -> tuple[int, Any]:
     """Status and answer."""
     checkpoint = Checkpoint(str(folder / "state"), now=time.time)
-    views = PolicyViews(node.manager, checkpoint, str(folder / "sys"), lambda: ["something is wrong"])
+
+    def cgroups() -> CgroupTree:
+        root = str(folder / "sys/fs/cgroup")
+        return CgroupTree(KernelFiles(), root, version=detect_version(KernelFiles(), root))
+
+    views = PolicyViews(node.manager, checkpoint, cgroups, lambda: ["something is wrong"])
     request = Request(method="GET", path=path, rest=rest)
     response = await views.routes()["GET", path](request)
     assert isinstance(response, Response)

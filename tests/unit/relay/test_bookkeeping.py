@@ -136,3 +136,21 @@ async def test_questions_end_with_the_call() -> None:
     call = Call(method=create, path=b"", body=Body(request, CriParser(create.request)))
     await it.bookkeeper.intercept(call, answers(Reply(code=Code.UNKNOWN)))
     assert not it.store._questions
+
+
+async def test_records_do_not_wait_for_what_others_do_after_the_reply() -> None:
+    """A hook after a stop takes its time: the runtime has answered, and the record says so."""
+    it = Keeper()
+    reply = Reply(code=0, body=body(cri.RunPodSandboxResponse(pod_sandbox_id="p1")))
+    late: list[Callable[[], None]] = []
+    request = run_request(pod_config("web")).SerializeToString()
+    call = Call(method=RUN, path=b"/", body=Body(request, CriParser(RUN.request)), afterwards=late)
+    await it.bookkeeper.intercept(call, answers(reply))
+    assert list(it.store.pods) == []
+    await asyncio.sleep(0)
+    assert list(it.store.pods) == ["p1"]
+    it.store.remove_pod("p1")
+    for act in late:
+        act()
+    assert list(it.store.pods) == []
+    await it.sync.close()

@@ -162,6 +162,35 @@ async def test_who_is_in_the_way_of_a_new_container(bare: PolicyNode) -> None:
     assert bare.books.in_the_way(sharing.key) == [keys["own"]]
 
 
+async def test_one_that_was_not_started_is_in_nobodys_way(bare: PolicyNode) -> None:
+    """It is on no CPU. One that is being started may be."""
+    shared = bare.add("web", 100, "burstable")
+    await bare.start()
+    await bare.in_step()
+    request = Request(key=Key("pod", "new"), qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000))
+    bare.books.ledger.allocate(request)
+    bare.store.on_container = None
+    bare.store.put_container(replace(bare.store.containers[shared], state=ContainerState.CREATED))
+    assert bare.books.in_the_way(request.key) == []
+    with bare.starts.starting(shared):
+        assert bare.books.in_the_way(request.key) == [bare.books.ledger.by_id[shared]]
+
+
+async def test_a_start_of_one_that_is_found_waiting_may_be_in_flight(bare: PolicyNode) -> None:
+    """A relay before us may have sent it; when it runs, what was written may have had no effect."""
+    shared = bare.add("web", 100, "burstable")
+    doubted: list[str] = []
+    bare.starts.on_doubt = doubted.append
+    bare.runtime.containers[shared].state = cri.CONTAINER_CREATED
+    await bare.start()
+    assert doubted == [shared]
+    bare.starts.settle(shared, runs=True)
+    bare.books.lost("nobody")
+    await bare.in_step()
+    assert bare.books.writers.repairs == {"start": 1}
+    assert bare.runtime.calls["UpdateContainerResources"] == 1
+
+
 async def test_retired_books_follow_nothing(bare: PolicyNode) -> None:
     """They stay as they were."""
     own = bare.add("db", 2000)

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from interpose.api import cri_pb2 as cri
+from interpose.model.cpuset import CpuSet
+from interpose.policy.decision import Assignment
 from interpose.relay.interceptor import CLIENT, Body, Call, Reply
 from interpose.relay.messages import CriParser
 from interpose.relay.methods import METHODS
@@ -24,9 +26,39 @@ UPDATE = "UpdateContainerResources"
 async def test_without_a_policy_it_stands_in_nobodys_way(node: PolicyNode) -> None:
     """And with one, only where containers come, change and go."""
     assert "CreateContainer" in node.manager.methods
-    assert "StartContainer" not in node.manager.methods
+    assert "ContainerStatus" not in node.manager.methods
     await node.books.changing.to(Configuration(policy="none"))
     assert node.manager.methods == ()
+
+
+async def test_what_others_got_is_lost_before_a_start(node: PolicyNode, caller: Caller) -> None:
+    """It has CPUs of its maker's time; one that nobody knows, or that cannot be read, is started as it is."""
+    (key,) = node.books.ledger.held
+    held = node.books.ledger.held[key]
+    await caller.create(caller.pod("db"), 2000)
+    node.runtime.containers[held.id].resources.cpuset_cpus = "0-15"
+    node.books.writers.all[key].written = Assignment(cpus=CpuSet.parse("0-15"))
+    await caller(cri.StartContainerRequest(container_id=held.id))
+    assert node.cpus(held.id) == "0-1,4-15"
+    await caller(cri.StartContainerRequest(container_id="nobody"))
+    await caller(cri.StartContainerRequest(container_id=held.id), unreadable="compressed")
+    assert caller.passed[-3:] == ["StartContainer"] * 3
+    assert not node.manager.tally.failures
+
+
+async def test_a_start_goes_on_whatever_happens_here(
+    node: PolicyNode, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bug of ours is counted."""
+    (held,) = node.books.ledger.held.values()
+
+    def fail(_: object) -> bool:
+        raise KeyError("oh")
+
+    monkeypatch.setattr(node.books.writers, "exceeds", fail)
+    await caller(cri.StartContainerRequest(container_id=held.id))
+    assert caller.passed == ["StartContainer"]
+    assert node.manager.tally.failures == {"StartContainer": 1}
 
 
 async def test_calls_of_our_own_pass(node: PolicyNode, caller: Caller) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.instrumentation.metrics import Family, Sample
+from interpose.instrumentation.metrics import Buckets, Family
 from interpose.resmgr.agentclient import AgentClient
 from interpose.resmgr.checkpoint import Checkpoint
 from interpose.resmgr.configserver import ConfigServer, Outcome
@@ -28,7 +28,9 @@ def values(families: Iterable[Family]) -> dict[str, float]:
     found = {}
     for family in families:
         for one in family.samples:
-            assert isinstance(one, Sample)
+            if isinstance(one, Buckets):
+                found[f"{family.name.removeprefix('interpose_policy_')}_sum{{}}"] = one.sum
+                continue
             labels = ",".join(f"{key}={value}" for key, value in one.labels.items())
             found[f"{family.name.removeprefix('interpose_policy_')}{{{labels}}}"] = one.value
     return found
@@ -44,6 +46,9 @@ async def test_books_in_numbers(node: PolicyNode) -> None:
     assert found["pool_cpus{pool=shared}"] == 14
     assert (found["containers{}"], found["exclusive_cpus{}"], found["ready{}"]) == (2, 2, 1)
     assert (found["late_total{}"], found["failing_containers{}"], found["without_place{}"]) == (0, 0, 0)
+    repairs = [found[f"repairs_total{{shown_by={one}}}"] for one in ("start", "runtime", "cgroup")]
+    assert (repairs, found["overlap_seconds_sum{}"]) == ([0, 0, 0], 0)
+    assert (found["confirmed_containers{}"], found["contested_containers{}"]) == (0, 0)
     assert {found[f"failures_total{{method={one}}}"] for one in node.manager.methods} == {0}
     node.manager.tally.late += 1
     node.manager.tally.failures["CreateContainer"] += 1

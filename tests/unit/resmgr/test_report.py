@@ -12,6 +12,7 @@ from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container
 from interpose.policy.decision import Action, Decision, Refusal, Why
 from interpose.policy.request import Key
+from interpose.resmgr.cgroupcheck import CgroupCheck
 from interpose.resmgr.report import (
     cgroup_report,
     container_report,
@@ -57,6 +58,34 @@ async def test_the_policy_and_who_has_what(node: PolicyNode) -> None:
     assert report["pools"]["shared"] == "0-1,4-15"
     rows = {(one["container"], one["exclusive"], one["cpus"], one["state"]) for one in report["assignments"]}
     assert rows == {("default/db/app", "2-3", "2-3", "in step"), ("default/web/app", "", "0-1,4-15", "in step")}
+
+
+async def test_who_says_that_a_container_is_in_step(node: PolicyNode) -> None:
+    """The runtime, until the kernel was asked."""
+    rows = policy_report(node.manager, problems=[], state_file={})["assignments"]
+    assert {one["confirmed_by"] for one in rows} == {"runtime"}
+    kernel = FakeKernel(cpus="0-15")
+    tree = CgroupTree(kernel, kernel.root, version=kernel.version)
+    node.books.cgroups = CgroupCheck(node.books, lambda: tree)
+    for container in node.store.containers.values():
+        kernel.make(directory := f"{container.cgroup_parent.strip('/')}/{container.id}")
+        tree.write(directory, Parameter.CPUSET_CPUS, container.resources.cpuset_cpus)
+    await node.books.cgroups.look(tuple(node.books.ledger.held))
+    rows = policy_report(node.manager, problems=[], state_file={})["assignments"]
+    assert {one["confirmed_by"] for one in rows} == {"kernel"}
+
+
+async def test_what_is_told_of_cgroups(node: PolicyNode) -> None:
+    """Values that somebody else replaces, and files that cannot be read."""
+    key = find(node.books, "web/app")[0].request.key
+    for _ in range(3):
+        node.books.writers.differs(key, "cpuset.cpus 0-15")
+    node.books.cgroups.unreadable[key] = "gone"
+    turns = "policy static and somebody else set its values in turn; cpuset.cpus 0-15 was found 3 times"
+    assert policy_report(node.manager, problems=[], state_file={})["problems"] == [
+        f"container default/web/app: {turns}",
+        "note: cgroups cannot be read, so states are the runtime's word; default/web/app: gone",
+    ]
 
 
 async def test_reserved_as_an_amount(node: PolicyNode) -> None:

@@ -87,18 +87,35 @@ async def test_an_update_that_failed_has_made_no_room(node: PolicyNode) -> None:
     writer = node.books.writers.all[shared]
     has_all(node, shared)
     node.runtime.fail(UPDATE, Code.INTERNAL, "no")
-    await waiting.for_room(call(), own, (shared,))
+    await waiting.for_room(call(), own)
     assert (tally.late, writer.permanent) == (1, True)
     node.runtime.clear(UPDATE)
-    await waiting.for_room(call(), own, (shared,))
+    await waiting.for_room(call(), own)
     assert tally.late == 1
+
+
+async def test_room_is_waited_for_as_long_as_others_become_fewer(
+    node: PolicyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One more each time; when nobody moves any more, or the caller has no time left, the call goes on."""
+    waiting, tally, own, shared = await started(node)
+    left = [[shared] * 3, [shared] * 2, [shared], []]
+    monkeypatch.setattr(node.books, "in_the_way", lambda _: left.pop(0))
+    await waiting.for_room(call(), own)
+    assert (left, tally.late) == ([], 0)
+    left += [[shared] * 3, [shared] * 2, [shared] * 2]
+    await waiting.for_room(call(), own)
+    assert (left, tally.late) == ([], 1)
+    left += [[shared] * 3, [shared] * 2]
+    await waiting.for_room(call(0.0), own)
+    assert (left, tally.late) == ([], 2)
 
 
 async def test_nobody_makes_room_for_one_that_is_gone(node: PolicyNode) -> None:
     """Its pod was stopped meanwhile."""
-    waiting, tally, own, shared = await started(node)
+    waiting, tally, own, _ = await started(node)
     node.books.release((own,))
-    await waiting.for_room(call(), own, (shared,))
+    await waiting.for_room(call(), own)
     assert tally.late == 0
 
 

@@ -10,8 +10,9 @@ from interpose.model.cpuset import CpuSet
 from interpose.model.resources import LinuxResources
 from interpose.policy.decision import Assignment
 from interpose.policy.request import Key
-from interpose.resmgr.writers import Writer, Writers, displaced, patch_of, reduced
+from interpose.resmgr.writers import Writer, Writers, described, displaced, patch_of, reduced
 from interpose.rpc.status import Code, RpcError
+from interpose.store.starts import Starts
 from interpose.testing.eventually import eventually
 
 A, B = Key("pod", "a"), Key("pod", "b")
@@ -35,9 +36,13 @@ class Node:
         self.held: dict[str, asyncio.Event] = {}
         self.at_once: dict[str, int] = {}
         self.most = 0
+        self.starts = Starts()
+        self.now = 0.0
         self.writers = Writers(
             self.send,
             self.wanted.get,
+            starts=self.starts,
+            clock=lambda: self.now,
             telling=lambda key, _: self.touched.append(key),
             told=lambda key, written: self.arrived.append((key, written)),
             missing=lambda key, one, error: self.denied.append((key, one, error.code)),
@@ -419,3 +424,99 @@ async def test_what_the_runtime_took_is_told(node: Node) -> None:
     await node.writers.reach((A, B), 5)
     assert node.arrived == [(A, has("0-3"))]
     assert node.writers.resting() == [A]
+
+
+# -- what was written and is not in force
+
+
+async def test_an_update_waits_for_the_start_of_its_container(node: Node) -> None:
+    """Others are not kept from working by that."""
+    with node.starts.starting("a"):
+        node.wanted[A] = node.wanted[B] = has("0-3")
+        tasks = node.writers.want((A, B))
+        await tasks[1]
+        assert node.told == [("b", "0-3")]
+    await tasks[0]
+    assert node.told == [("b", "0-3"), ("a", "0-3")]
+
+
+async def test_what_was_lost_is_sent_again(node: Node) -> None:
+    """As a whole, whatever the runtime says it has."""
+    writer = node.writers.all[A]
+    node.writers.lost(A)
+    node.writers.lost(Key("pod", "who"))
+    assert (writer.has, writer.may_have(CpuSet.parse("9"))) == (None, True)
+    await node.writers.reach((A,), 1)
+    assert node.told == [("a", "0-7")]
+    assert (writer.has, node.writers.repairs) == (has("0-7"), {"start": 1})
+
+
+async def test_an_update_that_turns_out_to_be_lost_on_its_way(node: Node) -> None:
+    """The one that is on its way does not count."""
+    gate = node.hold("a")
+    node.wanted[A] = has("0-3")
+    node.writers.want((A,))
+    await eventually(lambda: node.told, "the update")
+    node.writers.lost(A)
+    gate.set()
+    await eventually(lambda: node.writers.all[A].has is not None, "the next one")
+    assert node.told == [("a", "0-3")] * 2
+
+
+async def test_what_was_lost_stays_so_when_the_runtime_refuses(node: Node) -> None:
+    """It is tried again after a pause."""
+    node.errors["a"] = RpcError(Code.INTERNAL, "no")
+    node.writers.lost(A)
+    await eventually(lambda: node.writers.all[A].error, "the refusal")
+    assert node.writers.all[A].lost
+    del node.errors["a"]
+    await eventually(lambda: not node.writers.all[A].lost, "the next try")
+
+
+async def test_a_value_that_somebody_replaces_is_held_back(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    """Twice it is put right at once; then after pauses that grow, and it is told once."""
+    for times in range(1, 6):
+        now = node.writers.found(A, has("1"))
+        assert now == (times <= 2)
+        assert node.writers.all[A].state == ("idle" if now else "failing")
+        node.writers.all[A].written = has("0-7")  # it was put right
+    assert [writer.id for writer in node.writers.contested()] == ["a"]
+    assert node.writers.all[A].error == "somebody else set CPUs 1 (5 times), found in the runtime"
+    assert node.writers.resting() == [B]
+    assert caplog.messages == [
+        "Container did not have what was written, it is written again",
+        "Somebody else replaces values of the policy, they are held back",
+    ]
+    node.now = 151.0
+    assert node.writers.contested() == []
+    assert node.writers.found(A, has("1"))
+
+
+async def test_a_cgroup_that_differs_is_written_again(node: Node) -> None:
+    """Through the runtime, which believes to have done it."""
+    node.writers.differs(Key("pod", "who"), "")
+    for _ in range(2):
+        node.writers.differs(A, "cpuset.cpus 3")
+        await node.writers.reach((A,), 1)
+    assert node.told == [("a", "0-7")] * 2
+    node.writers.differs(A, "cpuset.cpus 3")
+    assert node.writers.all[A].error == "somebody else set cpuset.cpus 3 (3 times), found in the cgroup"
+    assert node.writers.repairs == {"cgroup": 3}
+
+
+async def test_what_was_never_told_is_nobodys_doing(node: Node) -> None:
+    """The wish is newer than what was written, or nobody knows what was."""
+    node.wanted[A] = has("0-3")
+    assert node.writers.found(A, has("1"))
+    node.writers.all[B].written = None
+    assert node.writers.found(B, has("1"))
+    assert node.writers.repairs == {}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "text"),
+    [(Assignment(), "no CPU set"), (has("1", "0", 5), "CPUs 1, memory nodes 0, CPU shares 5")],
+)
+def test_what_a_container_has_in_words(assignment: Assignment, text: str) -> None:
+    """For messages."""
+    assert described(assignment) == text

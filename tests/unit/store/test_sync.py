@@ -258,3 +258,21 @@ async def test_second_look_at_what_is_gone_removes_it(node: Node) -> None:
     assert container.id in node.store.containers
     await node.sync.refresh(container.id)
     assert container.id not in node.store.containers
+
+
+@pytest.mark.parametrize("look", ["list", "status"])
+async def test_one_that_runs_unlike_its_record_is_told_of(node: Node, look: str) -> None:
+    """Its start did not pass here. One that ends is nothing to tell of."""
+    (container,) = node.runtime.containers.values()
+    await node.sync.resync()
+    record = node.store.containers[container.id]
+    started: list[str] = []
+    for listener in (None, started.append):
+        node.sync.on_started = listener
+        node.store.put_container(replace(record, state=ContainerState.CREATED))
+        await node.sync.resync(completely=look == "status")
+        assert node.store.containers[container.id].state is ContainerState.RUNNING
+    assert started == [container.id]
+    node.runtime.exit_container(container.id)
+    await node.sync.resync(completely=look == "status")
+    assert started == [container.id]

@@ -43,6 +43,15 @@ def test_assignments_are_one_line_each() -> None:
     assert assignments_text([]) == "No container has been assigned anything."
 
 
+def test_who_says_that_a_container_is_in_step() -> None:
+    """The kernel needs no mention."""
+    rows = [{**NGINX, "state": "in step", "confirmed_by": one} for one in ("kernel", "runtime")]
+    assert [line.rstrip().rpartition("  ")[2] for line in assignments_text(rows).splitlines()[1:]] == [
+        "in step",
+        "in step, by the runtime",
+    ]
+
+
 def test_a_simulation_shows_what_everybody_ends_up_with() -> None:
     """Reasons below; who ended or was refused has no CPUs any more."""
     outcome = {

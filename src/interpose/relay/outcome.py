@@ -1,0 +1,9 @@
+"""What a reply tells about what the runtime did."""
+
+from interpose.relay.interceptor import Reply
+from interpose.rpc.status import DOUBTFUL
+
+
+def is_doubtful(reply: Reply) -> bool:
+    """Whether the runtime may have done it, although it did not say so."""
+    return reply.code in DOUBTFUL or (reply.raw is not None and reply.raw.failure is not None)

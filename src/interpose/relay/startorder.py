@@ -1,0 +1,117 @@
+"""The order of StartContainer and UpdateContainerResources of one container: an update never overtakes a start.
+
+Below everybody who writes, so that the rule of `store.starts` holds for updates of the kubelet, of hook servers and of
+our own parts alike. Nobody waits for ever: after half of what its caller has left, and the limits below, a call goes
+on, and whoever owns values in that container hears of it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from interpose.model.pod import ContainerState
+from interpose.relay.interceptor import Call, Proceed, Reply, Unreadable
+from interpose.relay.outcome import is_doubtful
+from interpose.rpc.status import RpcError
+from interpose.rpc.tasks import TaskBag
+from interpose.store.starts import Starts
+from interpose.store.store import Store
+from interpose.store.sync import Synchronizer
+
+# Seconds: for an update that is on its way, for a start that is in flight.
+_UPDATE: Final = 2.0
+_START: Final = 30.0
+# Seconds from one look to the next at a container whose start is in doubt. One that waits to be started after the last
+# is not being started; should it run all the same, the next list shows it.
+_LOOKS: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5)
+_BEGUN: Final = frozenset((ContainerState.RUNNING, ContainerState.EXITED))
+
+
+class StartOrder:
+    """The interceptor. `clock` is the loop's."""
+
+    name = "start-order"
+    methods = ("StartContainer", "UpdateContainerResources")
+    tidy = True  # it changes nothing
+
+    def __init__(
+        self,
+        starts: Starts,
+        store: Store,
+        sync: Synchronizer,
+        clock: Callable[[], float],
+        looks: Sequence[float] = _LOOKS,
+    ) -> None:
+        self._starts = starts
+        self._store = store
+        self._sync = sync
+        self._clock = clock
+        self._looks = looks
+        self.tasks = TaskBag()
+        starts.on_doubt = self._look_into
+
+    async def intercept(self, call: Call, proceed: Proceed) -> Reply:
+        """Wait for the other kind, let the call pass."""
+        try:
+            ref: str = call.request.container_id
+        except Unreadable:
+            return await proceed()
+        known = self._store.container(ref)
+        container_id = ref if known is None else known.id
+        if call.method.name == "StartContainer":
+            return await self._start(call, proceed, container_id)
+        if self._starts.in_flight(container_id):
+            await self._within(call, _START, self._starts.over(container_id))
+        with self._starts.updating(container_id):
+            return await proceed()
+
+    async def _start(self, call: Call, proceed: Proceed, container_id: str) -> Reply:
+        starts = self._starts
+        with starts.starting(container_id):
+            await self._within(call, _UPDATE, starts.updates_over(container_id))
+            starts.sent(container_id)
+            try:
+                reply = await proceed()
+            except BaseException:
+                starts.doubt(container_id)
+                raise
+            if is_doubtful(reply):
+                starts.doubt(container_id)
+            elif not reply.code:
+                starts.settle(container_id, runs=True)
+            return reply
+
+    async def _within(self, call: Call, most: float, end: Awaitable[None]) -> None:
+        if call.deadline is not None:
+            most = min(most, max(call.deadline - self._clock(), 0.0) / 2)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most):
+                await end
+
+    # -- starts nobody knows the end of
+
+    def _look_into(self, container_id: str) -> None:
+        self.tasks.spawn(self._find_out(container_id), name=f"look whether {container_id} was started")
+
+    async def _find_out(self, container_id: str) -> None:
+        state: ContainerState | None = ContainerState.UNKNOWN
+        pauses = list(self._looks)
+        try:
+            while pauses and state is not None and state not in _BEGUN and self._starts.in_doubt(container_id):
+                await asyncio.sleep(pauses[0])
+                mark = self._store.mark()
+                with suppress(RpcError):
+                    await self._look(container_id)
+                    container = self._store.containers.get(container_id)
+                    if container is None or not self._store.unchanged_since(container_id, mark):
+                        state = None if container is None else container.state
+                        del pauses[0]  # an answer; without one the question stays open
+        finally:
+            self._starts.settle(container_id, runs=state is ContainerState.RUNNING)
+
+    async def _look(self, container_id: str) -> None:
+        if container_id in self._store.containers:
+            await self._sync.refresh(container_id)
+        else:
+            await self._sync.container(container_id)

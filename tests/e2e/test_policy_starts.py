@@ -1,0 +1,111 @@
+"""Updates of the policy that meet StartContainer on a real containerd: what a container was promised, its cgroup has.
+
+containerd answers an UpdateContainerResources that arrives while the container is being started, and changes only its
+own spec. Four Burstable containers and a Guaranteed one are created and started at the same time on two CPUs, so that
+updates about CPUs meet starts in every round. What counts is the kernel's file, read when the calls have ended.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interpose.api import cri_pb2 as cri
+from interpose.testing.lab.cri import CriClient
+from interpose.testing.lab.images import FOREVER
+from interpose.testing.lab.policypods import BURSTABLE, PolicyPod, PolicyRelay
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from interpose.testing.lab.containerd import Containerd
+    from interpose.testing.lab.qospods import Kubepods
+
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("two_cpus")]
+
+# Many rounds are for long runs (make soak); INTERPOSE_ROUNDS says how many.
+THOROUGH = bool(os.environ.get("INTERPOSE_THOROUGH"))
+ROUNDS = int(os.environ.get("INTERPOSE_ROUNDS", "1000" if THOROUGH else "8"))
+SHARING = 4
+
+
+@pytest.fixture
+def relay(containerd: Containerd) -> Iterator[PolicyRelay]:
+    """With the policy static, which reserves CPU 0."""
+    folder = Path(tempfile.mkdtemp(prefix="interpose-"))
+    with PolicyRelay(folder, containerd.socket, "--policy", "static", "--reserved-resources", "cpu=1") as running:
+        yield running
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class Race:
+    """Five pods whose containers come at the same time, again and again."""
+
+    def __init__(self, client: CriClient, kubepods: Kubepods, seed: int) -> None:
+        self.client = client
+        self.pods = [PolicyPod(client, kubepods, f"web{n}", 100, BURSTABLE, FOREVER) for n in range(SHARING)]
+        self.pods.append(PolicyPod(client, kubepods, "db", command=FOREVER))
+        self._chance = random.Random(seed)
+        self._pool = ThreadPoolExecutor(len(self.pods))
+
+    def __enter__(self) -> Race:
+        list(self._pool.map(PolicyPod.run, self.pods))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        list(self._pool.map(PolicyPod.remove, self.pods))
+        self._pool.shutdown()
+
+    def come(self) -> dict[str, str]:
+        """All containers are created and started; the CPUs of each by the kernel, when all calls have ended."""
+        gate = threading.Barrier(len(self.pods))
+        # The Guaranteed one comes at any moment of the others' lives: its create updates them.
+        pauses = [self._chance.random() * 0.05 for _ in range(SHARING)] + [self._chance.random() * 0.3]
+
+        def begin(pod: PolicyPod, pause: float) -> None:
+            gate.wait()
+            time.sleep(pause)
+            pod.create()
+            pod.start()
+
+        list(self._pool.map(begin, self.pods, pauses))
+        return self.kernel()
+
+    def kernel(self) -> dict[str, str]:
+        """The CPUs of each container by the kernel."""
+        return {pod.name: pod.cpus for pod in self.pods}
+
+    def go(self) -> None:
+        """All containers end; the next ones are others."""
+
+        def end(pod: PolicyPod) -> None:
+            pod.stop()
+            self.client.call("RemoveContainer", cri.RemoveContainerRequest(container_id=pod.container_id))
+            pod.container_config.metadata.attempt += 1
+
+        list(self._pool.map(end, self.pods))
+
+
+WANTED = {**{f"web{n}": "0" for n in range(SHARING)}, "db": "1"}
+
+
+@pytest.mark.timeout(60 + ROUNDS * 20)
+def test_an_update_that_meets_a_start_is_not_lost(relay: PolicyRelay, kubepods: Kubepods) -> None:
+    """Nobody shares a CPU with its owner when the calls that made them have ended, in any round."""
+    wrong = []
+    with CriClient(relay.socket) as client, Race(client, kubepods, seed=1) as race:
+        for number in range(ROUNDS):
+            found = race.come()
+            if found != WANTED:
+                wrong.append((number, found))
+            race.go()
+    assert wrong == []

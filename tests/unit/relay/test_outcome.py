@@ -1,0 +1,22 @@
+"""What replies tell about what the runtime did."""
+
+import pytest
+
+from interpose.relay.interceptor import Reply
+from interpose.relay.outcome import is_doubtful
+from interpose.rpc.exchange import RawReply
+from interpose.rpc.status import Code, RpcError
+
+
+@pytest.mark.parametrize("code", Code)
+def test_some_statuses_leave_it_open(code: Code) -> None:
+    """Whoever sent them may not know it either."""
+    open_ones = (Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE)
+    assert is_doubtful(Reply(code=code)) == (code in open_ones)
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_an_exchange_that_broke_off_leaves_it_open(failed: bool) -> None:
+    """Whatever status is made of that."""
+    raw = RawReply(None, b"", None, RpcError(Code.INTERNAL, "connection lost") if failed else None)
+    assert is_doubtful(Reply(code=Code.INTERNAL, raw=raw)) == failed
