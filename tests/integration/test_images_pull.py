@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from interpose.kube.address import parse_server
+from interpose.localruntime.images.disk import Disk
 from interpose.localruntime.images.exchange import Patience
 from interpose.localruntime.images.flatten import flatten
 from interpose.localruntime.images.manifests import linux_platform
@@ -160,6 +161,27 @@ async def test_nobody_there_is_unavailable(store_at: Make) -> None:
     with pytest.raises(PullError, match=r"^RegistryUnavailable: .*connection refused") as caught:
         await store_at(registry).pull(name)
     assert not caught.value.not_found
+    with pytest.raises(PullError) as caught:
+        await store_at().pull(name)
+    ways = f"https://{registry.host} and http://{registry.host}"
+    assert (
+        str(caught.value)
+        == f'RegistryUnavailable: failed to pull image "{name}": manifest 1: {ways}: connection refused'
+    )
+
+
+async def test_no_room_for_an_image_is_told_before_it_is_fetched(
+    store_at: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the place, what is needed and what is free."""
+    monkeypatch.setattr(Disk, "free", lambda _self: 10)
+    async with FakeRegistry() as registry:
+        name = registry.put("app", "1", IMAGE)
+        needed = sum(map(len, IMAGE.layers))
+        words = f"/.*: not enough space: {needed} bytes are needed and 10 are free$"
+        with pytest.raises(PullError, match=f'^failed to pull image "{name}": {words}'):
+            await store_at(registry).pull(name)
+        assert [path for path in registry.paths() if "/blobs/" in path] == [f"/v2/app/blobs/{IMAGE.id}"]
 
 
 async def test_a_certificate_of_somebody_else_is_not_trusted(store_at: Make) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.errors import ConfigError
 from interpose.localruntime import shimclient
 from interpose.localruntime.parts import open_runtime
 from interpose.localruntime.shimpaths import ShimPaths, living_shim
@@ -162,7 +161,7 @@ async def test_containers_survive_the_runtime(node: LocalNode) -> None:
     assert status.exit_code == 5
     assert [line.split()[-1] for line in node.log()] == [str(number) for number in range(40)]
     await node.call("ExecSync", container_id=staying, cmd=["true"], timeout=10)
-    with pytest.raises(ConfigError, match=f"process {os.getpid()}"):
+    with pytest.raises(BlockingIOError, match=f"process {os.getpid()}"):
         open_runtime(node.options)
 
 

@@ -45,7 +45,7 @@ output_option = click.option(
 
 @click.group("image")
 def image() -> None:
-    """Bring images to our own runtime, list and remove them.
+    """Bring images to our own runtime, name, list, save and remove them.
 
     \b
     Without a registry:
@@ -58,7 +58,12 @@ def image() -> None:
 
 @image.command("import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--name", default="", metavar="REF", help="What to call an image that has no name in its file.")
+@click.option(
+    "--name",
+    default="",
+    metavar="REF",
+    help="What to call the image, besides the names in its file. Of several images: the repository for their tags.",
+)
 @root_option
 @output_option
 def import_command(files: tuple[str, ...], name: str, root: str, output: str) -> None:
@@ -123,6 +128,54 @@ def ls_command(root: str, output: str) -> None:
     _show(_run(root, work, sweep=False), output)
 
 
+@image.command("tag")
+@click.argument("reference", metavar="REF")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@root_option
+@output_option
+def tag_command(reference: str, names: tuple[str, ...], root: str, output: str) -> None:
+    """Give an image more names.
+
+    REF is a name or an id. A NAME that another image has is no longer its.
+    """
+
+    async def work(store: "ImageStore") -> "list[StoredImage]":
+        tagged = await store.tag(reference, names)
+        if tagged is None:
+            raise _none(reference)
+        return [tagged]
+
+    _show(_run(root, work, sweep=False), output)
+
+
+@image.command("inspect")
+@click.argument("references", nargs=-1, required=True, metavar="REF...")
+@root_option
+def inspect_command(references: tuple[str, ...], root: str) -> int:
+    """Show all that is known about images, as JSON.
+
+    The keys are those of `docker image inspect`; Containers and Layers are of our store.
+    """
+
+    async def work(store: "ImageStore") -> int:
+        from interpose.localruntime.images.inspection import inspected
+
+        found = {reference: await store.get(reference) for reference in references}
+        used = await asyncio.to_thread(store.holds)
+        known = {one.id: one for one in found.values() if one is not None}
+        documents = []
+        for one in known.values():
+            config = await asyncio.to_thread(store.config_data, one)
+            containers = sorted(name for name, image_id in used.items() if image_id == one.id)
+            documents.append(inspected(one, config, store.layers(one), containers))
+        click.echo(json.dumps(documents, indent=2))
+        for reference in [name for name, one in found.items() if one is None]:
+            click.echo(f"error: {_none(reference).message}", err=True)
+        return 0 if all(found.values()) else 1
+
+    return _run(root, work, sweep=False)
+
+
 @image.command("rm")
 @click.argument("references", nargs=-1, required=True, metavar="REF...")
 @root_option
@@ -139,7 +192,7 @@ def rm_command(references: tuple[str, ...], root: str) -> int:
             if await store.untag(reference):
                 click.echo(f"Removed {plain(reference)}")
             else:
-                click.echo(f"error: image {plain(reference)}: there is none", err=True)
+                click.echo(f"error: {_none(reference).message}", err=True)
                 code = 1
         return code
 
@@ -162,6 +215,10 @@ def prune_command(everything: bool, root: str) -> None:
         return [one for one in gone if await store.remove(one.id)]
 
     _show_removed(_run(root, work, sweep=False))
+
+
+def _none(reference: str) -> click.ClickException:
+    return click.ClickException(f"image {plain(reference)}: there is none")
 
 
 def _show_removed(images: "list[StoredImage]") -> None:

@@ -28,7 +28,9 @@ SUBCOMMANDS = {
     "webhook": Subcommand("interpose.cli.webhook", "webhook", "Annotate pods with what their containers ask for."),
     "pod": Subcommand("interpose.cli.pod", "pod", "Run pods on any CRI runtime, or on the built-in one."),
     "runtime": Subcommand("interpose.cli.runtime", "runtime", "Run containers: a runtime of our own behind CRI."),
-    "image": Subcommand("interpose.cli.image", "image", "Import, pull and list images of the built-in runtime."),
+    "image": Subcommand(
+        "interpose.cli.image", "image", "Import, pull, name, save and list images of the built-in runtime."
+    ),
     "config": Subcommand("interpose.cli.config", "config", "Check, show and compare settings and documents."),
     "status": Subcommand("interpose.cli.status", "status", "Show what a running relay, runtime or hook server does."),
     "explain": Subcommand("interpose.cli.explain", "explain", "Show why a container has the CPUs it has."),

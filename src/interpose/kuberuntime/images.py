@@ -1,5 +1,6 @@
 """Having the image of a container there before it is made: by policy, and with pauses if a registry fails."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,13 +14,15 @@ from interpose.kuberuntime.pod import Container, Pod, PullAuth, PullPolicy
 from interpose.kuberuntime.runtime import ImageService
 from interpose.kuberuntime.securing import ImageUser
 from interpose.kuberuntime.steps import Moment, News, Progress, Reason
-from interpose.rpc.status import RpcError
+from interpose.rpc.status import Code, RpcError
 
 # Runtimes say by the beginning of the message what kind of failure it was.
 _KINDS: Final = (
     ("RegistryUnavailable", Reason.REGISTRY_UNAVAILABLE),
     ("SignatureValidationFailed", Reason.SIGNATURE),
 )
+# How containerd and our own runtime begin.
+_PULL_FAILED: Final = re.compile(r'^failed to pull (?:and unpack )?image "[^"]*": ')
 
 Auth = Callable[[str], cri.AuthConfig | None]
 
@@ -91,7 +94,7 @@ class Images:
             self._backoff.forget(key)
             progress.tell(self._news(pod, container, Moment.PULLED))
             return reference
-        said = "; ".join(dict.fromkeys(map(str, failures)))
+        said = "; ".join(dict.fromkeys(map(_words, failures)))
         wait = self._backoff.next(key, self._clocks.seconds, why=said)
         raise StartError(_kind(failures), f"Failed to pull image {container.image!r}: {said}", wait)
 
@@ -123,6 +126,15 @@ def _message(auth: PullAuth) -> cri.AuthConfig:
         identity_token=auth.identity_token,
         registry_token=auth.registry_token,
     )
+
+
+def _words(failure: RpcError) -> str:
+    """What a runtime says, without what is said besides: that a pull failed, of which image, and what kind it was."""
+    words = failure.message
+    for start, _ in _KINDS:
+        words = words.removeprefix(f"{start}: ")
+    words = _PULL_FAILED.sub("", words)
+    return words if words and failure.code is Code.UNKNOWN else f"{failure.code.name}: {words}".removesuffix(": ")
 
 
 def _kind(failures: Sequence[RpcError]) -> Reason:

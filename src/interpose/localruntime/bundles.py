@@ -72,13 +72,13 @@ class ContainerBundles:
         self._runtime = runtime
         self._paths = paths
 
-    async def image(self, reference: str) -> UsedImage | None:
-        """The image of this name, digest or id."""
+    async def image(self, reference: str, asked: str = "") -> UsedImage | None:
+        """The image of this name, digest or id; `asked` is what the pod's author calls it."""
         found = await self._find("config.image.image", reference)
         if found is None:
             return None
-        tags, digests = found.repo_tags, found.repo_digests
-        return UsedImage(id=found.id, name=tags[0] if tags else "", digest=digests[0] if digests else "")
+        digests = found.repo_digests
+        return UsedImage(id=found.id, name=found.called(reference, asked), digest=digests[0] if digests else "")
 
     async def _find(self, field: str, reference: str) -> StoredImage | None:
         try:

@@ -33,9 +33,10 @@ class Containers:
         core = self._core
         sandbox = core.registry.sandbox(request.pod_sandbox_id)
         check_container(request.config, sandbox.record.config.log_directory)
-        image = await core.bundles.image(request.config.image.image)
+        wanted = request.config.image
+        image = await core.bundles.image(wanted.image, wanted.user_specified_image)
         if image is None:
-            raise not_found("image", request.config.image.image)
+            raise not_found("image", wanted.image)
         target_pid = self._target_pid(sandbox, request.config)
         async with sandbox.lock:
             if not sandbox.record.ready or sandbox.id not in core.registry.sandboxes:

@@ -61,7 +61,7 @@ class ImageService:
         if not reference:
             return [image_message(one) for one in await self._images.list()]
         found = await self._find(reference)
-        return [] if found is None else [image_message(found)]
+        return [] if found is None else [image_message(found, reference)]
 
     async def _status(self, request: cri.ImageStatusRequest) -> cri.ImageStatusResponse:
         """Absent is an answer, not an error: it is asked to decide whether to pull."""
@@ -69,7 +69,7 @@ class ImageService:
         found = await self._find(request.image.image)
         if found is None:
             return cri.ImageStatusResponse()
-        answer = cri.ImageStatusResponse(image=image_message(found))
+        answer = cri.ImageStatusResponse(image=image_message(found, request.image.image))
         if request.verbose:
             answer.info["info"] = json.dumps(_verbose(found))
         return answer
@@ -108,14 +108,14 @@ class ImageService:
             raise invalid("image.image", str(error)) from None
 
 
-def image_message(image: StoredImage) -> cri.Image:
-    """An image as CRI shows it. The user is a number or a name, never both."""
+def image_message(image: StoredImage, asked: str = "") -> cri.Image:
+    """An image as CRI shows it to who `asked` for it so. The user is a number or a name, never both."""
     message = cri.Image(
         id=image.id,
         repo_tags=image.repo_tags,
         repo_digests=image.repo_digests,
         size=image.size,
-        spec=cri.ImageSpec(image=image.names[0] if image.names else image.id),
+        spec=cri.ImageSpec(image=image.called(asked) or (image.names[0] if image.names else image.id)),
         pinned=image.pinned,
     )
     user = image.config.user.partition(":")[0]

@@ -170,8 +170,8 @@ class Made:
 class Bundles(Protocol):
     """The files of a container: root file system, configuration for the OCI runtime, exit record."""
 
-    async def image(self, reference: str) -> UsedImage | None:
-        """The image that a container is to be made of."""
+    async def image(self, reference: str, asked: str = "") -> UsedImage | None:
+        """The image that a container is to be made of; `asked` is what the pod's author calls it."""
 
     async def make(self, record: ContainerRecord, sandbox: SandboxRecord, holder: int, target_pid: int) -> Made: ...
 

@@ -264,7 +264,7 @@ class _Bundles:
     def __init__(self, process: Process) -> None:
         self._process, self._world = process, process.world
 
-    async def image(self, reference: str) -> UsedImage | None:
+    async def image(self, reference: str, asked: str = "") -> UsedImage | None:
         return UsedImage(id=IMAGE_ID, name=IMAGE) if reference in (IMAGE, IMAGE_ID) else None
 
     async def make(self, record: ContainerRecord, sandbox: SandboxRecord, holder: int, target_pid: int) -> Made:

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from interpose.cli.image import image
 from interpose.cli.main import cli
+from interpose.localruntime.images.disk import Disk
 from interpose.localruntime.images.store import ImageStore
 from interpose.testing.imagefiles import docker_archive, layer, make_image
 
@@ -189,4 +190,45 @@ def test_help_says_how_to_begin() -> None:
     """Without loading a store."""
     text = run("--help").output
     assert "docker save" in text
-    assert list(image.commands) == ["import", "pull", "ls", "rm", "prune"]
+    assert list(image.commands) == ["import", "pull", "ls", "tag", "inspect", "rm", "prune"]
+
+
+def test_an_image_gets_more_names(root: Path, archive: Path) -> None:
+    """One that is not there is an error."""
+    run("import", archive, "--root", root)
+    assert "docker.io/library/y:2" in run("tag", "x:1", "y:2", "--root", root).stdout
+    assert json.loads(run("ls", "--root", root, "-o", "json").stdout)[0]["tags"] == [
+        "docker.io/library/x:1",
+        "docker.io/library/y:2",
+    ]
+    result = run("tag", "none", "y:2", "--root", root)
+    assert (result.exit_code, result.stderr) == (1, "Error: image none: there is none\n")
+    assert "image reference 'A b'" in run("tag", "x:1", "A b", "--root", root).stderr
+
+
+def test_images_are_inspected(root: Path, archive: Path) -> None:
+    """Each once, by any of its names; those that are not there are named."""
+    run("import", archive, "--root", root)
+    result = run("inspect", "x:1", IMAGE.id, "none", "--root", root)
+    assert (result.exit_code, result.stderr) == (1, "error: image none: there is none\n")
+    (found,) = json.loads(result.stdout)
+    assert (found["Id"], found["Config"]["User"], found["Containers"]) == (IMAGE.id, "1000", [])
+    assert Path(found["Layers"][0], "a").read_text() == "1"
+    assert run("inspect", "x:1", "--root", root).exit_code == 0
+
+
+def test_a_name_is_given_beside_that_of_the_file(root: Path, archive: Path) -> None:
+    """Both count."""
+    (found,) = json.loads(run("import", archive, "--name", "y:2", "--root", root, "-o", "json").stdout)
+    assert found["tags"] == ["docker.io/library/x:1", "docker.io/library/y:2"]
+
+
+def test_no_room_is_told_with_place_and_bytes(root: Path, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is unpacked."""
+    monkeypatch.setattr(Disk, "free", lambda _self: 1)
+    result = run("import", archive, "--root", root)
+    needed = len(IMAGE.layers[0])
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"Error: {root}/images: not enough space: {needed} bytes are needed and 1 are free\n",
+    )

@@ -29,7 +29,8 @@ class Images:
 
     async def get(self, reference: str) -> StoredImage | None:
         known = str(parse_reference(reference)) == IMAGE
-        return StoredImage(id="sha256:1", size=1, config=ImageConfig()) if known else None
+        tags = ("example.org/alias:2", IMAGE)
+        return StoredImage(id="sha256:1", repo_tags=tags, size=1, config=ImageConfig()) if known else None
 
     def layers(self, image: StoredImage) -> Sequence[Path]:
         return ()
@@ -99,3 +100,9 @@ async def test_other_resources_that_are_refused(bundles: ContainerBundles) -> No
     with pytest.raises(RpcError) as caught:
         await bundles.adjust(_record(), cri.LinuxContainerResources(cpu_shares=-1))
     assert (caught.value.code, caught.value.message) == (Code.INVALID_ARGUMENT, "linux.cpu_shares: -1 is less than 0")
+
+
+async def test_a_container_has_the_name_that_its_author_gave_the_image(bundles: ContainerBundles) -> None:
+    """Not another one that the image has, too."""
+    assert await bundles.image(IMAGE) == UsedImage(id="sha256:1", name=IMAGE)
+    assert await bundles.image(IMAGE, "example.org/alias:2") == UsedImage(id="sha256:1", name="example.org/alias:2")

@@ -182,3 +182,10 @@ def test_a_user_that_is_no_number_of_a_user_is_a_name(user: str) -> None:
     message = image_message(StoredImage(id="sha256:1", size=1, config=ImageConfig(user=user)))
     assert not message.HasField("uid")
     assert message.username == user
+
+
+def test_an_image_is_shown_by_the_name_it_was_asked_for_by() -> None:
+    """One of several; by its first one to whom asked by its id."""
+    image = StoredImage(id="sha256:1", repo_tags=("a.example/x:1", "a.example/y:2"), size=1, config=ImageConfig())
+    assert image_message(image, "a.example/y:2").spec.image == "a.example/y:2"
+    assert image_message(image, image.id).spec.image == "a.example/x:1"

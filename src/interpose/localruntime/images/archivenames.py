@@ -4,11 +4,12 @@ Tools write names in different places: `RepoTags` of Docker, and two annotations
 """
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from interpose.localruntime.images.references import parse_reference
+from interpose.localruntime.images.references import parse_reference, says_tag
 
 _WHOLE: Final = "io.containerd.image.name"
 _REF: Final = "org.opencontainers.image.ref.name"
@@ -49,6 +50,32 @@ def _docker_entry(found: object, what: str) -> DockerEntry:
 def written_out(name: str) -> str:
     """A name as the store has it; ValueError if it is none."""
     return str(parse_reference(name))
+
+
+def tag_of(name: str) -> str:
+    """A name with a tag, as the store has it; ValueError if it is none, or has a digest instead."""
+    reference = parse_reference(name)
+    if reference.digest:
+        raise ValueError(f"image reference {name!r}: a digest cannot be given as a name")
+    return str(reference)
+
+
+def given_names(names: Sequence[tuple[str, ...]], given: str) -> list[tuple[str, ...]]:
+    """What images with these names are called besides when somebody says how: one image by the name as it is given;
+    several, and one that has only a tag, by their own tags. ValueError if two would have the same name."""
+    tag, repository = tag_of(given), parse_reference(given).repository
+    if len(names) == 1:
+        own = tuple(name for name in names[0] if parse_reference(name).repository == repository)
+        return [own if own and not says_tag(given) else (tag,)]
+    if says_tag(given):
+        raise ValueError(f"name {given!r}: there are {len(names)} images, and only one of them can have this tag")
+    if not all(names):
+        raise ValueError(f"name {given!r}: there are {len(names)} images, and not all of them have a tag")
+    renamed = [tuple(dict.fromkeys(f"{repository}:{parse_reference(one).tag}" for one in own)) for own in names]
+    twice = [one for one, count in Counter(one for own in renamed for one in own).items() if count > 1]
+    if twice:
+        raise ValueError(f"name {given!r}: more than one image would be {twice[0]}")
+    return renamed
 
 
 def annotated_names(annotations: Mapping[str, str], base: str) -> tuple[str, ...]:

@@ -9,13 +9,13 @@ import io
 import os
 import posixpath
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
-from interpose.localruntime.images.archivenames import annotated_names, read_docker_manifest, with_digest
+from interpose.localruntime.images.archivenames import annotated_names, given_names, read_docker_manifest, with_digest
 from interpose.localruntime.images.manifests import (
     MOST_BYTES,
     Descriptor,
@@ -27,7 +27,7 @@ from interpose.localruntime.images.manifests import (
     is_for,
     read_manifest,
 )
-from interpose.localruntime.images.references import encoded
+from interpose.localruntime.images.references import encoded, parse_reference
 from interpose.localruntime.images.tarstream import BROKEN, Readable, StoppedError, TarBytes, decompressed, entries
 
 _MOST_ENTRIES: Final = 100_000
@@ -228,6 +228,17 @@ def find_images(files: Files, platform: Platform, *, base: str = "") -> list[Fou
     if not found:
         raise ValueError(f"it has no image in it: neither {_MANIFEST} of Docker nor {_INDEX} of OCI")
     return found
+
+
+def named(images: Sequence[FoundImage], given: str) -> list[FoundImage]:
+    """The images with the names that somebody gives them, and those that they have."""
+    repository = parse_reference(given).repository
+    names = given_names([image.tags for image in images], given)
+    digests = [tuple(f"{repository}@{one.partition('@')[2]}" for one in image.digests[:1]) for image in images]
+    return [
+        _merged(image, replace(image, tags=more, digests=of_more))
+        for image, more, of_more in zip(images, names, digests, strict=True)
+    ]
 
 
 def _oci_images(files: Files, platform: Platform, base: str) -> list[FoundImage]:

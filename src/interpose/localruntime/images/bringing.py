@@ -8,6 +8,7 @@ each source, but none for all together.
 """
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -86,10 +87,20 @@ class Bringer:
         try:
             with ExitStack() as stack:
                 await self.short.run(lambda _: stack.enter_context(claim))
+                await self.short.run(lambda _: self._check_room(config, layers))
                 await self._layers(config, layers, progress)
                 return await self.short.run(lambda _: self._commit(entry, config_data))
         finally:
             self._collector.ask()  # an image that lost its name, or layers of one that did not come
+
+    def _check_room(self, config: ImageConfig, layers: Sequence[Layer]) -> None:
+        """OSError if not even the layers as they come have room: unpacked they seldom take less."""
+        chain = chain_ids(config.diff_ids)
+        needed = sum(layer.size for layer, one in zip(layers, chain, strict=True) if not self.disk.has_layer(one))
+        free = self.disk.free()
+        if needed > free:
+            words = f"not enough space: {needed} bytes are needed and {free} are free"
+            raise OSError(errno.ENOSPC, words, str(self.disk.root))
 
     def _commit(self, entry: Entry, config_data: bytes) -> Entry:
         with self.disk.locked():

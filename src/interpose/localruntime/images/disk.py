@@ -166,15 +166,23 @@ class Disk:
         """The config of an image; ValueError or OSError if it is not there any more or not whole."""
         known = self._configs.get(image_id)
         if known is None:
-            data = (self.root / "configs" / encoded(image_id)).read_bytes()
-            known = self._configs[image_id] = read_config(data, f"config {image_id}")
+            known = self._configs[image_id] = read_config(self.config_data(image_id), f"config {image_id}")
         return known
 
     def put_config(self, image_id: str, data: bytes) -> None:
         """Keep a config."""
         replace_file(str(self.root / "configs" / encoded(image_id)), data)
 
+    def config_data(self, image_id: str) -> bytes:
+        """The config of an image as it came."""
+        return (self.root / "configs" / encoded(image_id)).read_bytes()
+
     # -- layers
+
+    def free(self) -> int:
+        """Bytes that are free for anybody."""
+        found = os.statvfs(self.root)
+        return found.f_bavail * found.f_frsize
 
     def layer(self, chain_id: str) -> Path:
         """Where the files of a layer are."""

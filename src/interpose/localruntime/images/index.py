@@ -66,6 +66,11 @@ class ImageIndex:
             )
         return ImageIndex(entries=(*others, image))
 
+    def with_tags(self, image_id: str, tags: Iterable[str]) -> "ImageIndex":
+        """With more tags for an image that is there; they are no other's any more."""
+        known = self.get(image_id)
+        return self if known is None else self.with_image(replace(known, tags=tuple(tags)))
+
     def without_image(self, image_id: str) -> "ImageIndex":
         """Without an image and all of its names."""
         return ImageIndex(entries=tuple(entry for entry in self.entries if entry.id != image_id))

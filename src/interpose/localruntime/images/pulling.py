@@ -31,7 +31,11 @@ async def pull_image(
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise PullError(f'failed to pull image "{name}": {error.strerror}') from None
+        raise PullError(f'failed to pull image "{name}": {_where(error)}') from None
+
+
+def _where(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
 
 
 class _Pull:

@@ -70,6 +70,11 @@ def parse_reference(text: str) -> Reference:
     return Reference(domain=domain, path=path, tag=tag or _LATEST)
 
 
+def says_tag(text: str) -> bool:
+    """Whether a name says its tag, and does not leave it to be `latest`."""
+    return ":" in text.partition("@")[0].rpartition("/")[2]
+
+
 def _split_domain(name: str) -> tuple[str, str]:
     """A first part with a dot or a port in it is a registry, and so is localhost; else the default one is meant."""
     head, slash, path = name.partition("/")

@@ -7,7 +7,7 @@ again with growing pauses; a blob goes on where it was cut. Invariant: no messag
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol, TypeVar
 
@@ -124,7 +124,7 @@ class Registry:
         self, reference: Reference, what: str, once: Callable[[Endpoint], Awaitable[_T]], auth: Auth | None
     ) -> _T:
         """Ask one endpoint after the other; the last one several times if that may help. PullError if none gives it."""
-        problems: list[str] = []
+        problems: list[tuple[str, str]] = []  # who says it, and what
         away = missing = False  # as the last one says
         endpoints = self._endpoints(reference.domain)
         for endpoint in endpoints:
@@ -132,18 +132,18 @@ class Registry:
             try:
                 found = await self._patiently(endpoint, once, 1 if endpoint is not endpoints[-1] else None)
             except UnreachableError as error:
-                problems.append(str(error))
+                problems.append((str(endpoint.server), str(error)))
                 away = True
             except _StatusError as error:
-                problems.append(str(error))
+                problems.append((str(endpoint.server), str(error)))
                 away, missing = error.status in _PASSING, error.status == 404
             except ValueError as error:
-                problems.append(str(error))
+                problems.append((str(endpoint.server), str(error)))
             else:
                 self._working.put(reference.domain, endpoint)
                 return found
         prefix = f"{_UNAVAILABLE}: " if away else ""
-        said = self._without_secrets("; ".join(problems), auth)  # not our own words: a password may be one of them
+        said = self._without_secrets(said_once(problems), auth)  # not our own words: a password may be one of them
         raise PullError(f'{prefix}failed to pull image "{reference}": {what}: {said}', not_found=missing)
 
     def _endpoints(self, domain: str) -> tuple[Endpoint, ...]:
@@ -245,6 +245,16 @@ class Registry:
                 raise _StatusError(status, f"{server}: authorization failed: no token was given: {words}")
             token = read_token(await reply.read_all(_MOST_TOKEN))
         return token.text, token.seconds
+
+
+def said_once(problems: Iterable[tuple[str, str]]) -> str:
+    """What servers say, each thing once: `http://a and https://a: connection refused`."""
+    by_words: dict[str, dict[str, None]] = {}
+    for server, text in problems:
+        words = text.removeprefix(f"{server}: ")
+        by_words.setdefault(words, {})[server if words != text else ""] = None
+    said = ((" and ".join(filter(None, servers)), words) for words, servers in by_words.items())
+    return "; ".join(f"{servers}: {words}" if servers else words for servers, words in said)
 
 
 def _goes_on(reply: Reply, size: int) -> bool:

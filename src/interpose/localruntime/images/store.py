@@ -7,14 +7,13 @@ nothing that counts, and whoever opens the store next removes it.
 import asyncio
 import logging
 import platform as machine
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from interpose.instrumentation.logging import kv
 from interpose.localruntime.images import archives
-from interpose.localruntime.images.archivenames import written_out
+from interpose.localruntime.images.archivenames import tag_of, written_out
 from interpose.localruntime.images.bringing import Bringer
 from interpose.localruntime.images.collecting import Collector
 from interpose.localruntime.images.disk import Disk
@@ -92,6 +91,10 @@ class ImageStore:
         """Where the layers of an image are, lowest first."""
         return [self._disk.layer(one) for one in image.chain]
 
+    def config_data(self, image: StoredImage) -> bytes:
+        """The config of an image as it came. Blocking."""
+        return self._disk.config_data(image.id)
+
     def usage(self) -> tuple[int, int]:
         """Bytes and inodes of everything."""
         return self._disk.usage()
@@ -122,21 +125,34 @@ class ImageStore:
         return self._here(entry)
 
     async def import_file(self, path: Path | str, name: str = "", progress: Progress = silent) -> Images:
-        """Get the images of an archive or a layout. `name`: what they are called that have no name, or only a tag."""
-        base = parse_reference(name) if name else None
-        repository = base.repository if base is not None else ""
+        """Get the images of an archive or a layout. `name`: what they are called besides."""
+        repository = parse_reference(name).repository if name else ""
         with_files = _WithFiles(Path(path), self._disk, self._bringer.long)
         try:
             async with with_files as files:
                 found = await self._bringer.long.run(
                     lambda _: archives.find_images(files, self._platform, base=repository)
                 )
-                if base is not None:
-                    found = [image if image.tags else replace(image, tags=(str(base),)) for image in found]
+                if name:
+                    found = archives.named(found, name)
                 entries = [await self._bringer.bring_file(files, image, progress) for image in found]
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
         return [self._here(entry) for entry in entries]
+
+    async def tag(self, text: str, names: Sequence[str]) -> StoredImage | None:
+        """Give an image more names, which are no other's any more; None if there is none."""
+        tags = [tag_of(name) for name in names]
+
+        def change(_stopped: object) -> Entry | None:
+            with self._disk.locked():
+                known = self._disk.index().find(text)
+                if known is None:
+                    return None
+                return self._disk.change(lambda index: index.with_tags(known.id, tags)).get(known.id)
+
+        entry = await self._bringer.short.run(change)
+        return None if entry is None else self._here(entry)
 
     def _here(self, entry: Entry) -> StoredImage:
         image = self._stored(entry)

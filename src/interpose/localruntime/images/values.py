@@ -1,10 +1,13 @@
 """What is known of images and their layers, of those who may pull them, and of a pull under way. Pure."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeAlias
+
+from interpose.localruntime.images.references import parse_reference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,14 @@ class StoredImage:
     def names(self) -> tuple[str, ...]:
         """Tags first, then digests."""
         return (*self.repo_tags, *self.repo_digests)
+
+    def called(self, *texts: str) -> str:
+        """Its name as one of these texts says it, the last one first; else its first tag. Empty if it has no tag."""
+        for text in reversed(texts):
+            with suppress(ValueError):
+                if (name := str(parse_reference(text))) in self.repo_tags:
+                    return name
+        return self.repo_tags[0] if self.repo_tags else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,13 @@ import json
 
 import pytest
 
-from interpose.localruntime.images.archivenames import annotated_names, read_docker_manifest, with_digest, written_out
+from interpose.localruntime.images.archivenames import (
+    annotated_names,
+    given_names,
+    read_docker_manifest,
+    with_digest,
+    written_out,
+)
 
 DIGEST = "sha256:" + "a" * 64
 
@@ -67,3 +73,40 @@ def test_annotations_name_images(annotations: dict[str, str], base: str, names: 
 def test_repositories_get_the_digest() -> None:
     """Each once."""
     assert with_digest((written_out("x:1"), written_out("x:2")), DIGEST) == (f"docker.io/library/x@{DIGEST}",)
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "expected"),
+    [
+        ([()], "y:2", [("docker.io/library/y:2",)]),
+        ([()], "y", [("docker.io/library/y:latest",)]),
+        ([("docker.io/library/x:1",)], "y:2", [("docker.io/library/y:2",)]),
+        ([("docker.io/library/x:1",)], "y", [("docker.io/library/y:latest",)]),
+        ([("docker.io/library/y:1",)], "y", [("docker.io/library/y:1",)]),
+        ([("docker.io/library/y:1",)], "y:2", [("docker.io/library/y:2",)]),
+        (
+            [("a.example/x:1", "b.example/x:1"), ("a.example/x:2",)],
+            "y",
+            [("docker.io/library/y:1",), ("docker.io/library/y:2",)],
+        ),
+    ],
+)
+def test_a_name_that_is_given(names: list[tuple[str, ...]], given: str, expected: list[tuple[str, ...]]) -> None:
+    """One image is called so; a tag of its own, and those of several, stay."""
+    assert given_names(names, given) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "problem"),
+    [
+        ([("a:1",), ("a:2",)], "y:2", r"name 'y:2': there are 2 images, and only one of them can have this tag"),
+        ([("a:1",), ()], "y", r"name 'y': there are 2 images, and not all of them have a tag"),
+        ([("a:1",), ("b:1",)], "y", r"name 'y': more than one image would be docker.io/library/y:1"),
+        ([()], f"y@sha256:{64 * 'a'}", r"a digest cannot be given as a name"),
+        ([()], "A B", r"image reference 'A B'"),
+    ],
+)
+def test_a_name_that_cannot_be_given(names: list[tuple[str, ...]], given: str, problem: str) -> None:
+    """Two images with one name would be one of them in the end."""
+    with pytest.raises(ValueError, match=problem):
+        given_names(names, given)

@@ -112,3 +112,11 @@ def test_what_is_no_index_is_refused(document: str, problem: str) -> None:
     """With the key."""
     with pytest.raises(ValueError, match=problem):
         read_index(document.encode())
+
+
+def test_more_tags_for_an_image() -> None:
+    """A tag of another image moves; an image that is not there gets none."""
+    both = index(image(A, TAG), image(B, OTHER))
+    tagged = both.with_tags(A, (OTHER, "docker.io/library/z:1"))
+    assert {one.id: one.tags for one in tagged.entries} == {A: (TAG, OTHER, "docker.io/library/z:1"), B: ()}
+    assert both.with_tags("sha256:none", ("docker.io/library/z:1",)) is both

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.localruntime.images.references import encoded, find_id, is_digest, parse_reference
+from interpose.localruntime.images.references import encoded, find_id, is_digest, parse_reference, says_tag
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
@@ -93,3 +93,12 @@ def test_the_beginning_of_an_id_is_enough_if_it_is_one() -> None:
     assert find_id("busybox", ids) is None
     with pytest.raises(ValueError, match="image id 'a': 2 images begin with it"):
         find_id("a", ids)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("x", False), ("x:1", True), ("host:5000/x", False), ("host:5000/x:1", True), (f"x@sha256:{64 * 'a'}", False)],
+)
+def test_a_tag_may_be_left_out(text: str, says: bool) -> None:
+    """A port is none."""
+    assert says_tag(text) is says

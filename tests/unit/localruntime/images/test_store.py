@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from interpose.localruntime.images.disk import Disk
 from interpose.localruntime.images.manifests import linux_platform
 from interpose.localruntime.images.store import ImageStore
 from interpose.localruntime.images.values import Limits, Phase, PullProgress, StoredImage
@@ -242,3 +243,46 @@ async def test_an_image_whose_config_is_gone_is_not_shown(
 async def test_layers_can_be_mounted_or_copied(store: ImageStore) -> None:
     """Whoever makes a root of them asks which."""
     assert store.overlay_form in (True, False)
+
+
+async def test_a_name_that_is_given_comes_beside_those_of_the_archive(store: ImageStore, tmp_path: Path) -> None:
+    """Digests of an OCI archive are of both repositories."""
+    write_files(tmp_path / "oci", oci_files({"docker.io/library/x:1": IMAGE}))
+    (found,) = await store.import_file(tmp_path / "oci", "host/y:2")
+    assert found.repo_tags == ("docker.io/library/x:1", "docker.io/host/y:2")
+    assert found.repo_digests == (f"docker.io/library/x@{IMAGE.digest}", f"docker.io/host/y@{IMAGE.digest}")
+    write_files(tmp_path / "two", oci_files({"x:1": IMAGE, "x:2": OTHER}))
+    with pytest.raises(ValueError, match=r"two: name 'y:2': there are 2 images"):
+        await store.import_file(tmp_path / "two", "y:2")
+
+
+async def test_an_image_gets_more_names(store: ImageStore, image: StoredImage, tmp_path: Path) -> None:
+    """They are taken from other images; a digest is no name that can be given."""
+    (tmp_path / "o.tar").write_bytes(docker_archive({"o:1": OTHER}))
+    await store.import_file(tmp_path / "o.tar")
+    tagged = await store.tag(image.id[7:20], ["o:1", "mine"])
+    assert tagged is not None
+    assert tagged.repo_tags == ("docker.io/library/x:1", "docker.io/library/o:1", "docker.io/library/mine:latest")
+    other = await store.get(OTHER.id)
+    assert other is not None
+    assert other.repo_tags == ()
+    assert await store.tag("none:1", ["y:1"]) is None
+    with pytest.raises(ValueError, match="a digest cannot be given as a name"):
+        await store.tag("x:1", [f"x@{IMAGE.digest}"])
+
+
+async def test_an_image_that_has_no_room_is_refused_before_it_comes(
+    store: ImageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what is not there yet needs room."""
+    monkeypatch.setattr(Disk, "free", lambda _self: len(IMAGE.layers[0]))
+    (tmp_path / "x.tar").write_bytes(docker_archive({"x:1": IMAGE}))
+    needed = sum(map(len, IMAGE.layers))
+    with pytest.raises(OSError, match=f"{needed} bytes are needed and {len(IMAGE.layers[0])} are free") as caught:
+        await store.import_file(tmp_path / "x.tar")
+    assert caught.value.filename == str(tmp_path / "images")
+    assert await store.list() == []
+    (tmp_path / "o.tar").write_bytes(docker_archive({"o:1": OTHER}))
+    await store.import_file(tmp_path / "o.tar")  # the lower layer of both
+    monkeypatch.setattr(Disk, "free", lambda _self: len(IMAGE.layers[1]))
+    assert len(await store.import_file(tmp_path / "x.tar")) == 1
