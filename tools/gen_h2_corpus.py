@@ -13,7 +13,7 @@ from outputs import ROOT, wants_check
 from interpose.testing import h2peer
 from interpose.testing.h2bench import REQUEST, RESPONSE
 from interpose.testing.h2fuzz import LIMITS
-from interpose.testing.h2hpack import Encoder, huffman, integer
+from interpose.testing.h2hpack import Encoder, huffman, integer, string
 from interpose.testing.h2peer import continuation, data, goaway, headers, ping, priority, raw, rst_stream, settings
 
 from interpose.testing.h2peer import push_promise, settings_ack, window_update  # isort: skip
@@ -152,6 +152,40 @@ def floods() -> dict[str, bytes]:
     }
 
 
+def costly() -> dict[str, bytes]:
+    """What is allowed, or refused one by one, and makes a careless engine work far more than it says."""
+    closed = h2peer.PREFACE + settings((4, 0)) + settings_ack()
+    waiting = closed + b"".join(headers(2 * i + 1, CALL, end=True) for i in range(LIMITS.streams))
+    entry = CALL + Encoder().block([(b"x-large", b"v" * 1500)], coded=False)
+    small = b"".join(literal(b"x-%d" % i, b"v") for i in range(400))
+    pieces = [small[at : at + 70] for at in range(0, len(small), 70)]
+    inserted = [b"\x40" + string(b"%x" % i) + string(b"v") for i in range(300)]
+    return {
+        "costly_connection_updates": waiting + window_update(0, 1) * 2000,
+        "costly_stream_updates": waiting + b"".join(window_update(2 * i + 1, 1) for i in range(LIMITS.streams)) * 250,
+        "costly_one_stream_updates": waiting + window_update(1, 1) * 2000,
+        "costly_window_settings": waiting + settings(*[(4, 1), (4, 0)] * 1300),
+        "costly_referenced_entry": HELLO
+        + headers(1, entry, end=True)
+        + b"".join(headers(i, CALL + b"\xbe", end=True) for i in range(3, 203, 2)),
+        "costly_continuations": HELLO
+        + headers(1, CALL, more=True)
+        + b"".join(continuation(1, piece, more=True) for piece in pieces[:-1])
+        + continuation(1, pieces[-1]),
+        "costly_indexed_fields": HELLO + headers(1, CALL + b"\x90" * 10_000, end=True),
+        "costly_insertions": HELLO + headers(1, CALL + b"".join(inserted), end=True),
+        "costly_table_sizes": HELLO
+        + b"".join(headers(i, b"\x20\x3f\xe1\x1f" + CALL + b"".join(inserted[:50]), end=True) for i in range(1, 41, 2)),
+        "costly_huffman": HELLO + headers(1, CALL + b"\x00\x01x" + integer(1200, 7, 0x80) + b"\xff\xff\xff\xea" * 300),
+        "costly_small_data": HELLO + headers(1, CALL) + data(1, b"x") * 3000,
+        "costly_padded_data": HELLO + headers(1, CALL) + data(1, b"x", pad=200) * 150,
+        "costly_refused_streams": HELLO + b"".join(headers(i, CALL) for i in range(1, 151, 2)),
+        "costly_resets_in_one_read": HELLO + b"".join(headers(i, CALL) + rst_stream(i) for i in range(1, 59, 2)),
+        "costly_trailers": HELLO
+        + b"".join(headers(i, CALL) + headers(i, literal(b"x", b"y"), end=True) for i in range(1, 15, 2)),
+    }
+
+
 def from_backends() -> dict[str, bytes]:
     """What a broken backend may send to calls 1 to 7."""
     hello = settings()
@@ -175,7 +209,7 @@ def from_backends() -> dict[str, bytes]:
 
 def corpus() -> dict[str, bytes]:
     """Everything, by name."""
-    return beginnings() | frames() | blocks() | floods() | from_backends()
+    return beginnings() | frames() | blocks() | floods() | costly() | from_backends()
 
 
 def main() -> int:

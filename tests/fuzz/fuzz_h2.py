@@ -4,27 +4,38 @@
     python tests/fuzz/fuzz_h2.py --replay crash-server-0123abcd.bin
 
 With atheris installed it is guided by coverage; otherwise inputs are mutations of the corpus, from a seed that is
-printed. A broken promise is written to a file, named, and the exit code is 1.
+printed. A broken promise is written to a file, named, and the exit code is 1. The target `work` looks for bytes that
+cost a relay the most: it goes on from the dearest that it has found, and too dear is a broken promise, too.
 """
 
+import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from interpose.testing import h2peer
 from interpose.testing.fuzzloop import Fuzzer, Mutator
 from interpose.testing.h2bench import REQUEST, RESPONSE, TRAILERS
 from interpose.testing.h2fuzz import TARGETS
 from interpose.testing.h2hpack import Encoder, Pair
+from interpose.testing.hostile.attacks import ATTACKS, Row
+from interpose.testing.hostile.peer import CutError, SpentError
+from interpose.testing.hostile.workmeter import InMemoryRelay, MeteredPeer, WorkMeter, check_work
 
 CORPUS = Path(__file__).resolve().parent.parent / "data/h2corpus"
 LONGEST = 60_000
+# Of the dearest inputs so many are kept; a shorter one than this is dear only because it begins.
+KEPT, SHORTEST = 20, 2000
 NUMBERS = (0, 1, 2, 3, 5, 7, 9, 15, 99, 2**31 - 1, 2**31 + 1)
 VALUES = (0, 1, 2, 100, 16_383, 16_384, 65_535, 2**24 - 1, 2**31 - 1, 2**31, 2**32 - 1)
 
 
 def seeds(target: str) -> list[bytes]:
     """Where mutation starts from."""
+    if target == "work":
+        return [*(said for said in map(beginning, ATTACKS) if said), *seeds("server")]
     files = sorted(CORPUS.glob("*.bin"))
     if target == "hpack":
         blocks = [Encoder().block(pairs) for pairs in (REQUEST, RESPONSE, TRAILERS)]
@@ -35,16 +46,62 @@ def seeds(target: str) -> list[bytes]:
     return [*found, hello]
 
 
+class Listening(MeteredPeer):
+    """Notes what an attack sends."""
+
+    def __init__(self) -> None:
+        super().__init__(InMemoryRelay(WorkMeter()), LONGEST)
+        self.said = b""
+
+    def send(self, data: bytes) -> None:
+        self.said += data[:LONGEST]
+        super().send(data[:LONGEST])
+
+
+def beginning(row: Row) -> bytes:
+    """The first bytes of an attack, as long as they need no event loop."""
+    peer = Listening()
+    with suppress(CutError, SpentError, RuntimeError):
+        row.attack(peer)
+    return peer.said[:LONGEST]
+
+
 class Frames(Mutator):
-    """Beside blind changes, whole frames that make sense."""
+    """Beside blind changes, whole frames that make sense. Of the inputs that cost the most some are kept."""
+
+    def __init__(self, rng: random.Random, target: str, seeds: Sequence[bytes]) -> None:
+        super().__init__(rng, target, seeds)
+        self._dearest: list[tuple[float, bytes]] = []
+
+    def learn(self, data: bytes, seen: Any) -> None:
+        if self.target != "work" or len(data) < SHORTEST:
+            return
+        self._dearest = sorted([*self._dearest, (seen, data)])[-KEPT:]
+        if self._dearest[-1][1] == data:
+            print(f"dearest so far: {len(data)} bytes, {seen:.1f} lines each", flush=True)
 
     def next(self) -> bytes:
         """One input."""
         rng = self.rng
+        if self._dearest and rng.random() < 0.7:
+            return self.changed(self.repeated(rng.choice(self._dearest)[1]))
         data = rng.choice(self.seeds)
         if self.target != "hpack" and rng.random() < 0.6:
             data = self.seeds[-1] + b"".join(self.frame() for _ in range(rng.randrange(1, 25)))
         return self.changed(data)
+
+    def repeated(self, data: bytes) -> bytes:
+        """Sometimes with new frames in it, or with a part of it many times over: that is how small costs add up."""
+        rng = self.rng
+        at = rng.randrange(len(data) + 1)
+        match rng.randrange(3):
+            case 0:
+                return data[:at] + self.frame() * rng.choice((1, 10, 100, 1000)) + data[at:]
+            case 1:
+                part = data[at : at + rng.choice((9, 13, 17, 50, 500))]
+                return data[: at + len(part)] + part * rng.choice((1, 10, 100)) + data[at + len(part) :]
+            case _:
+                return data
 
     def frame(self) -> bytes:
         """A frame that may be in place, or not."""
@@ -80,7 +137,7 @@ class Frames(Mutator):
         return Encoder().block(pairs, rng.choice(("plain", "index", "never")), coded=rng.random() < 0.5)
 
 
-FUZZER = Fuzzer(targets=TARGETS, seeds=seeds, longest=LONGEST, mutator=Frames)
+FUZZER = Fuzzer(targets={**TARGETS, "work": check_work}, seeds=seeds, longest=LONGEST, mutator=Frames)
 
 if __name__ == "__main__":
     sys.exit(FUZZER.run(__doc__ or ""))

@@ -32,6 +32,9 @@ class Mutator:
         """One input."""
         return self.changed(self.rng.choice(self.seeds))
 
+    def learn(self, data: bytes, seen: Any) -> None:
+        """What the check of this input returned. Who looks for something keeps what came nearest."""
+
     def changed(self, data: bytes) -> bytes:
         """Some changes, or none."""
         for _ in range(self.rng.choice((0, 1, 1, 2, 4, 16))):
@@ -90,11 +93,15 @@ class Fuzzer:
         done = right = 0
         while (now := time.monotonic()) - start < seconds:
             for mutator in mutators:
-                faultless = self._attempt(mutator.target, mutator.next()[: self.longest], folder)
-                if faultless is None:
+                data = mutator.next()[: self.longest]
+                try:
+                    seen = self.targets[mutator.target](data)
+                except Exception:
+                    keep(folder, mutator.target, data)
                     return 1
+                mutator.learn(data, seen)
                 done += 1
-                right += faultless
+                right += self.faultless is not None and self.faultless(seen)
             if now - last >= REPORT_EVERY:
                 last = now
                 counted = "" if self.faultless is None else f", {right} without fault"
@@ -107,8 +114,14 @@ class Fuzzer:
         import atheris
 
         def one(data: bytes) -> None:
-            if data and self._attempt(targets[data[0] % len(targets)], data[1:], folder) is None:
-                raise SystemExit(1)
+            if not data:
+                return
+            target = targets[data[0] % len(targets)]
+            try:
+                self.targets[target](data[1:])
+            except Exception:
+                keep(folder, target, data[1:])
+                raise SystemExit(1) from None
 
         with tempfile.TemporaryDirectory() as start:
             for number, target in enumerate(targets):
@@ -118,15 +131,6 @@ class Fuzzer:
             atheris.Setup([sys.argv[0], f"-max_total_time={int(seconds)}", f"-max_len={self.longest}", start], one)
             atheris.Fuzz()
         return 0
-
-    def _attempt(self, target: str, data: bytes, folder: Path) -> bool | None:
-        """Run one input; whether it was seen to be right. None: a promise is broken."""
-        try:
-            seen = self.targets[target](data)
-            return self.faultless is not None and self.faultless(seen)
-        except Exception:
-            keep(folder, target, data)
-            return None
 
     def _replay(self, path: Path, target: str | None) -> int:
         """Run one kept input; its name says for whom, unless the target is given."""

@@ -8,6 +8,7 @@ import pytest
 
 from interpose.h2.errors import ErrorCode
 from interpose.testing import h2fuzz, h2peer
+from interpose.testing.hostile.workmeter import check_work
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = {path.stem: path.read_bytes() for path in (ROOT / "tests/data/h2corpus").glob("*.bin")}
@@ -57,6 +58,8 @@ RESET = {
 }
 
 # What the engine does not end. The shell sees `half_read` or a request marked oversized, and acts.
+# What is allowed as far as it goes; that it makes no more work than its bytes is said below.
+COSTLY = sorted(name for name in CORPUS if name.startswith("costly_"))
 LEFT_TO_THE_SHELL = ["slow_loris_preface", "slow_loris_frame", "slow_loris_block", "header_list_too_large"]
 
 
@@ -74,7 +77,7 @@ def run(name: str) -> h2fuzz.Outcome:
 
 def test_tables_and_files_agree() -> None:
     """No input without an expectation, and none expected that is not there."""
-    named = [name for name, _ in rows(GOAWAY) + rows(RESET)] + LEFT_TO_THE_SHELL
+    named = [name for name, _ in rows(GOAWAY) + rows(RESET)] + LEFT_TO_THE_SHELL + COSTLY
     assert sorted(named) == sorted(CORPUS)
 
 
@@ -112,3 +115,15 @@ def test_left_to_the_shell(name: str) -> None:
     assert failed is None
     assert {frame.kind for frame in h2peer.read_frames(out)} <= {"SETTINGS", "WINDOW_UPDATE"}
     assert [event[0] for event in events] == (["oversized"] if name == "header_list_too_large" else [])
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_keeps_its_promises(name: str) -> None:
+    """However much it asks for."""
+    run(name)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in CORPUS if not name.startswith("client_")))
+def test_work_is_bounded(name: str) -> None:
+    """By the bytes that came, in steps that let others in between."""
+    check_work(CORPUS[name])

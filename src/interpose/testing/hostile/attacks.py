@@ -46,6 +46,11 @@ class Row:
     attack: Attack
     about_connections: bool = False  # whether it is new connections that a neighbour would not get
 
+    @property
+    def timed(self) -> bool:
+        """Whether it needs time that passes, or more than one connection."""
+        return self.name in ("backend-flood", "slow-reader", "idle-connections")
+
 
 def request(path: bytes, *more: tuple[bytes, bytes]) -> bytes:
     """The header block of a call that needs no table: the same bytes on any connection."""
