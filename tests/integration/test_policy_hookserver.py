@@ -16,8 +16,11 @@ import pytest
 
 from interpose.api import cri_pb2 as cri
 from interpose.dispatcher.client import HookClient
+from interpose.model.cpuset import CpuSet
 from interpose.model.qos import QOS_LABEL
 from interpose.model.resources import LinuxResources
+from interpose.policy.static_options import StaticOptions
+from interpose.resmgr.configuration import Configuration
 from interpose.runtimehooks.podspec import EXTENDED_RESOURCES, RESOURCE_STATUS
 from interpose.testing import pods
 from interpose.testing.eventually import eventually
@@ -61,14 +64,14 @@ class Node:
         self.ids[name] = (await self.stack.call(pods.create_request(pod, config, container))).container_id
         await self.stack.call(cri.StartContainerRequest(container_id=self.ids[name]))
 
-    async def fill(self) -> None:
+    async def fill(self, bound: str) -> None:
         """One of each: batch work, a service, one bound by the scheduler, one that the policy gives CPUs."""
         batch = cri.LinuxContainerResources(cpu_period=100_000, cpu_shares=2, oom_score_adj=1000)
         await self.run("batch", "besteffort", "BE", batch, {EXTENDED_RESOURCES: _AMOUNTS})
         service = pods.linux_resources(cpu_request=500, cpu_limit=1000, memory_limit=1 << 28)
         await self.run("service", "burstable", "LS", service, {})
         whole = pods.linux_resources(cpu_request=2000, cpu_limit=2000, memory_limit=1 << 28)
-        await self.run("bound", "guaranteed", "LSR", whole, {RESOURCE_STATUS: {"cpuset": "6-7"}})
+        await self.run("bound", "guaranteed", "LSR", whole, {RESOURCE_STATUS: {"cpuset": bound}})
         await self.run("own", "guaranteed", "LSR", whole, {})
 
     async def rounds(self) -> int:
@@ -112,7 +115,7 @@ def start(scratch: Path, memory: Path, admin: Ask) -> Callable[..., Any]:
     """Starts relay, policy and hook server over a node without pods."""
 
     @asynccontextmanager
-    async def begin(policy: str, mode: str, *options: str) -> AsyncIterator[Node]:
+    async def begin(policy: str, mode: str, *options: str, bound: str = "6-7") -> AsyncIterator[Node]:
         write_cpus(memory / "sys", ["0-7", "8-15"])
         write_boot(memory / "proc")
         node = FakeNode(PlainCgroups(memory / "cgroup", 2, "0-15", proc=memory / "proc"))
@@ -133,7 +136,7 @@ def start(scratch: Path, memory: Path, admin: Ask) -> Callable[..., Any]:
                 if mode != "standalone":
                     await eventually(lambda: _connected(stack), "the relay to ask the hook server")
                 running = Node(node, stack, server, admin)
-                await running.fill()
+                await running.fill(bound)
                 yield running
             finally:
                 await asyncio.to_thread(server.__exit__)
@@ -204,3 +207,19 @@ async def test_sets_of_the_hook_server_do_not_count(start: Callable[..., Any], m
         assert sent <= {"", "2-3"}
         assert node.stack.manager.tally.overrides["cpuset_cpus", "qos" if mode == "both" else "the caller"] > 0
         assert await node.status("bound") == ("", 2048, 200_000)
+
+
+@pytest.mark.parametrize("mode", ["both", "standalone"])
+async def test_a_restore_that_the_policy_undoes_is_not_tried_for_ever(start: Callable[..., Any], mode: str) -> None:
+    """Sets that the hook server once gave are the policy's now, and the relay cannot be asked: both names are told."""
+    async with start("none", mode, "--cpuset", bound="2-3") as node:
+        await eventually(lambda: node.has("bound").cpuset_cpus == "2-3", "the set of the scheduler")
+        policy = Configuration(policy="static", reserved=CpuSet.parse("0"), options=StaticOptions(), origin="test")
+        await node.stack.books.changing.to(policy)
+        await asyncio.to_thread(node.server.stop)
+        await asyncio.to_thread(node.server.start, "--no-cpuset")
+        assert (await node.updates_in_rounds(2 * ROUNDS))["bound"] < ROUNDS // 2
+        node.check_cpus()
+        lines = [one for one in node.server.log.read_text().splitlines() if "Value was refused" in one]
+        assert len(lines) == 1
+        assert 'plugin="CPUSetAllocator" error="sent clear, found 2-3: another process sets it"' in lines[0]

@@ -74,6 +74,27 @@ def ask(address: str, method: str, path: str, body: object = None, *, who: str =
     return _decode(address, path, response.status, data)
 
 
+def look_up(address: str, path: str) -> Any:
+    """The JSON answer to a GET of a program that goes on without; None if this daemon has nothing there.
+
+    OSError if it cannot be reached, ValueError if what it says is no answer.
+    """
+    connection = AdminConnection(parse_listen(address, "admin socket"))
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        data = response.read(MAX_ANSWER)
+    except http.client.HTTPException as error:
+        raise ValueError(f"{address} does not speak HTTP ({error!r})") from None
+    finally:
+        connection.close()
+    if response.status == http.client.NOT_FOUND:
+        return None
+    if response.status != http.client.OK:
+        raise ValueError(f"{address} answered {path} with status {response.status}")
+    return json.loads(data)
+
+
 def ask_if_there(address: str, path: str) -> Any:
     """The answer to a GET; None if this daemon has nothing there."""
     try:

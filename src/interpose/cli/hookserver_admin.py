@@ -99,6 +99,7 @@ class HookServerViews(DaemonViews):
                     "up": parts.upstream.up,
                     "error": parts.upstream.last_error,
                 },
+                "policy": self._policy(),
                 "cgroup_version": parts.tree.version,
                 "plugins": [self._plugin(plugin) for plugin in parts.plugins],
                 "nodeslo": {
@@ -107,6 +108,7 @@ class HookServerViews(DaemonViews):
                     "problems": list(parts.node_file.problems) if parts.node_file is not None else [],
                 },
                 "node_problems": list(parts.gatherer.problems),
+                "rounds": sum(parts.reconciler.rounds.values()),
                 "round": None
                 if last is None
                 else {
@@ -135,6 +137,21 @@ class HookServerViews(DaemonViews):
                 "log_level": self._log.level,
             }
         )
+
+    def _policy(self) -> dict[str, Any]:
+        """What a policy of the relay decides in our place."""
+        policy, left = self._daemon.parts.policy, self._daemon.parts.applier.left
+        return {
+            "relay": self._settings.relay_admin,
+            "reachable": policy.reachable,
+            "problem": policy.problem,
+            "name": policy.owned.policy,
+            "owns": sorted(one.value for one in policy.owned.parameters),
+            "left": [
+                {"plugin": plugin, "parameter": parameter.value, "values": count}
+                for (plugin, parameter), count in sorted(left.items())
+            ],
+        }
 
     def _plugin(self, plugin: AnyPlugin) -> dict[str, Any]:
         parts, name = self._daemon.parts, plugin.name

@@ -1,11 +1,13 @@
 """The parts of a hook server put together: what the daemon, a single round and a dry run have in common."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from interpose.cli.admin_client import look_up
 from interpose.cli.hookserver_checks import stage_problems, with_real_paths
 from interpose.config.endpoint import WELL_KNOWN_RUNTIMES
 from interpose.config.hookserver_settings import HookServerSettings
@@ -40,6 +42,7 @@ from interpose.runtimehooks.plugin import AnyPlugin
 from interpose.runtimehooks.podspec import managed
 from interpose.runtimehooks.reconciler import Reconciler
 from interpose.runtimehooks.registry import all_plugins, plugins_on, stages_of
+from interpose.runtimehooks.relaypolicy import PATH, Fetch, RelayPolicy
 from interpose.runtimehooks.resctrl_actuator import ResctrlActuator
 from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.surroundings import Gatherer
@@ -70,7 +73,7 @@ class Parts:
         told: Callable[[], None] = lambda: None,
         files: Files | None = None,
     ) -> None:
-        """`changed` is called for a new document, `told` for news from the kubelet that came late.
+        """`changed` is called for a new document, `told` for news from kubelet or relay that came late.
 
         `files` are the kernel's, unless a test has others.
         """
@@ -99,6 +102,7 @@ class Parts:
             self.store, marked, self.journal, allowed=self.allowed, refresh=self.sync.refresh, asked=asked
         )
         self.facts = FactSource(_kubelet(settings), told)
+        self.policy = RelayPolicy(_relay(settings), now=time.monotonic, changed=told)
         self.node_file = None
         if settings.nodeslo:
             keep = f"{settings.state_dir}/{_DOCUMENT}"
@@ -122,6 +126,7 @@ class Parts:
             gather=self.gatherer.gather,
             facts=self.facts.ask,
             managed=managed,
+            policy=self.policy.ask,
         )
         self._adopt()
 
@@ -141,6 +146,7 @@ class Parts:
         if self.node_file is not None:
             await self.node_file.close()
         await self.facts.close()
+        await self.policy.close()
         await self.sync.close()
         await self.upstream.close()
         await self.runner.close()
@@ -221,6 +227,11 @@ def chosen_plugins(settings: HookServerSettings) -> tuple[AnyPlugin, ...]:
         if isinstance(one, UnusablePlugin):
             _log.error("Plugin cannot be loaded", extra={"kv": {"plugin": one.name, "err": one.problem}})
     return (*own, *external)
+
+
+def _relay(settings: HookServerSettings) -> Fetch | None:
+    address = settings.relay_admin
+    return None if address == "none" else lambda: asyncio.to_thread(look_up, address, PATH)
 
 
 def _kubelet(settings: HookServerSettings) -> KubeletPods | None:

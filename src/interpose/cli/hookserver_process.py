@@ -31,7 +31,7 @@ from interpose.rpc.listener import Admission
 from interpose.rpc.server import LocalServer
 from interpose.rpc.tasks import TaskBag
 from interpose.runtimehooks.effects import ProxyEffects
-from interpose.runtimehooks.newcomers import Newcomers
+from interpose.runtimehooks.newcomers import SHORTEST, Newcomers
 from interpose.runtimehooks.proxyserver import ProxyServer
 from interpose.runtimehooks.reconciler import Round
 from interpose.runtimehooks.registrar import Registrar
@@ -121,6 +121,8 @@ class Daemon:
             leave=parts.resctrl.drop,
             pools_changed=lambda: self._rounds.soon(POOLS),
             facts=parts.facts.of,
+            owned=lambda: parts.policy.owned,
+            started=self._started,
             looked_at=lambda container: container in parts.updates.sending,
         )
         self.proxy = ProxyServer(
@@ -131,6 +133,7 @@ class Daemon:
             originals=effects,
             stages=served,
             plugin_failure_policy=FailurePolicy(settings.hooks.plugin_failure_policy),
+            owned=lambda: parts.policy.owned,
         )
         allowed = frozenset(settings.hooks.allow_uids or (0, os.getuid()))
         admission = Admission(identify=peer_credentials, uids=allowed)
@@ -144,6 +147,7 @@ class Daemon:
         self._views = HookServerViews(settings, origins, self, log)
         self._tasks = TaskBag()
         self._troubled = 0  # rounds in a row with something left to do
+        self._starting = 0  # rounds in a row with containers that are being started
         self._ticker: asyncio.TimerHandle | None = None
         self._beginning: asyncio.TimerHandle | None = None
 
@@ -158,6 +162,7 @@ class Daemon:
         if parts.node_file is not None:
             parts.node_file.load()
         await parts.reconciler.remake_rules((), complete=False)
+        await parts.policy.ask()  # before the first hook call is answered
         if self._socket is not None:
             await self._server.start(self._socket.sock)
             self.registrar.write()
@@ -225,11 +230,19 @@ class Daemon:
 
     def _pause_after(self, done: Round) -> float | None:
         """When to try again what a round could not do; None if it did everything."""
-        if done.listed and not done.errors and not self.parts.applier.held:
+        self._starting = self._starting + 1 if done.starting else 0
+        if self._starting:
+            return float(min(SHORTEST * 2 ** min(self._starting - 1, 10), _LONGEST_PAUSE))
+        if done.listed and not done.errors and not self.parts.applier.held and not self.parts.updates.unconfirmed:
             self._troubled = 0
             return None
         self._troubled += 1
         return float(min(2 ** min(self._troubled - 1, 10), _LONGEST_PAUSE))
+
+    def _started(self, container: str) -> None:
+        """In proxy mode nobody else looks at what became of an update that met the start."""
+        if container in self.parts.updates.unconfirmed:
+            self._rounds.soon(NEWCOMERS)
 
     def _asked(self, container: str) -> int:
         return self.proxy.asked.get(container, 0)

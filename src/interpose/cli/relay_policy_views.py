@@ -14,6 +14,7 @@ from interpose.resmgr.report import (
     container_report,
     find,
     find_refused,
+    owned_report,
     policy_report,
     refusal_report,
     topology_report,
@@ -37,6 +38,7 @@ class PolicyViews:
         """By method and path."""
         return {
             ("GET", "/v1/policy"): self._show,
+            ("GET", "/v1/policy/owned"): self._owned,
             ("GET", "/v1/policy/containers/*"): self._explain,
             ("GET", "/v1/topology"): self._show_topology,
         }
@@ -44,6 +46,9 @@ class PolicyViews:
     async def _show(self, _request: Request) -> Response:
         report = policy_report(self._manager, problems=self._problems(), state_file=self._state_file())
         return await asyncio.to_thread(json, report)  # plain values by now, and many of them
+
+    async def _owned(self, _request: Request) -> Response:
+        return json(owned_report(self._manager))
 
     def _state_file(self) -> dict[str, object]:
         one = self._checkpoint

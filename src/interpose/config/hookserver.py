@@ -14,6 +14,7 @@ from interpose.config.values import (
     duration,
     endpoint,
     integer,
+    listen_or_none,
     switch,
     text,
     uids,
@@ -66,6 +67,16 @@ HOOKSERVER_SETTINGS: tuple[Setting, ...] = (
             "the modes proxy and both, else the first existing well-known runtime socket."
         ),
         why="Through the relay, an update passes all hooks and the kubelet's view stays right.",
+    ),
+    _row(
+        "relay_admin",
+        "--relay-admin",
+        listen_or_none(),
+        about=(
+            "Admin socket of the relay on this node: a path, a loopback address, or none. The relay is asked which "
+            "values its policy decides; these are neither written nor restored."
+        ),
+        why="The relay's own default. That nobody is there is normal.",
     ),
     _row(
         "state_dir",

@@ -77,6 +77,7 @@ class HookServerSettings:
     listen: str = "/var/run/interpose/hookserver.sock"
     nodeslo: str = ""
     runtime_endpoint: str = ""
+    relay_admin: str = "/var/run/interpose/admin.sock"
     state_dir: str = "/var/lib/interpose"
     kubelet_state_dir: str = "/var/lib/kubelet"
     admin: AdminSettings = field(

@@ -10,12 +10,14 @@ from interpose.model.cgroup import Parameter
 from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container
 from interpose.policy.decision import Assignment
+from interpose.policy.names import NONE
 from interpose.policy.record import assignment_record, decision_record, grant_record
 from interpose.policy.request import Key
 from interpose.resmgr.books import Books
 from interpose.resmgr.cgroupcheck import directory_of
 from interpose.resmgr.ledger import Event, Held
 from interpose.resmgr.manager import Manager
+from interpose.resmgr.takeover import FIELDS
 from interpose.resmgr.tally import Refused
 from interpose.topology.document import topology_document
 
@@ -86,6 +88,22 @@ def _unreadable(books: Books, titles: Mapping[Key, str]) -> list[str]:
         return []
     key, why = next(iter(unreadable.items()))
     return [f"cgroups cannot be read, so states are the runtime's word; {titles.get(key, key)}: {why}"]
+
+
+def owned_report(manager: Manager) -> dict[str, Any]:
+    """Values of containers that the policy decides, as CRI calls them: other programs on the node leave them alone.
+
+    CPU sets under any policy, the others if a container has them of it. While something stands in for a policy, what
+    containers have is still that policy's.
+    """
+    books = manager.books
+    ledger, policy = books.ledger, books.configuration.policy
+    if policy == NONE:
+        assigned, policy = ({"cpus"}, books.beginning.last) if books.asleep else (set[str](), policy)
+    else:
+        given = map(ledger.assignment, ledger.held)
+        assigned = {"cpus"} | {name for one in given for name in FIELDS if getattr(one, name) is not None}
+    return {"version": 1, "policy": policy, "owns": [field for name, field in FIELDS.items() if name in assigned]}
 
 
 def topology_report(manager: Manager) -> dict[str, Any]:

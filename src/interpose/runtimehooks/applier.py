@@ -17,7 +17,9 @@ from interpose.model.cgroup import CLEAR, Level, Parameter, Value
 from interpose.runtimehooks.actuator import Actuator
 from interpose.runtimehooks.holds import Holds
 from interpose.runtimehooks.journal import Journal
-from interpose.runtimehooks.planning import SPOILS, Action, Item, Step, is_off
+from interpose.runtimehooks.originals import NEUTRAL
+from interpose.runtimehooks.planning import CHANGES, SPOILS, Action, Item, Step, is_off
+from interpose.runtimehooks.relaypolicy import Ownership
 from interpose.runtimehooks.survey import Allowed, Known, Survey, action_of, has, log_release, same, text_of
 from interpose.runtimehooks.wants import Target, Want
 
@@ -76,6 +78,8 @@ class Applier:
         self.writes: dict[tuple[Parameter, str], int] = {}  # by outcome: ok, failed, gone, skipped
         self.drift: dict[tuple[str, Parameter], int] = {}  # by plugin
         self.kept = 0  # values that were as wanted when all were looked at last
+        self.left: Mapping[tuple[str, Parameter], int] = {}  # values then that are a policy's, by plugin
+        self.owned = Ownership()  # what a policy of the relay decides
         self._actuators = dict(actuators)
         self._journal = journal
         self._now = now
@@ -127,6 +131,7 @@ class Applier:
             allowed=self._allowed,
             detail=detail,
             forget=not self._dry_run,
+            owned=self.owned,
         )
         survey.compare(wanted)
         if undo:
@@ -134,7 +139,7 @@ class Applier:
         survey.follow_parents()
         survey.mind_switches(wanted)
         if whole:
-            self.kept = survey.kept
+            self.kept, self.left = survey.kept, survey.left
             self._holds.keep(lambda spot: (spot[0], spot[1]) in there)
             self._blocked = {
                 item.plugin: _not_set(item, item.note)
@@ -161,15 +166,16 @@ class Applier:
         """
         target, parameter = step.item.target, step.item.parameter
         actuator = self._actuators.get(parameter)
-        if step.item.action is not Action.SET or not target.directory or actuator is None:
+        if step.item.action not in CHANGES or not target.directory or actuator is None:
             return ""
+        value = NEUTRAL.get(parameter, step.value) if step.item.wanted is None else step.value
         try:
             found = actuator.read(target, parameter)
         except Exception:  # it may be gone; the next round looks again
             return ""
-        if has(actuator, target, parameter, found, step.value, self._allowed):
+        if has(actuator, target, parameter, found, value, self._allowed):
             return ""
-        return f"sent {step.value}, found {'nothing' if found is None else found}: another process sets it"
+        return f"sent {value}, found {'nothing' if found is None else found}: {self.owned.owner} sets it"
 
     def report(self, step: Step, error: str = "") -> Outcome:
         """Count a step that somebody else has carried out, and journaled; one that was refused is held."""
@@ -198,10 +204,7 @@ class Applier:
                 self._count(parameter, "gone")
                 return Outcome(step=step, ok=False, drifted=drifted)
             return self._refused(step, _explained(parameter, error), drifted=drifted)
-        outcome = self._done(step, drifted=drifted)
-        if item.action is Action.RESTORE and value == item.final:
-            self._journal.forget(target.level, target.key, parameter)
-        return outcome
+        return self._done(step, drifted=drifted)
 
     def count_drift(self, item: Item) -> bool:
         """Whether the value had been in place and somebody changed it; to be asked before it is journaled again.
@@ -248,7 +251,13 @@ class Applier:
         self._count(item.parameter, "ok")
         if step.value == item.final:
             spot = (item.target.level, item.target.key, item.parameter)
-            log_release(self._holds.release(spot), item.target, item.parameter)
+            if item.action is Action.RESTORE:
+                hold = self._holds.restored(spot, item.final)
+                self._journal.forget(*spot)
+            else:
+                hold = self._holds.release(spot)
+                self._holds.wanted(spot)
+            log_release(hold, item.target, item.parameter)
         return Outcome(step=step, ok=True, drifted=drifted)
 
     def _refused(self, step: Step, error: str, *, drifted: bool = False) -> Outcome:

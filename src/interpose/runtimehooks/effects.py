@@ -22,6 +22,7 @@ from interpose.runtimehooks.originals import ANNOTATION, NEUTRAL, Given, as_aske
 from interpose.runtimehooks.planning import Route, ordered, route_of
 from interpose.runtimehooks.plugin import AnyPlugin, Watch
 from interpose.runtimehooks.podspec import RESOURCE_STATUS
+from interpose.runtimehooks.relaypolicy import Ownership
 from interpose.runtimehooks.rules import Rules
 from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.wants import Target
@@ -47,7 +48,11 @@ class ProxyEffects:
         pools_changed: Callable[[], None],
         looked_at: Callable[[str], bool] = lambda _container: False,
         facts: Callable[[Pod], Pod] = lambda pod: pod,
+        owned: Callable[[], Ownership] = Ownership,
+        started: Callable[[str], None] = lambda _container: None,
     ) -> None:
+        self._started = started  # told of every container that runs now
+        self._owned = owned  # what a policy of the relay decides
         self._facts = facts  # what is known of a pod beyond what the runtime tells
         self._looked_at = looked_at  # whether a container's record is of just now
         self._leave = leave  # takes away what is not a directory of the pod's cgroup, by its uid
@@ -101,6 +106,7 @@ class ProxyEffects:
             parameter: (entry.plugin, Wish(_asked(container, parameter) or NEUTRAL[parameter], _NOBODY))
             for parameter, entry in entries.items()
             if parameter in NEUTRAL and parameter not in verdict.wishes and entry.plugin not in failed
+            if parameter not in self._owned().parameters
         }
         unnoted = await asyncio.to_thread(self._note_update, pod, container, verdict, entries)
         if not self._looked_at(container.id):
@@ -153,6 +159,7 @@ class ProxyEffects:
             return hooks.pod(PodContext(request=pod)), hooks.container(ContainerContext(pod=pod, request=container))
 
         self._note_pools(pod)
+        self._started(container.id)
         of_pod, of_container = await self._runner.run(job)
         await self._in_turn(pod, lambda: self._write_started(pod, container, of_pod, of_container))
 

@@ -1,6 +1,7 @@
 """Values that were refused, and when to try them again: what the kernel will not take is not offered 8 times a second.
 
-Each refusal doubles the wait. Another value for the same place starts anew.
+Each refusal doubles the wait. Another value for the same place starts anew. What was put back and is found undone by
+somebody else is held in the same way, however long it was in place.
 """
 
 from collections.abc import Callable
@@ -24,6 +25,7 @@ class Hold:
     delay: float
     until: float
     refusals: int = 1
+    undone: bool = False  # it was not refused, but did not last
 
 
 class Holds:
@@ -31,6 +33,7 @@ class Holds:
 
     def __init__(self) -> None:
         self._holds: dict[Spot, Hold] = {}
+        self._restored: dict[Spot, Hold] = {}  # values that were put back, with the next wait if somebody undoes that
 
     def __len__(self) -> int:
         return len(self._holds)
@@ -51,6 +54,24 @@ class Holds:
             hold.refusals += 1
         return False
 
+    def restored(self, spot: Spot, value: Value) -> Hold | None:
+        """A value was put back; gives what was refused there before. It is remembered, for somebody may undo it."""
+        hold = self._holds.pop(spot, None)
+        undone = hold is not None and hold.undone and hold.value == value
+        self._restored[spot] = hold if hold is not None and undone else Hold(value, "", FIRST_DELAY / 2, 0.0, 0, True)
+        return None if undone else hold
+
+    def undone(self, spot: Spot, value: Value, error: str, now: float) -> bool:
+        """A value is to be put back: if that was done before, somebody undid it, and it is held. Says if that is news."""
+        hold = self._restored.get(spot)
+        if hold is None or hold.value != value or spot in self._holds:
+            return False
+        del self._restored[spot]
+        hold.error, hold.delay, hold.refusals = error, min(hold.delay * 2, LONGEST_DELAY), hold.refusals + 1
+        hold.until = now + hold.delay
+        self._holds[spot] = hold
+        return hold.refusals == 1
+
     def reason(self, spot: Spot, value: Value, now: float) -> str:
         """Why a value is not to be tried now; empty if it may be."""
         hold = self._holds.get(spot)
@@ -62,8 +83,13 @@ class Holds:
         """A place has what it shall have; gives what was held there."""
         return self._holds.pop(spot, None)
 
+    def wanted(self, spot: Spot) -> None:
+        """Somebody wants a value in this place: that it was put back once is of no interest any more."""
+        self._restored.pop(spot, None)
+
     def keep(self, of_interest: Callable[[Spot], bool]) -> None:
         """Forget the others."""
-        for spot in list(self._holds):
-            if not of_interest(spot):
-                self._holds.pop(spot, None)
+        for known in (self._holds, self._restored):
+            for spot in list(known):
+                if not of_interest(spot):
+                    known.pop(spot, None)

@@ -4,7 +4,7 @@ A plugin that fails contributes nothing and takes nobody down. What it sets beyo
 as its mistake. Where two plugins want different values the later one has it, and the conflict is part of the verdict.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -39,6 +39,11 @@ class Verdict:
     envs: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # variable -> (plugin, value, why)
     failures: list[Failure] = field(default_factory=list)
     quarrels: list[Quarrel] = field(default_factory=list)
+
+    def leave(self, parameters: Collection[Parameter]) -> None:
+        """Somebody else decides about these."""
+        for parameter in parameters:
+            self.wishes.pop(parameter, None)
 
 
 class Hooks:

@@ -110,7 +110,20 @@ def value_collector(applier: Applier, updates: Updates, journal: Journal, reconc
         )
         yield _counter("updates_total", "Updates of containers that were sent to the runtime.", [Sample(updates.sent)])
         yield _counter("update_failures_total", "Those of them that failed.", [Sample(updates.failed)])
+        yield _counter(
+            "updates_repeated_total",
+            "Updates that the runtime lost while their container was started, and that were sent again.",
+            [Sample(updates.repeated)],
+        )
         yield _gauge("held_values", "Values that were refused and wait to be tried again.", [Sample(applier.held)])
+        yield _gauge(
+            "left_values",
+            "Values that plugins want, or once set, and that a policy of the relay decides: they are left alone.",
+            [
+                Sample(count, {"plugin": plugin, "parameter": parameter.value})
+                for (plugin, parameter), count in sorted(applier.left.items())
+            ],
+        )
         yield _gauge("journal_entries", "Values that are ours, with what was found before.", [Sample(len(journal))])
         yield _counter(
             "rounds_total",

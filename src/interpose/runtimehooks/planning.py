@@ -27,6 +27,7 @@ class Action(StrEnum):
     GONE = "gone"  # the target is not there (any more)
     UNSUPPORTED = "unsupported"  # this kernel has no such thing
     HELD = "held"  # it differs, but now is not the time
+    LEFT = "left"  # a policy of the relay decides about it
 
 
 class Route(StrEnum):

@@ -24,6 +24,7 @@ from interpose.runtimehooks.hooks import Failure, Hooks, Verdict
 from interpose.runtimehooks.messages import answer, container_of, echo, pod_of, read_request
 from interpose.runtimehooks.plugin import AnyPlugin, Watch
 from interpose.runtimehooks.podspec import managed
+from interpose.runtimehooks.relaypolicy import Ownership
 from interpose.runtimehooks.rules import Rules
 from interpose.runtimehooks.runner import Runner
 
@@ -133,7 +134,9 @@ class ProxyServer:
         originals: Originals | None = None,
         stages: Collection[HookPoint] = tuple(HookPoint),
         plugin_failure_policy: FailurePolicy = FailurePolicy.IGNORE,
+        owned: Callable[[], Ownership] = Ownership,
     ) -> None:
+        """`owned` is what a policy of the relay decides: no answer speaks of it."""
         self.outcomes: Counter[tuple[HookPoint, Outcome]] = Counter()
         self.effect_failures: Counter[tuple[str, str]] = Counter()  # (effect, failed or late)
         self.plugin_failures: Counter[tuple[str, HookPoint]] = Counter()
@@ -145,6 +148,7 @@ class ProxyServer:
         self._effects = effects
         self._originals: Originals = originals if originals is not None else AsSent()
         self._stages = frozenset(stages)
+        self._owned = owned
         self._must_see = plugin_failure_policy is FailurePolicy.FAIL
         self._limited = RateLimited(_log)
         self._served: dict[HookPoint, Callable[[_Call], Awaitable[_Reply]]] = {
@@ -254,6 +258,7 @@ class ProxyServer:
             return _Decided(pod, Hooks(self._plugins[call.point], rules, watch).container(context))
 
         decided = await self._runner.run(job)
+        decided.container.leave(self._owned().parameters)
         for verdict in decided:
             for quarrel in verdict.quarrels:
                 self.quarrels[quarrel.parameter.value, quarrel.loser, quarrel.winner] += 1

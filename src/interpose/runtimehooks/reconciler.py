@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,8 +22,19 @@ from interpose.runtimehooks.desired import Desire, Member, Subject
 from interpose.runtimehooks.facts import Facts
 from interpose.runtimehooks.hooks import Hooks
 from interpose.runtimehooks.inventory import Inventory
-from interpose.runtimehooks.planning import Action, CriBatch, Item, Route, Step, by_container, ordered, route_of
+from interpose.runtimehooks.planning import (
+    CHANGES,
+    Action,
+    CriBatch,
+    Item,
+    Route,
+    Step,
+    by_container,
+    ordered,
+    route_of,
+)
 from interpose.runtimehooks.plugin import AnyPlugin, NodeInputs, Watch
+from interpose.runtimehooks.relaypolicy import Ownership
 from interpose.runtimehooks.rules import Rules, changed, make_rules
 from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.surroundings import Surroundings
@@ -49,6 +60,7 @@ class Round:
     written: int = 0
     errors: list[str] = field(default_factory=list)
     undone: list[Item] = field(default_factory=list)  # what was refused, skipped, or gone by then
+    starting: int = 0  # containers that are left alone until their start has ended
     desire: Desire = field(default_factory=Desire)
 
 
@@ -75,6 +87,7 @@ class Reconciler:
         gather: Callable[[Sequence[Pod], bool], Surroundings],
         facts: Callable[[], Awaitable[Facts]],
         managed: Callable[[Pod], bool],
+        policy: Callable[[], Awaitable[Ownership]],
     ) -> None:
         self.rules = Rules()
         self.surroundings = Surroundings(NodeInputs(), None)
@@ -92,6 +105,8 @@ class Reconciler:
         self._gather = gather
         self._facts = facts
         self._managed = managed
+        self._policy = policy  # of the relay
+        self._told_left: set[tuple[str, Parameter, str]] = set()
         self._kept: dict[str, Kept] = {}
         self._doubt = True  # whether an update may have been cut off: by our own end, or an error
         self._lock = asyncio.Lock()
@@ -105,7 +120,7 @@ class Reconciler:
         async with self._lock:
             done = Round(reason=reason)
             began, cpu = time.monotonic(), time.process_time()
-            facts = await self._facts()
+            facts, self._applier.owned = await asyncio.gather(self._facts(), self._policy())
             done.listed = await self._sync.resync()
             await self._look(done, facts, detail=detail)
             if act:
@@ -171,6 +186,7 @@ class Reconciler:
 
         done.items = await asyncio.to_thread(survey)
         done.kept = self._applier.kept
+        self._tell_left()
 
     def _unsure(self, desire: Desire, live: Sequence[Target], facts: Facts) -> set[tuple[Level, str, str]]:
         """Of which targets nobody knows what a plugin wants now: what it gave them stays until it says something else.
@@ -186,6 +202,15 @@ class Reconciler:
         if names:
             unsure |= {(target.level, target.key, plugin) for target in live for plugin in (*names, "")}
         return unsure
+
+    def _tell_left(self) -> None:
+        """Each plugin and value once, as long as the same policy has it."""
+        owned, left = self._applier.owned, self._applier.left
+        told = {(plugin, parameter, owned.policy) for plugin, parameter in left}
+        for plugin, parameter, policy in sorted(told - self._told_left):
+            kv = {"plugin": plugin, "parameter": parameter.value, "policy": policy}
+            _log.warning("Values are left to the policy of the relay", extra={"kv": kv})
+        self._told_left = told
 
     def _tell(self, desire: Desire) -> None:
         """What went wrong while finding out what plugins want; each thing once in a while."""
@@ -248,18 +273,19 @@ class Reconciler:
 
     async def _act(self, done: Round) -> None:
         members = {member.target.key: member for subject in done.subjects for member in subject.members}
-        for batch in by_container(ordered(done.items)):
+        for batch in by_container(self._to_do(done, members)):
             if isinstance(batch, CriBatch):
                 updates = [_update(members[key], steps) for key, steps in batch.containers.items() if key in members]
-                for steps in batch.containers.values():
+                for key, steps in batch.containers.items():
                     for step in steps:
-                        self._applier.count_drift(step.item)
+                        if key not in self._updates.unconfirmed:
+                            self._applier.count_drift(step.item)
                 errors = await self._updates.send(updates)
                 for update in updates:
                     error = errors.get(update.target.key)
                     steps = batch.containers[update.target.key]
                     if error is None:
-                        # One that is just being started gets what it was sent a moment later, with the next round.
+                        # One that does not run yet is looked at when it does.
                         runs = update.member.state is ContainerState.RUNNING
                         look = runs and update.target.key not in self._updates.gone
                         await asyncio.to_thread(self._look_after, steps, done, look=look)
@@ -280,6 +306,22 @@ class Reconciler:
         if done.written or done.errors:
             kv = {"reason": done.reason, "written": done.written, "failed": len(done.errors)}
             _log.info("Restored values changed by others", extra={"kv": kv})
+
+    def _to_do(self, done: Round, members: Mapping[str, Member]) -> tuple[Step, ...]:
+        """All steps but those that a runtime may lose: updates of containers that are being started."""
+        states = {key: one.container.state for key, one in members.items()}
+        running = {key: one.target.name for key, one in members.items() if states[key] is ContainerState.RUNNING}
+        # A container has a cgroup from the beginning of its start on, and runs by its end.
+        created = {key for key, state in states.items() if state is ContainerState.CREATED}
+        starting = {key for key in created if members[key].target.directory}
+        updated = [item for item in done.items if item.action in CHANGES and route_of(item) is Route.CRI]
+        self._updates.unconfirmed &= members.keys()
+        self._updates.confirm(running, {item.target.key for item in updated})
+        waiting = [item for item in updated if item.target.key in starting]
+        done.undone += waiting
+        done.starting = len({item.target.key for item in waiting})
+        later = set(map(id, waiting))
+        return ordered(item for item in done.items if id(item) not in later)
 
     def _look_after(self, steps: Sequence[Step], done: Round, *, look: bool) -> None:
         """An update was taken: see what came of it. What is not there is held, as if it had been refused."""

@@ -72,6 +72,7 @@ _ACTIONS: Final[Mapping[Action, _Shown]] = MappingProxyType(
         Action.UNSUPPORTED: _Shown("unsupported", _Style.FAINT, "unsupported", always=True),
         Action.HELD: _Shown("held", _Style.RED, "held back"),
         Action.GONE: _Shown("gone", _Style.FAINT, "gone"),
+        Action.LEFT: _Shown("left", _Style.FAINT, "left to a policy"),
     }
 )
 

@@ -6,6 +6,7 @@ as wanted costs one read and no object: a round has thousands of those, and hard
 
 import errno
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -28,6 +29,7 @@ from interpose.runtimehooks.planning import (
     is_off,
     route,
 )
+from interpose.runtimehooks.relaypolicy import Ownership
 from interpose.runtimehooks.wants import Target, Want
 
 _log = logging.getLogger(__name__)
@@ -113,9 +115,12 @@ class Survey:
         allowed: Allowed | None,
         detail: bool,
         forget: bool,
+        owned: Ownership,
     ) -> None:
         self.items: list[Item] = []
         self.kept = 0
+        self.left: Counter[tuple[str, Parameter]] = Counter()  # values that are a policy's, by plugin
+        self._owned = owned
         self._actuators = actuators
         self._journal = journal
         self._holds = holds
@@ -134,7 +139,11 @@ class Survey:
             actuator = actuators.get(parameter)
             now: Value | None = None
             note = ""
-            if actuator is None:
+            if self._owned.has(target, parameter):
+                action, note = self._leave(spot, plugin)
+                if not self._detail:
+                    continue
+            elif actuator is None:
                 action = Action.UNSUPPORTED
             else:
                 try:
@@ -167,6 +176,12 @@ class Survey:
                     note=note,
                 )
             )
+
+    def _leave(self, spot: Spot, plugin: str) -> tuple[Action, str]:
+        """A value is another's: what is known of it stays as it is, and counts again when the other has ended."""
+        self.left[plugin, spot[2]] += 1
+        self._holds.release(spot)
+        return Action.LEFT, f"{self._owned.owner} decides about it"
 
     def clean_up(
         self,
@@ -246,7 +261,11 @@ class Survey:
         actuator = self._actuators.get(parameter)
         now: Value | None = None
         note = ""
-        if actuator is None:
+        if self._owned.has(target, parameter):
+            action, note = self._leave(spot, entry.plugin)
+            if not self._detail:
+                return
+        elif actuator is None:
             action = Action.UNSUPPORTED
         else:
             try:
@@ -263,6 +282,8 @@ class Survey:
                 return
         original = self._original(actuator, target, parameter, entry, now)
         final = CLEAR if original is None else original
+        if action is Action.RESTORE:
+            self._mind_undone(target, parameter, entry.plugin, now, final)
         if action is Action.RESTORE and (reason := self._holds.reason(spot, final, self._time)):
             action, note = Action.HELD, reason
         self.items.append(
@@ -277,6 +298,19 @@ class Survey:
                 note=note,
             )
         )
+
+    def _mind_undone(self, target: Target, parameter: Parameter, plugin: str, now: Value | None, final: Value) -> None:
+        """What was put back already and is as before is somebody's doing: doing it again at once would have no end."""
+        error = f"restored to {final}, found {now} again: {self._owned.owner} sets it"
+        if self._holds.undone((target.level, target.key, parameter), final, error, self._time):
+            fields = {
+                "target": target.name or target.key,
+                "parameter": str(parameter),
+                "value": str(final),
+                "plugin": plugin,
+                "undone_by": self._owned.owner,
+            }
+            _log.warning("Restored value was undone by another process and is tried again later", extra={"kv": fields})
 
     def _original(
         self, actuator: Actuator | None, target: Target, parameter: Parameter, entry: Entry, now: Value | None

@@ -7,17 +7,20 @@ carries none: the relay knows best what was asked for, starts from that and asks
 and the wanted values come out as they do for an update of the kubelet. Whether the relay really asked us is seen, and
 whether the container has what it shall have afterwards too: who is asked after us may want something else.
 
+A runtime may lose an update that meets the start of its container: it answers well, its record has it, the cgroup does
+not. So one that was sent before a container ran is unconfirmed until its cgroup was looked at.
+
 No update of ours is what anybody asked for; a mark tells relays so.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from interpose.model.cgroup import CLEAR, CRI_FIELDS, Level, Parameter, Value, cri_value, to_cri
-from interpose.model.pod import Container
+from interpose.model.pod import Container, ContainerState
 from interpose.model.resources import NO_RESOURCES
 from interpose.rpc.status import Code, RpcError
 from interpose.runtimehooks.journal import Journal
@@ -72,8 +75,22 @@ class Updates:
         self._unasked = False
         self.sending: set[str] = set()  # containers that are being updated; they have just been looked at
         self.gone: set[str] = set()  # containers that the runtime did not know when it was last sent updates
+        self.unconfirmed: set[str] = set()  # containers that were sent updates before they ran
         self.sent = 0
         self.failed = 0
+        self.repeated = 0
+
+    def confirm(self, running: Mapping[str, str], differing: Collection[str]) -> None:
+        """All containers that run, with their names, and those of them that do not have what they shall have.
+
+        Of an unconfirmed update that is not in force nobody else is the cause: it is sent once more.
+        """
+        for key in sorted(self.unconfirmed & running.keys()):
+            if key in differing:
+                self.repeated += 1
+                kv = {"container": running[key]}
+                _log.warning("Update was lost while the container was started and is sent again", extra={"kv": kv})
+        self.unconfirmed -= running.keys() - frozenset(differing)
 
     async def send(self, updates: Sequence[Update]) -> dict[str, Refused]:
         """Carry them out. What went wrong, by container; a container that is gone is not among it."""
@@ -92,6 +109,10 @@ class Updates:
     async def _send(self, update: Update) -> Refused | None:
         self.sent += 1
         self.sending.add(update.target.key)
+        if update.member.state is ContainerState.RUNNING:
+            self.unconfirmed.discard(update.target.key)
+        else:
+            self.unconfirmed.add(update.target.key)
         try:
             if self._asked is None:
                 return await self._directly(update)
@@ -119,7 +140,6 @@ class Updates:
             has = record.resources.overlay(resources)
             # What we send nobody asked for, but that is what the journal knows; here it is what there is.
             self._store.put_container(replace(record, resources=has, requested=record.requested.overlay(resources)))
-        await asyncio.to_thread(self._forget_restored, update)
         return None
 
     async def _through_relay(self, update: Update, asked: Callable[[str], int]) -> Refused | None:
@@ -141,7 +161,6 @@ class Updates:
         if (record := self._store.containers.get(key)) is not None and (text := self._missing(record, update)):
             self.failed += 1
             return Refused(text, later=False)
-        await asyncio.to_thread(self._forget_restored, update)
         return None
 
     def _missing(self, record: Container, update: Update) -> str:
@@ -152,10 +171,6 @@ class Updates:
                 continue
             return f"{parameter} is {now} after an update to {value}: a later hook server or the policy sets it"
         return ""
-
-    def _forget_restored(self, update: Update) -> None:
-        for parameter in update.restored:
-            self._journal.forget(Level.CONTAINER, update.target.key, parameter)
 
     def _note_all(self, update: Update, wanted: Mapping[Parameter, Value]) -> None:
         for parameter in update.values:

@@ -197,6 +197,7 @@ def node_settings(folder: Path, *, timeout: float = WAIT_LIMIT, **plugins: Any) 
         mode="standalone",
         nodeslo=str(folder / "nodeslo.json"),
         runtime_endpoint=str(folder / "runtime.sock"),
+        relay_admin="none",
         state_dir=str(folder / "state"),
         kubelet_state_dir=str(folder / "kubelet"),
         hooks=ServingSettings(plugin_timeout=timeout),

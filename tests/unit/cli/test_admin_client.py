@@ -9,7 +9,7 @@ import click
 import pytest
 
 from interpose.admin.routes import Request, Response, RouteTable, error_response, json_response, text_response
-from interpose.cli.admin_client import Refused, ask, ask_if_there
+from interpose.cli.admin_client import Refused, ask, ask_if_there, look_up
 from interpose.errors import ConfigError
 
 Serve = Callable[[RouteTable], str]
@@ -107,3 +107,16 @@ def test_what_is_not_there_may_be_none(serve: Serve) -> None:
     with pytest.raises(Refused) as caught:
         ask_if_there(address, "/refuse")
     assert (caught.value.status, caught.value.answer) == (400, {"error": "no such level"})
+
+
+def test_a_program_that_goes_on_without_looks_things_up(serve: Serve, tmp_path: Path) -> None:
+    """What is not there is None; nobody there is the system's error, anything else no answer."""
+    address = serve(ROUTES)
+    assert look_up(address, "/echo") == {"body": None}
+    assert look_up(address, "/x") is None
+    with pytest.raises(ValueError, match="/refuse with status 400"):
+        look_up(address, "/refuse")
+    with pytest.raises(ValueError, match="Expecting value"):
+        look_up(address, "/text")
+    with pytest.raises(FileNotFoundError):
+        look_up(str(tmp_path / "none.sock"), "/echo")

@@ -63,6 +63,14 @@ async def test_the_policy_with_its_problems(node: PolicyNode, tmp_path: Path) ->
     assert answer["state_file"]["path"] == f"{tmp_path}/state"
 
 
+async def test_what_it_owns(node: PolicyNode, tmp_path: Path) -> None:
+    """For other programs on the node, with the version of the form."""
+    assert await ask(node, tmp_path, "/v1/policy/owned") == (
+        200,
+        {"version": 1, "policy": "static", "owns": ["cpuset_cpus"]},
+    )
+
+
 async def test_the_machine(node: PolicyNode, tmp_path: Path) -> None:
     """As the policy sees it."""
     status, answer = await ask(node, tmp_path, "/v1/topology")

@@ -10,14 +10,16 @@ from interpose.host.cgroup.tree import CgroupTree
 from interpose.model.cgroup import Parameter
 from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container
-from interpose.policy.decision import Action, Decision, Refusal, Why
+from interpose.policy.decision import Action, Decision, Grant, Refusal, Why
 from interpose.policy.request import Key
 from interpose.resmgr.cgroupcheck import CgroupCheck
+from interpose.resmgr.configuration import Configuration
 from interpose.resmgr.report import (
     cgroup_report,
     container_report,
     find,
     find_refused,
+    owned_report,
     policy_report,
     refusal_report,
     topology_report,
@@ -229,3 +231,21 @@ def test_what_stands_in_the_cgroup_of_a_container(version: int) -> None:
 
 def _no_tree() -> CgroupTree:
     raise OSError("no cgroups here")
+
+
+async def test_what_the_policy_owns(node: PolicyNode) -> None:
+    """CPU sets under any policy; memory nodes if containers are given them; nothing without a policy."""
+    assert owned_report(node.manager) == {"version": 1, "policy": "static", "owns": ["cpuset_cpus"]}
+    await node.books.changing.to(static(pin_memory=True))
+    assert owned_report(node.manager)["owns"] == ["cpuset_cpus", "cpuset_mems"]
+    await node.books.changing.to(Configuration(policy="none", origin="test"))
+    assert owned_report(node.manager) == {"version": 1, "policy": "none", "owns": []}
+
+
+async def test_what_something_stands_in_for_is_still_the_policys(node: PolicyNode) -> None:
+    """Containers keep what they have until the right configuration is back."""
+    node.books.beginning.last = "static"
+    await node.books.changing.to(Configuration(policy="none", origin="test", stands_in=("agent: bad",)))
+    key = next(iter(node.books.ledger.held))
+    node.books.asleep = {key: Grant()}
+    assert owned_report(node.manager) == {"version": 1, "policy": "static", "owns": ["cpuset_cpus"]}

@@ -22,6 +22,7 @@ from interpose.runtimehooks.messages import container_of
 from interpose.runtimehooks.originals import ANNOTATION
 from interpose.runtimehooks.plugin import NodeInputs
 from interpose.runtimehooks.podspec import RESOURCE_STATUS
+from interpose.runtimehooks.relaypolicy import Ownership
 from interpose.runtimehooks.rules import Rules, make_rules
 from interpose.runtimehooks.wants import Target
 from interpose.testing.eventually import eventually
@@ -46,6 +47,8 @@ class Hooked:
         self.blocks: dict[str, threading.Event] = {}  # pods whose leaving takes until somebody says so
         self.stubborn = ""  # a pod whose leaving fails
         self.pools = 0
+        self.owned = Ownership()
+        self.started: list[str] = []
         self.effects = ProxyEffects(
             plugins=self.parts.plugins,
             rules=lambda: make_rules(self.parts.plugins, NodeInputs(), Rules()),
@@ -56,6 +59,8 @@ class Hooked:
             sync=self.parts.sync,
             leave=self._leave,
             pools_changed=self._pools_changed,
+            owned=lambda: self.owned,
+            started=self.started.append,
         )
 
     @property
@@ -231,6 +236,20 @@ async def test_what_nobody_wants_any_more_is_put_back_with_an_update(hooked: Hoo
     asked = replace(hooked.container, requested=LinuxResources())
     said = await hooked.effects.updated(hooked.pod, asked, verdict({}))
     assert wished(said) == {SHARES: 1024, QUOTA: UNLIMITED, Parameter.MEMORY_LIMIT: UNLIMITED, CPUS: CLEAR}
+
+
+async def test_what_a_policy_owns_is_not_put_back_with_an_update(hooked: Hooked) -> None:
+    """Nobody wants it any more but the policy, which is asked after us."""
+    hooked.owned = Ownership("static", frozenset({CPUS}))
+    hooked.note(CPUS, found=None, written="0")
+    hooked.note(SHARES, found=512, written=7)
+    assert wished(await hooked.effects.updated(hooked.pod, hooked.container, verdict({}))) == {SHARES: 512}
+
+
+async def test_that_a_container_runs_is_told(hooked: Hooked) -> None:
+    """Somebody may have to look at it."""
+    await hooked.effects.started(hooked.pod, hooked.container)
+    assert hooked.started == [hooked.key]
 
 
 async def test_what_nobody_wants_any_more_is_as_it_was_asked_for(hooked: Hooked) -> None:

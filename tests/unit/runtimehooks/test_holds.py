@@ -65,3 +65,41 @@ def test_what_is_of_no_interest_is_forgotten() -> None:
     holds.keep(lambda spot: spot[1] == "q")
     assert SPOT not in holds
     assert len(holds) == 1
+
+
+def test_a_restore_that_is_undone_waits_longer_each_time() -> None:
+    """However well it went in between; only the first time is news."""
+    holds, time, waits = Holds(), 0.0, []
+    assert not holds.undone(SPOT, 5, "no", time)  # it was never put back
+    for number in range(12):
+        assert holds.restored(SPOT, 5) is None
+        assert SPOT not in holds
+        assert holds.undone(SPOT, 5, "undone", time) is (number == 0)
+        assert not holds.undone(SPOT, 5, "undone", time)  # somebody else looks
+        wait = next(seconds for seconds in range(1000) if not holds.reason(SPOT, 5, time + seconds))
+        waits.append(wait)
+        time += wait
+    assert waits[:5] == [1, 2, 4, 8, 16]
+    assert waits[-1] == LONGEST_DELAY
+
+
+def test_a_restore_of_something_else_starts_anew() -> None:
+    """So does one of a value that somebody wanted in between; what was refused before is told once."""
+    holds = Holds()
+    holds.restored(SPOT, 5)
+    assert not holds.undone(SPOT, 6, "undone", 0.0)
+    holds.wanted(SPOT)
+    assert not holds.undone(SPOT, 5, "undone", 0.0)
+    holds.refuse(SPOT, 5, "no", 0.0)
+    hold = holds.restored(SPOT, 5)
+    assert hold is not None
+    assert hold.error == "no"
+    assert holds.undone(SPOT, 5, "undone", 0.0)
+
+
+def test_what_was_put_back_on_targets_that_are_gone_is_forgotten() -> None:
+    """Nobody can undo it."""
+    holds = Holds()
+    holds.restored(SPOT, 5)
+    holds.keep(lambda _spot: False)
+    assert not holds.undone(SPOT, 5, "undone", 0.0)

@@ -21,6 +21,7 @@ from interpose.runtimehooks.context import ContainerContext, PodContext, Wish
 from interpose.runtimehooks.hooks import Verdict
 from interpose.runtimehooks.plugin import Plugin
 from interpose.runtimehooks.proxyserver import Outcome, ProxyServer
+from interpose.runtimehooks.relaypolicy import Ownership
 from interpose.runtimehooks.rules import Rules
 from interpose.runtimehooks.runner import Runner
 
@@ -199,6 +200,19 @@ async def test_create(node: Harness) -> None:
     response = await node.call(CREATE, container_request())
     assert response.container_resources.cpu_shares == 7
     assert node.effects.told == [("pod_files", "web", {BVT: -1, SHARES: 70}), ("created", "app", {SHARES: 7})]
+
+
+async def test_what_a_policy_owns_is_not_in_an_answer(node: Harness) -> None:
+    """Neither of a create nor of an update; what is the pod's is."""
+    node.serve(owned=lambda: Ownership("static-plus", frozenset({SHARES})))
+    asked = container_request().container_resources.cpu_shares
+    assert (await node.call(CREATE, container_request())).container_resources.cpu_shares == asked != 7
+    assert (await node.call(UPDATE, container_request("c-1"))).container_resources.cpu_shares == asked
+    assert node.effects.told == [
+        ("pod_files", "web", {BVT: -1, SHARES: 70}),
+        ("created", "app", {}),
+        ("updated", "c-1"),
+    ]
 
 
 async def test_update_with_something_to_restore(node: Harness) -> None:

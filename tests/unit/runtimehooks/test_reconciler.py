@@ -20,6 +20,7 @@ from interpose.runtimehooks.originals import ANNOTATION
 from interpose.runtimehooks.planning import Action
 from interpose.runtimehooks.plugin import NodeInputs
 from interpose.runtimehooks.reconciler import Reconciler, Round
+from interpose.runtimehooks.relaypolicy import Ownership
 from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.surroundings import Surroundings
 from interpose.runtimehooks.wants import Target
@@ -46,6 +47,7 @@ class Rig:
         self.facts: Callable[[Pod], Pod] = lambda pod: pod
         self.facts_known = True
         self.complete = True
+        self.owned = Ownership()
         self.reconciler = Reconciler(
             plugins=self.parts.plugins,
             sync=self.parts.sync,
@@ -56,6 +58,7 @@ class Rig:
             gather=self._gather,
             facts=self._facts,
             managed=lambda pod: pod.name not in self.unmanaged,
+            policy=self._policy,
         )
 
     def want(self, level: Level, **values: Value) -> None:
@@ -100,6 +103,9 @@ class Rig:
 
     async def _facts(self) -> Facts:
         return Facts(self.facts, known=self.facts_known)
+
+    async def _policy(self) -> Ownership:
+        return self.owned
 
 
 @pytest.fixture
@@ -592,6 +598,166 @@ async def test_a_value_that_is_replaced_on_its_way_is_held(rig: Rig, monkeypatch
     assert rig.parts.applier.held == 0
 
 
+async def noted_pod(rig: Rig) -> Sandbox:
+    """A pod whose container has a set of ours from its creation on, by its note; the second in it."""
+    node = rig.parts.node
+    sandbox = ls_pod(node, "web")
+    image = node.runtime.images.pull(BUSYBOX, cri.AuthConfig())
+    note = '{"cpuset_cpus":["","0-1","toy"]}'
+    resources = cri.LinuxContainerResources(cpuset_cpus="0-1")
+    config = container_config(sandbox.config, "noted", resources=resources, annotations={ANNOTATION: note})
+    node.runtime.state.start_container(node.runtime.state.create_container(sandbox, config, image))
+    return sandbox
+
+
+async def test_a_restore_that_is_replaced_on_its_way_is_held(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """A policy behind the runtime's socket has the last word; who wants what is told once."""
+    sandbox = await noted_pod(rig)
+    node, updating = rig.parts.node, rig.parts.node.updating
+
+    def replaced(container: Container, patch: cri.LinuxContainerResources) -> None:
+        patch.cpuset_cpus = "0-1"
+        updating(container, patch)
+
+    node.updating = replaced  # type: ignore[method-assign]
+    for _ in range(10):
+        await rig.round()
+    assert (len(rig.parts.sent()), rig.parts.applier.held) == (1, 1)
+    for _ in range(3):
+        rig.parts.now += 300
+        await rig.round()
+    assert len(rig.parts.sent()) == 4
+    told = [one.kv for one in caplog.records if "refused" in one.message]  # type: ignore[attr-defined]
+    assert [(one["plugin"], one["error"]) for one in told] == [
+        ("toy", "sent clear, found 0-1: another process sets it")
+    ]
+    node.updating = updating  # type: ignore[method-assign]
+    rig.parts.now += 300
+    await rig.round()
+    assert rig.of(sandbox, CPUS, 1) == rig.of(sandbox, CPUS)
+    assert rig.parts.applier.held == 0
+
+
+async def test_a_restore_that_is_undone_later_is_held(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """Somebody writes the value again after each restore: that gets rarer, and is told once."""
+    sandbox = await noted_pod(rig)
+    for _ in range(20):
+        await rig.round()
+        await rig.parts.update(sandbox.containers[1], cpuset_cpus="0-1")
+        await rig.parts.sync.refresh(sandbox.containers[1])
+        rig.parts.now += 0.1
+    assert len([one for one in rig.parts.sent() if one.cpuset_cpus != "0-1"]) == 2
+    told = [one.kv for one in caplog.records if "undone" in one.message]  # type: ignore[attr-defined]
+    assert [(one["plugin"], one["undone_by"]) for one in told] == [("toy", "another process")]
+    rig.parts.now += 300
+    await rig.round()  # nobody undoes it any more
+    await rig.round()
+    assert rig.of(sandbox, CPUS, 1) == "0-7"
+
+
+async def test_what_the_policy_of_a_relay_owns_is_left_alone(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither what is wanted is written nor what was set is put back; when the policy has ended, both are."""
+    sandbox = await noted_pod(rig)
+    rig.want(Level.CONTAINER, cpuset_cpus="2-3", cpu_shares=33)
+    rig.want(Level.POD, cpu_shares=99)
+    rig.owned = Ownership("static", frozenset({CPUS}))
+    for _ in range(3):
+        done = await rig.round(detail=True)
+    assert (rig.of(sandbox, CPUS, 1), rig.of(sandbox, SHARES, 1), rig.of_pod(sandbox, SHARES)) == ("0-1", 33, 99)
+    assert rig.parts.applier.left == {("toy", CPUS): 2}
+    notes = {one.note for one in done.items if one.action is Action.LEFT}
+    assert notes == {"policy static of the relay decides about it"}
+    told = [one.kv for one in caplog.records if "left to the policy" in one.message]  # type: ignore[attr-defined]
+    assert told == [{"plugin": "toy", "parameter": "cpuset.cpus", "policy": "static"}]
+    rig.want_nothing()
+    await rig.round()
+    assert (rig.of(sandbox, CPUS, 1), rig.of(sandbox, SHARES, 1)) == ("0-1", 1024)
+    assert rig.parts.applier.left == {("toy", CPUS): 1}
+    rig.owned = Ownership()
+    await rig.round()
+    assert rig.of(sandbox, CPUS, 1) == "0-7"
+    assert rig.parts.applier.left == {}
+
+
+# -- starts
+
+
+class Starting:
+    """A runtime that loses updates of one container while it starts, as containerd does: its record has them."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.sandbox = ls_pod(rig.parts.node, "web")
+        self._node, self._updating = rig.parts.node, rig.parts.node.updating
+        image = self._node.runtime.images.pull(BUSYBOX, cri.AuthConfig())
+        config = container_config(self.sandbox.config, "late")
+        self.late = self._node.runtime.state.create_container(self.sandbox, config, image)
+        self.loses = False
+        self._node.updating = self._update  # type: ignore[method-assign]
+
+    def _update(self, container: Container, patch: cri.LinuxContainerResources) -> None:
+        if not self.loses or container is not self.late:
+            self._updating(container, patch)
+
+    def start(self) -> None:
+        """The cgroup is there, made of what was asked for; the runtime does not say yet that it runs."""
+        self._node.runtime.state.start_container(self.late)
+        self.late.state = cri.CONTAINER_CREATED
+
+    def end(self) -> None:
+        """It says so."""
+        self.late.state = cri.CONTAINER_RUNNING
+
+
+async def test_a_container_that_is_being_started_is_not_updated(rig: Rig) -> None:
+    """The runtime would lose it; once it runs it gets what it shall have."""
+    node = Starting(rig)
+    node.start()
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    done = await rig.round()
+    assert (done.starting, [one.target.name for one in done.undone]) == (1, ["default/web/late"])
+    assert len(rig.parts.sent()) == 1  # of the other one
+    node.end()
+    done = await rig.round()
+    assert (done.starting, rig.of(node.sandbox, SHARES, 1), len(rig.parts.sent())) == (0, 33, 2)
+    assert rig.parts.updates.repeated == 0
+
+
+async def test_an_update_that_met_the_start_is_sent_again(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """It was sent before there was a cgroup, and is not in it: counted, told, and nobody else's fault."""
+    node = Starting(rig)
+    node.loses = True
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    await rig.round()
+    assert rig.parts.updates.unconfirmed == {node.late.id}
+    before = node.late.resources.cpu_shares
+    node.late.resources.cpu_shares = 2
+    node.start()
+    node.late.resources.cpu_shares = before
+    node.end()
+    node.loses = False
+    await rig.round()
+    assert (rig.of(node.sandbox, SHARES, 1), rig.parts.updates.repeated) == (33, 1)
+    assert "Update was lost while the container was started and is sent again" in caplog.text
+    assert rig.parts.applier.drift == {}
+    await rig.round()
+    assert (rig.parts.updates.unconfirmed, rig.parts.updates.repeated) == (set(), 1)
+
+
+async def test_an_update_before_the_start_that_is_in_force_is_confirmed(rig: Rig) -> None:
+    """And one of a container that went is forgotten."""
+    node = Starting(rig)
+    rig.want(Level.CONTAINER, cpu_shares=33)
+    await rig.round()
+    assert rig.parts.updates.unconfirmed == {node.late.id}
+    node.start()
+    node.end()
+    await rig.round()
+    assert (rig.parts.updates.unconfirmed, rig.parts.updates.repeated) == (set(), 0)
+    rig.parts.updates.unconfirmed.add("gone")
+    await rig.round()
+    assert rig.parts.updates.unconfirmed == set()
+
+
 class RuleThatHangs(ToyPlugin):
     """Its rule waits for somebody."""
 
@@ -619,6 +785,7 @@ async def test_a_rule_that_hangs_holds_up_nobody(rig: Rig) -> None:
         gather=lambda _pods, _complete: Surroundings(NodeInputs(), rig.parts.node.layout),
         facts=rig._facts,
         managed=lambda _pod: True,
+        policy=rig._policy,
     )
     try:
         await made.remake_rules((), complete=True)

@@ -152,12 +152,12 @@ async def test_what_somebody_else_asked_for_since_is_the_new_original(parts: Hoo
 
 
 async def test_restoring_sends_what_was_asked_for(parts: HookParts) -> None:
-    """And the journal has nothing of it any more."""
+    """What is known of them stays until somebody has seen that they are back."""
     update = of(parts, {SHARES: 7, QUOTA: UNLIMITED})
     await parts.updates.send([update])
     await parts.updates.send([of(parts, {SHARES: None, QUOTA: None})])
     assert parts.sent()[-1] == cri.LinuxContainerResources(cpu_shares=512, cpu_quota=100_000)
-    assert len(parts.journal) == 0
+    assert len(parts.journal) == 2
 
 
 async def test_restoring_what_nobody_asked_for_sends_neutral_values() -> None:
@@ -323,17 +323,6 @@ async def test_the_record_is_looked_at_again_after_an_update_through_a_relay(par
     assert refused[update.target.key].later is False  # to be held: whoever is asked after us wants that again
     assert relay.refreshed == [update.target.key]
     assert parts.store.containers[update.target.key].resources.cpu_shares == 9
-
-
-async def test_a_value_that_was_restored_through_a_relay_is_forgotten(parts: HookParts) -> None:
-    """And only those."""
-    relay = Relay(parts)
-    relay.wanted = {"cpu_quota": -1}
-    update = of(parts, {SHARES: None, QUOTA: UNLIMITED})
-    for parameter in (SHARES, QUOTA):
-        parts.journal.note(update.target, parameter, found=1, written=2, plugin="toy")
-    await relay.updates().send([update])
-    assert list(journal(parts, update.target.key)) == [QUOTA]
 
 
 async def test_a_relay_that_did_not_ask_gets_the_wanted_values(parts: HookParts) -> None:

@@ -78,6 +78,7 @@ class HookServer(Service):
             "--admin-listen": self.admin,
             "--nodeslo": self.nodeslo,
             "--runtime-endpoint": self._runtime,
+            "--relay-admin": self._folder / "admin.sock",
             "--state-dir": self.state,
             "--kubelet-state-dir": self._folder / "kubelet",
             "--hooks-dir": self.registration.parent,

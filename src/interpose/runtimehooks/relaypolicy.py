@@ -1,0 +1,106 @@
+"""One owner of each value on a node: what a policy of the relay decides is neither written nor restored by us.
+
+The relay is asked which values that are; that there is none, or none with a policy, is normal. What it said last counts
+while it is away for a moment: a relay that is being replaced takes back nothing. One that stays away owns nothing.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from interpose.instrumentation.logging import RateLimited
+from interpose.model.cgroup import CRI_FIELDS, Level, Parameter
+from interpose.runtimehooks.facts import Polling
+from interpose.runtimehooks.wants import Target
+
+_log = logging.getLogger(__name__)
+
+VERSION: Final = 1
+PATH: Final = "/v1/policy/owned"
+AWAY: Final = 60.0  # seconds after which a relay that does not answer has no say; a restart takes one or two
+
+_PARAMETERS: Final = {field: parameter for parameter, field in CRI_FIELDS.items()}
+
+# The answer as JSON has it; None if the relay knows no policy. OSError if it cannot be asked, ValueError if it is none.
+Fetch = Callable[[], Awaitable[object]]
+
+
+class Ownership(NamedTuple):
+    """A policy, and the values of containers that it decides about. Without a policy there are none."""
+
+    policy: str = ""
+    parameters: frozenset[Parameter] = frozenset()
+
+    def has(self, target: Target, parameter: Parameter) -> bool:
+        """Whether a value is the policy's."""
+        return target.level is Level.CONTAINER and parameter in self.parameters
+
+    @property
+    def owner(self) -> str:
+        """In words; any other process where no policy is known."""
+        return f"policy {self.policy} of the relay" if self.policy else "another process"
+
+
+def read_ownership(document: object) -> Ownership:
+    """The answer of a relay; ValueError says what is wrong with it. Values that we do not know do not concern us."""
+    if not isinstance(document, dict):
+        raise ValueError("is not an object")
+    if document.get("version") != VERSION:
+        raise ValueError(f"has version {document.get('version')!r:.20}, this program reads version {VERSION}")
+    policy, owns = document.get("policy"), document.get("owns")
+    if not isinstance(policy, str) or not isinstance(owns, list) or not all(isinstance(one, str) for one in owns):
+        raise ValueError("has no policy, or no list of what it owns")
+    return Ownership(policy if owns else "", frozenset(_PARAMETERS[one] for one in owns if one in _PARAMETERS))
+
+
+class RelayPolicy:
+    """What a relay said last. Without `fetch` there is none to ask."""
+
+    def __init__(self, fetch: Fetch | None, *, now: Callable[[], float], changed: Callable[[], None]) -> None:
+        self.owned = Ownership()
+        self.problem = ""  # why it could not be asked; empty also if nobody is there
+        self.reachable = False
+        self._fetch = fetch
+        self._now = now
+        self._since: float | None = None  # when it answered last
+        self._remarks = RateLimited(_log)
+        self._polling = Polling(self._refresh, lambda: self.owned, changed, name="ask the relay for its policy")
+
+    async def ask(self) -> Ownership:
+        """What the policy owns, after a short wait for the latest."""
+        if self._fetch is not None:
+            await self._polling.ask()
+        return self.owned
+
+    async def close(self) -> None:
+        """Ask no more."""
+        await self._polling.close()
+
+    async def _refresh(self) -> None:
+        if self._fetch is None:
+            return
+        try:
+            answer = await self._fetch()
+            owned = Ownership() if answer is None else read_ownership(answer)
+        except (OSError, ValueError) as error:
+            self._missed(error)
+            return
+        self.reachable, self.problem, self._since = True, "", self._now()
+        self._become(owned)
+
+    def _missed(self, error: OSError | ValueError) -> None:
+        absent = isinstance(error, FileNotFoundError | ConnectionRefusedError)
+        self.reachable, self.problem = False, "" if absent else str(error)
+        if self.problem:
+            self._remarks.log(
+                logging.WARNING, "Relay cannot be asked for its policy", key=self.problem, err=self.problem
+            )
+        if self._since is not None and self._now() - self._since > AWAY:
+            self._become(Ownership())
+
+    def _become(self, owned: Ownership) -> None:
+        if owned != self.owned:
+            values = ", ".join(sorted(owned.parameters)) or "none"
+            kv = {"policy": owned.policy or "none", "values": values}
+            _log.info("Values of containers that a policy of the relay decides", extra={"kv": kv})
+        self.owned = owned
