@@ -220,6 +220,6 @@ async def test_a_restore_that_the_policy_undoes_is_not_tried_for_ever(start: Cal
         await asyncio.to_thread(node.server.start, "--no-cpuset")
         assert (await node.updates_in_rounds(2 * ROUNDS))["bound"] < ROUNDS // 2
         node.check_cpus()
-        lines = [one for one in node.server.log.read_text().splitlines() if "Value was refused" in one]
+        lines = [one for one in node.server.log.read_text().splitlines() if "Value rejected" in one]
         assert len(lines) == 1
         assert 'plugin="CPUSetAllocator" error="sent clear, found 2-3: another process sets it"' in lines[0]

@@ -62,7 +62,7 @@ class Holds:
         return None if undone else hold
 
     def undone(self, spot: Spot, value: Value, error: str, now: float) -> bool:
-        """A value is to be put back: if that was done before, somebody undid it, and it is held. Says if that is news."""
+        """Hold a value that is to be put back if it was before: another process undid that. Says whether it is news."""
         hold = self._restored.get(spot)
         if hold is None or hold.value != value or spot in self._holds:
             return False

@@ -310,7 +310,7 @@ class Survey:
                 "plugin": plugin,
                 "undone_by": self._owned.owner,
             }
-            _log.warning("Restored value was undone by another process and is tried again later", extra={"kv": fields})
+            _log.warning("Restored value was changed back by another process, will be retried", extra={"kv": fields})
 
     def _original(
         self, actuator: Actuator | None, target: Target, parameter: Parameter, entry: Entry, now: Value | None

@@ -627,7 +627,7 @@ async def test_a_restore_that_is_replaced_on_its_way_is_held(rig: Rig, caplog: p
         rig.parts.now += 300
         await rig.round()
     assert len(rig.parts.sent()) == 4
-    told = [one.kv for one in caplog.records if "refused" in one.message]  # type: ignore[attr-defined]
+    told = [one.kv for one in caplog.records if "rejected" in one.message]  # type: ignore[attr-defined]
     assert [(one["plugin"], one["error"]) for one in told] == [
         ("toy", "sent clear, found 0-1: another process sets it")
     ]
@@ -647,7 +647,7 @@ async def test_a_restore_that_is_undone_later_is_held(rig: Rig, caplog: pytest.L
         await rig.parts.sync.refresh(sandbox.containers[1])
         rig.parts.now += 0.1
     assert len([one for one in rig.parts.sent() if one.cpuset_cpus != "0-1"]) == 2
-    told = [one.kv for one in caplog.records if "undone" in one.message]  # type: ignore[attr-defined]
+    told = [one.kv for one in caplog.records if "changed back" in one.message]  # type: ignore[attr-defined]
     assert [(one["plugin"], one["undone_by"]) for one in told] == [("toy", "another process")]
     rig.parts.now += 300
     await rig.round()  # nobody undoes it any more
