@@ -315,7 +315,7 @@ def test_socket_in_use(running: HookServer, hookserver: Make, scratch: Path) -> 
     second = hookserver("--listen", str(running.socket), folder=scratch / "second")
     done = second.single()
     assert done.returncode == FAILED
-    assert f"error: socket {running.socket} is in use by PID {running.child.pid}" in done.stderr
+    assert f"error: --listen: socket {running.socket} is in use by PID {running.child.pid}" in done.stderr
     assert accepts(running.socket)
     assert running.status()["registration"]["registered"]
     assert not second.registration.exists()

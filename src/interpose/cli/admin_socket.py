@@ -2,6 +2,7 @@
 
 import socket
 
+from interpose.cli.about_setting import about_setting
 from interpose.config.endpoint import TcpListen, parse_address, parse_listen
 from interpose.host.sockets import BoundSocket, bind_unix
 
@@ -14,14 +15,17 @@ def bind_admin(where: str) -> BoundSocket | socket.socket | None:
     if where == "none":
         return None
     address = parse_listen(where, "--admin-listen")
-    if not isinstance(address, TcpListen):
-        return bind_unix(address.path, mode=0o600)
-    return _listen(address, where)
+    with about_setting(admin_listen=where):
+        return _listen(address, where) if isinstance(address, TcpListen) else bind_unix(address.path, mode=0o600)
 
 
 def bind_address(where: str, flag: str) -> socket.socket | None:
     """A socket on any address, for what may be seen by everybody; None if it is turned off."""
-    return None if where == "none" else _listen(parse_address(where, flag), where)
+    if where == "none":
+        return None
+    address = parse_address(where, flag)
+    with about_setting(**{flag.removeprefix("--"): where}):
+        return _listen(address, where)
 
 
 def _listen(address: TcpListen, where: str) -> socket.socket:

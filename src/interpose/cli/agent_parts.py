@@ -102,6 +102,12 @@ class Parts:
         return self.api.last_error if time.monotonic() - last >= _LATELY else ""
 
     @property
+    def since_answer(self) -> float | None:
+        """Seconds since the API server answered last; None if it never has."""
+        last = self.api.last_answer
+        return None if last is None else round(time.monotonic() - last, 1)
+
+    @property
     def config_problem(self) -> str:
         """Why the node does not have the configuration of the cluster; empty if it has, or gets none by us."""
         if self.pusher is None:

@@ -14,6 +14,7 @@ from typing import Final
 import uvloop
 
 from interpose import __version__
+from interpose.cli.about_setting import about_setting
 from interpose.cli.admin_socket import bind_address, bind_admin
 from interpose.cli.agent_admin import AgentViews
 from interpose.cli.agent_parts import Parts
@@ -59,7 +60,8 @@ class Daemon:
         self._socket: BoundSocket | None = None
         self._admin = self._metrics = None
         try:
-            self._socket = bind_unix(settings.service.socket, mode=0o600) if settings.serves else None
+            with about_setting(agent_socket=settings.service.socket):
+                self._socket = bind_unix(settings.service.socket, mode=0o600) if settings.serves else None
             self._admin = bind_admin(settings.admin.listen)
             self._metrics = bind_address(settings.admin.metrics_listen, "--metrics-listen")
             self.parts = Parts(settings, node, access, self._socket)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import click
 
 from interpose.cli.admin_client import Refused, admin_option, ask, ask_if_there
-from interpose.views.assignments import assignments_text
+from interpose.views.assignments import NOT_LISTED, assignments_text
 from interpose.views.explain import explain_text
 from interpose.views.text import group, groups, plain, words
 
@@ -21,22 +21,30 @@ def explain(container: str | None, output: str, admin: str) -> None:
     """Show why a container has the CPUs it has; without CONTAINER, what all of them have.
 
     CONTAINER is the beginning of an id, or NAMESPACE/POD/CONTAINER, or as much of its end as is needed. It may be one
-    that was refused lately.
+    that was refused lately. With the name or the id of a pod, what its containers have.
     """
     if container is not None and not container.strip("/ "):
         raise click.BadParameter("is empty; leave it out to see all containers", param_hint="CONTAINER")
     answer = _all(admin) if container is None else _one(admin, container)
+    of_pod = group(answer).get("containers")
     if output == "json":
         click.echo(json.dumps(answer, indent=2))
+    elif container is None or of_pod is not None:
+        click.echo(assignments_text(groups(answer if container is None else of_pod)))
     else:
-        click.echo(assignments_text(groups(answer)) if container is None else explain_text(answer))
+        click.echo(explain_text(answer))
 
 
 def _all(admin: str) -> list[Any]:
     answer = ask_if_there(admin, "/v1/policy")
     if answer is None:
         raise _no_policy(admin)
-    return groups(group(answer).get("assignments"))
+    found = groups(group(answer).get("assignments"))
+    if group(answer).get("ready") is False:
+        if not found:
+            raise click.ClickException(NOT_LISTED)
+        click.echo(f"warning: {NOT_LISTED}; this is what was remembered", err=True)
+    return found
 
 
 def _one(admin: str, container: str) -> Any:
@@ -44,6 +52,8 @@ def _one(admin: str, container: str) -> Any:
         # The slashes of a name are those of the path.
         return ask(admin, "GET", f"/v1/policy/containers/{quote(container, safe='/')}")
     except Refused as refused:
+        if refused.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            raise click.ClickException(plain(group(refused.answer).get("error"))) from None
         if refused.status != HTTPStatus.NOT_FOUND:
             raise
         answer = group(refused.answer)

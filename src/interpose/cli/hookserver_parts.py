@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from interpose.cli.about_setting import about_setting
 from interpose.cli.admin_client import look_up
 from interpose.cli.hookserver_checks import stage_problems, with_real_paths
 from interpose.config.endpoint import WELL_KNOWN_RUNTIMES
@@ -185,10 +186,11 @@ def open_journal(settings: HookServerSettings, *, reading_only: bool = False) ->
         # Without it nobody knows whether the journal is about this boot, and what it says would be lost or wrong.
         raise ConfigError(f"cgroups.proc_root (--proc-root): file {path}: cannot be read: {error.strerror}") from None
     journal = Journal(f"{settings.state_dir}/{_JOURNAL}", boot)
-    if reading_only:
-        journal.peek()
-    else:
-        journal.load()
+    with about_setting(state_dir=settings.state_dir):
+        if reading_only:
+            journal.peek()
+        else:
+            journal.load()
     return journal
 
 

@@ -15,6 +15,7 @@ from functools import partial
 import uvloop
 
 from interpose import __version__
+from interpose.cli.about_setting import about_setting
 from interpose.cli.admin_socket import bind_address, bind_admin
 from interpose.cli.hookserver_admin import HookServerViews
 from interpose.cli.hookserver_parts import Parts, chosen_plugins, stages
@@ -95,7 +96,8 @@ class Daemon:
         plugins = chosen_plugins(settings)
         served = stages(settings, plugins) if settings.serves_hooks else frozenset()
         # The socket comes first: a second hook server must not get as far as the journal.
-        self._socket = bind_unix(settings.listen, mode=0o600) if settings.serves_hooks else None
+        with about_setting(listen=settings.listen):
+            self._socket = bind_unix(settings.listen, mode=0o600) if settings.serves_hooks else None
         self._admin_socket = self._metrics_socket = None
         try:
             self._admin_socket = bind_admin(settings.admin.listen)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from interpose.admin.routes import Handler
+from interpose.cli.about_setting import about_setting
 from interpose.cli.policy_wanted import state_path
 from interpose.cli.relay_policy_views import PolicyViews
 from interpose.cli.relay_publishing import Publishing
@@ -222,7 +223,8 @@ class PolicyPart:
         if path == "none" or self._socket is not None or self._retired or self._reconfiguring is None:
             return
         try:
-            bound = bind_config_socket(path)
+            with about_setting(config_socket=path):
+                bound = bind_config_socket(path)
         except (SocketInUseError, ConfigError, OSError) as error:
             if not patient:
                 raise

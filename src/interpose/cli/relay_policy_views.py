@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from interpose.admin.routes import Handler, Request, Response
+from interpose.admin.routes import Handler, Request, Response, error_response
 from interpose.admin.routes import json_response as json
 from interpose.resmgr.cgroupcheck import Tree
 from interpose.resmgr.checkpoint import Checkpoint
@@ -15,10 +15,12 @@ from interpose.resmgr.report import (
     find,
     find_refused,
     owned_report,
+    pod_report,
     policy_report,
     refusal_report,
     topology_report,
 )
+from interpose.views.assignments import NOT_LISTED
 
 _MOST_MATCHES: Final = 20
 
@@ -68,7 +70,12 @@ class PolicyViews:
             return json({**report, "cgroup": await asyncio.to_thread(cgroup_report, container, self._cgroups)})
         if len(refused) == 1:
             return json(refusal_report(books, refused[0]))
+        if not found and not refused:
+            if (pod := pod_report(self._manager, request.rest)) is not None:
+                return json(pod)
+            if not books.ready.is_set():
+                return error_response(503, NOT_LISTED)
         matches = [f"{one.request.title} ({one.id[:12]})" for one in found]
         matches += [f"{one.title} (refused)" for one in refused]
-        what = "more than one container is called" if matches else "no container under the policy is called"
+        what = "more than one container is called" if matches else "no container or pod under the policy is called"
         return json({"error": f"{what} {request.rest!r:.80}", "matches": matches[:_MOST_MATCHES]}, 404)

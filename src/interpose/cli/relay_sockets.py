@@ -7,6 +7,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from interpose.cli.about_setting import about_setting
 from interpose.cli.admin_socket import bind_address, bind_admin
 from interpose.config.endpoint import WELL_KNOWN, TcpListen, parse_endpoint, parse_listen
 from interpose.config.settings import RelaySettings
@@ -148,7 +149,8 @@ def _bind(settings: RelaySettings, endpoints: Endpoints) -> tuple[BoundSocket, b
             matched = False
             extra = {"kv": {"endpoint": endpoints.runtime, "mode": f"{mode:04o}"}}
             _log.warning("Backend socket does not exist yet, its mode will be copied when it appears", extra=extra)
-    return bind_unix(path, mode=mode, uid=uid, gid=gid), matched
+    with about_setting(listen=path):
+        return bind_unix(path, mode=mode, uid=uid, gid=gid), matched
 
 
 def copy_owner(listen: BoundSocket, backend: str) -> bool:

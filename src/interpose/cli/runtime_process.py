@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import uvloop
 
 from interpose import __version__
+from interpose.cli.about_setting import about_setting
 from interpose.cli.admin_socket import bind_address, bind_admin
 from interpose.cli.runtime_admin import RuntimeViews
 from interpose.cli.runtime_options import runtime_options
@@ -59,12 +60,15 @@ class Daemon:
             _log.warning(
                 "Open file limit is too low for the maximum number of clients", extra={"kv": {"allowed": allowed}}
             )
-        bound = bind_unix(parse_endpoint(settings.listen, "--listen"), mode=settings.socket.mode)
+        path = parse_endpoint(settings.listen, "--listen")
+        with about_setting(listen=path):
+            bound = bind_unix(path, mode=settings.socket.mode)
         self._admin = self._metrics = None
         try:
             self._admin = bind_admin(settings.admin.listen)
             self._metrics = bind_address(settings.admin.metrics_listen, "--metrics-listen")
-            self._runtime = open_runtime(runtime_options(settings))
+            with about_setting(root=settings.root, state=settings.state):
+                self._runtime = open_runtime(runtime_options(settings))
         except BaseException:
             bound.close()
             self._close_sockets()

@@ -23,6 +23,8 @@ def replace_file(path: str, data: bytes, *, mode: int = 0o600) -> None:
     try:
         # With our number: a process that takes over from another one has a file of its own.
         replace_at(directory, name, data, temporary=f"{name}.{os.getpid()}.tmp", mode=mode)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error  # a full disk names no file by itself
     finally:
         os.close(directory)
 

@@ -156,6 +156,40 @@ def find_refused(manager: Manager, ref: str) -> list[Refused]:
     return [one for one in manager.tally.refused if _is_called(one.title, ref)]
 
 
+def pod_report(manager: Manager, ref: str) -> dict[str, Any] | None:
+    """The containers of a pod that a person may mean, by the start of its id or by names from the right; None: of none.
+
+    Those that were refused are among them. Pods of one name in several namespaces are shown together.
+    """
+    books = manager.books
+    store = books.store.containers
+    rows = [
+        _row(books, key, held)
+        for key, held in books.ledger.held.items()
+        if _is_called(_pod_of(held.request.title), ref)
+        or ((made := store.get(held.id)) is not None and made.pod_id.startswith(ref))
+    ]
+    there = {row["container"] for row in rows}
+    rows += [
+        {
+            "container": one.title,
+            "id": "",
+            "qos": one.request.qos.value,
+            "cpu_milli": one.request.milli,
+            "state": "refused",
+        }
+        for one in manager.tally.refused
+        if one.title not in there and _is_called(_pod_of(one.title), ref)
+    ]
+    if not rows:
+        return None
+    return {"pods": list(dict.fromkeys(_pod_of(row["container"]) for row in rows)), "containers": rows}
+
+
+def _pod_of(title: str) -> str:
+    return title.rpartition("/")[0]
+
+
 def _is_called(title: str, ref: str) -> bool:
     parts = ref.split("/")
     return title.split("/")[-len(parts) :] == parts

@@ -79,7 +79,8 @@ class Journal:
             raise  # it can be used when the other one has ended: no mistake in a setting
         except OSError as error:
             self.close()
-            raise ConfigError(f"journal {path} cannot be used: {error}") from error
+            place = f"{error.filename}: " if error.filename not in (None, str(path)) else ""
+            raise ConfigError(f"journal {path} cannot be used: {place}{error.strerror}") from error
 
     def peek(self) -> None:
         """Read the file, and have nothing to do with it from then on: another process may be at work with it."""

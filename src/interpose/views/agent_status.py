@@ -126,6 +126,8 @@ def _named(one: Mapping[str, Any]) -> str:
 
 
 def _up(one: Mapping[str, Any]) -> str:
+    if one.get("up") and one.get("error"):  # lately, but not now
+        return f"last answered {_since(one.get('last_answer_seconds'))}, since then: {plain(one['error'])}"
     if one.get("up"):
         return "reachable"
     return f"not reachable: {plain(one.get('error'))}"

@@ -20,6 +20,7 @@ from interpose.views.text import (
     words,
 )
 
+NOT_LISTED: Final = "it is not known yet which containers run: the runtime has not listed them since the relay started"
 _COLUMNS: Final = ("CONTAINER", "QOS", "CPU", "CPUS", "MEMS", "SHARES")
 _CPUS: Final = _COLUMNS.index("CPUS")
 _UNBOUNDED: Final = 1 << 16

@@ -54,7 +54,10 @@ async def test_an_api_server_counts_as_there_if_it_answered_lately(tmp_path: Pat
     assert parts.api_problem == "it has not answered yet"
     parts.api.last_error = "no route"
     assert parts.api_problem == "no route"
+    ages = [parts.since_answer]
     parts.api.last_answer = time.monotonic()
+    ages.append(parts.since_answer)
+    assert [age is None for age in ages] == [True, False]
     assert parts.api_problem == ""
     parts.api.last_answer -= 60
     assert parts.api_problem == "no route"

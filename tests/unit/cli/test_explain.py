@@ -7,7 +7,7 @@ from click.testing import CliRunner, Result
 
 from interpose.admin.routes import Request, Response, RouteTable, error_response, json_response
 from interpose.cli.main import cli
-from interpose.views.assignments import assignments_text
+from interpose.views.assignments import NOT_LISTED, assignments_text
 from interpose.views.explain import explain_text
 
 ANSWER = {"container": "ns/p/c", "id": "abc", "decision": {"reason": "there was room"}}
@@ -18,6 +18,10 @@ async def container(request: Request) -> Response:
     """What a relay with two containers says."""
     if request.rest in ("ns/p/c", "ns/p d/c"):
         return json_response(ANSWER)
+    if request.rest == "p":
+        return json_response({"pods": ["ns/p"], "containers": ASSIGNED})
+    if request.rest == "early":
+        return error_response(503, "it is not known yet")
     if request.rest == "broken":
         return error_response(500, "a bug")
     matches = ["ns/p/c (abc)", "ns/q/c (abd)"] if request.rest == "c" else []
@@ -83,3 +87,26 @@ def test_an_empty_name_is_no_name(serve: Callable[[RouteTable], str]) -> None:
         result = run(address, name)
         assert result.exit_code == 2
         assert "CONTAINER: is empty" in result.stderr
+
+
+def test_a_pod_is_shown_with_its_containers(serve: Callable[[RouteTable], str]) -> None:
+    """As the list of all is."""
+    address = serve(ROUTES)
+    assert run(address, "p").output == assignments_text(ASSIGNED) + "\n"
+    assert json.loads(run(address, "p", "-o", "json").output)["pods"] == ["ns/p"]
+
+
+def test_before_the_state_is_known_that_is_said(serve: Callable[[RouteTable], str]) -> None:
+    """Nothing found is no answer then; what was remembered is, with a warning."""
+    known: list[object] = []
+
+    async def early(request: Request) -> Response:
+        return json_response({"policy": "static", "ready": False, "assignments": known})
+
+    address = serve({**ROUTES, ("GET", "/v1/policy"): early})
+    assert (run(address).exit_code, run(address).stderr) == (1, f"Error: {NOT_LISTED}\n")
+    assert run(address, "early").stderr == "Error: it is not known yet\n"
+    known.extend(ASSIGNED)
+    result = run(address)
+    assert (result.exit_code, result.stdout) == (0, assignments_text(ASSIGNED) + "\n")
+    assert result.stderr == f"warning: {NOT_LISTED}; this is what was remembered\n"

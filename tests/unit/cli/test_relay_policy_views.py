@@ -97,7 +97,7 @@ async def test_names_of_none_or_several_are_told(node: PolicyNode, tmp_path: Pat
     """With those that are meant perhaps."""
     status, answer = await explain(node, tmp_path, "nobody")
     assert (status, answer["matches"]) == (404, [])
-    assert answer["error"] == "no container under the policy is called 'nobody'"
+    assert answer["error"] == "no container or pod under the policy is called 'nobody'"
     status, answer = await explain(node, tmp_path, "app")
     assert (status, len(answer["matches"])) == (404, 2)
     assert answer["error"] == "more than one container is called 'app'"
@@ -105,3 +105,19 @@ async def test_names_of_none_or_several_are_told(node: PolicyNode, tmp_path: Pat
     refuse(node, "huge", "main")
     status, answer = await explain(node, tmp_path, "main")
     assert (status, answer["matches"]) == (404, ["default/big/main (refused)", "default/huge/main (refused)"])
+
+
+async def test_a_pod_is_answered_with_its_containers(node: PolicyNode, tmp_path: Path) -> None:
+    """By its name, with and without the namespace."""
+    for ref in ("db", "default/db"):
+        status, answer = await explain(node, tmp_path, ref)
+        assert (status, answer["pods"], len(answer["containers"])) == (200, ["default/db"], 1)
+        assert answer["containers"][0]["container"] == "default/db/app"
+
+
+async def test_nothing_is_missing_before_the_runtime_was_listed(node: PolicyNode, tmp_path: Path) -> None:
+    """That a container is not found then says nothing; one that is known is told."""
+    node.books.ready.clear()
+    status, answer = await explain(node, tmp_path, "nobody")
+    assert (status, answer["error"].partition(":")[0]) == (503, "it is not known yet which containers run")
+    assert (await explain(node, tmp_path, "db/app"))[0] == 200

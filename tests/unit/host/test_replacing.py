@@ -1,5 +1,6 @@
 """Files that survive a crash at any moment."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -206,3 +207,15 @@ def test_an_interruption_leaves_nothing_behind(path: Path, monkeypatch: pytest.M
         with pytest.raises(KeyboardInterrupt):
             replace_file(str(path), DATA)
     assert (path.read_bytes(), names(path)) == (b"old", ["state.json"])
+
+
+def test_a_full_disk_is_told_with_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system names none, since it is written to through a descriptor."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        replace_file(str(path), b"new")
+    assert caught.value.filename == str(path)

@@ -20,6 +20,7 @@ from interpose.resmgr.report import (
     find,
     find_refused,
     owned_report,
+    pod_report,
     policy_report,
     refusal_report,
     topology_report,
@@ -122,6 +123,27 @@ async def test_refusals_are_found_and_told(node: PolicyNode) -> None:
     assert report["decision"]["refusal"]["message"] == "full"
     assert report["decision"]["request"]["cpu_milli"] == 2000
     assert report["decision"]["candidates"][0]["name"] == "NUMA node 0"
+
+
+async def test_containers_of_a_pod(node: PolicyNode) -> None:
+    """By name or by the start of the sandbox's id, those that were refused among them."""
+    refuse(node, "db", 0.0)  # there by now, so it is not told twice
+    refuse(node, "big", 0.0)
+    report = pod_report(node.manager, "db")
+    assert report is not None
+    assert [(one["container"], one["cpus"]) for one in report["containers"]] == [("default/db/app", "2-3")]
+    big = pod_report(node.manager, "default/big")
+    assert big == {
+        "pods": ["default/big"],
+        "containers": [
+            {"container": "default/big/app", "id": "", "qos": "Guaranteed", "cpu_milli": 2000, "state": "refused"}
+        ],
+    }
+    (held,) = find(node.books, "db/app")
+    sandbox = node.books.store.containers[held.id].pod_id
+    assert pod_report(node.manager, sandbox[:8]) == report
+    assert pod_report(node.manager, "nobody") is None
+    assert pod_report(node.manager, "default") is None
 
 
 async def test_what_stands_in_and_what_is_overridden_are_problems(node: PolicyNode) -> None:

@@ -133,3 +133,11 @@ def test_an_answer_of_somebody_else_is_no_crash(answer: object) -> None:
 def test_text_of_others_cannot_move_the_cursor() -> None:
     """Names come from the cluster."""
     assert "\x1b" not in page(node="n\x1b[2J")
+
+
+def test_an_api_server_that_has_just_gone() -> None:
+    """It counts as there for a while, but nobody is told that it is reachable while it is not."""
+    api = WELL["api"] | {"up": True, "error": "https://10.0.0.1:443: Connection refused", "last_answer_seconds": 4.2}
+    (line,) = [line for line in page(api=api).splitlines() if line.startswith("API server")]
+    assert line.endswith("last answered 4s ago, since then: https://10.0.0.1:443: Connection refused")
+    assert "reachable" not in line
