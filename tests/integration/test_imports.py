@@ -1,9 +1,12 @@
 """What a pass-through relay has loaded: every module it does not need is memory on every node."""
 
 import asyncio
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+
+import pytest
 
 from interpose.testing.dockershim import DockerClient
 from interpose.testing.eventually import WAIT_LIMIT
@@ -118,3 +121,84 @@ async def test_pass_through_docker_relay_loads_only_what_it_needs(
     never = [*(set(NEVER) - {"h11", "interpose.store"}), "interpose.store.convert", "interpose.store.sync"]
     assert [name for name in loaded for bad in never if name == bad or name.startswith(f"{bad}.")] == []
     assert resident < interpreter_rss("uvloop", "asyncio") + 13 * MIB
+
+
+# What acts on pods, and what only daemons need.
+ACTING = (
+    "interpose.testing",
+    "interpose.localruntime",
+    "interpose.streaming",
+    "interpose.admin",
+    "interpose.store",
+    "interpose.config.settings",
+    "interpose.config.document",
+    "interpose.instrumentation.metrics",
+    "interpose.cli.pod_manager",
+    "interpose.kuberuntime.actions",
+    "interpose.kuberuntime.asking",
+    "interpose.kuberuntime.images",
+    "interpose.kuberuntime.keeper",
+    "interpose.kuberuntime.killing",
+    "interpose.kuberuntime.manager",
+    "interpose.kuberuntime.manifest",
+    "interpose.kuberuntime.manifest_kinds",
+    "interpose.kuberuntime.nodereading",
+    "interpose.kuberuntime.podcgroups",
+    "interpose.kuberuntime.poddirs",
+    "interpose.kuberuntime.syncing",
+    "interpose.kuberuntime.volumes",
+    "yaml",
+    "prometheus_client",
+    "h11",
+    "grpc",
+    "http.client",
+    "unittest",
+    "multiprocessing",
+)
+# What asking a runtime takes.
+ASKING = (
+    "asyncio",
+    "uvloop",
+    "ssl",
+    "google.protobuf",
+    "interpose.api",
+    "interpose.cri",
+    "interpose.rpc",
+    "interpose.h2",
+)
+
+
+def loaded(scratch: Path, *argv: str) -> list[str]:
+    """The modules that a command has loaded by its end; it may fail."""
+    modules = scratch / "modules.txt"
+    subprocess.run([sys.executable, "-c", RECORDED, modules, *argv], check=False, capture_output=True, timeout=100)
+    return modules.read_text().split()
+
+
+def of(names: Iterable[str], packages: Iterable[str]) -> list[str]:
+    """Those that are one of the packages, or in one."""
+    return [name for name in names for one in packages if name == one or name.startswith(f"{one}.")]
+
+
+@pytest.mark.parametrize("verb", ["ls", "status web", "stats", "logs web"])
+def test_commands_that_look_at_pods_load_nothing_that_acts(
+    scratch: Path, runtime_path: Path, start_runtime: Callable[..., Child], verb: str
+) -> None:
+    """What is not loaded takes no time: people and scripts say these commands again and again."""
+    start_runtime()
+    names = loaded(scratch, "pod", *verb.split(), "-r", str(runtime_path), "--root", str(scratch))
+    assert "interpose.kuberuntime.podreader" in names
+    assert of(names, ACTING) == []
+
+
+def test_events_are_shown_without_asking_anybody(scratch: Path) -> None:
+    """They are in files."""
+    names = loaded(scratch, "pod", "events", "--root", str(scratch))
+    assert "interpose.cli.pod_events" in names
+    assert of(names, (*ACTING, *ASKING)) == []
+
+
+@pytest.mark.parametrize("argv", [("--help",), ("pod", "--help"), ("pod", "ls", "--help")])
+def test_help_loads_command_lines_alone(scratch: Path, argv: tuple[str, ...]) -> None:
+    """No part of the program that does the work."""
+    assert of(loaded(scratch, *argv), (*ACTING, *ASKING, "interpose.kuberuntime")) == []

@@ -1,6 +1,5 @@
 """Which pod and which container is meant by what a person wrote."""
 
-import asyncio
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -11,7 +10,7 @@ from interpose.kuberuntime.running import RunningPod
 from interpose.views.text import plain
 
 if TYPE_CHECKING:
-    from interpose.kuberuntime.manager import RuntimeManager
+    from interpose.kuberuntime.podreader import PodReader
 
 _UID: Final = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}", re.ASCII)
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
@@ -68,9 +67,11 @@ def chosen_container(known: Sequence[str], wanted: str, pod: RunningPod, mains: 
     return next((name for name in (default, *mains) if name in known), known[0])
 
 
-async def main_names(manager: "RuntimeManager", pod: RunningPod) -> tuple[str, ...]:
+async def main_names(reader: "PodReader", pod: RunningPod) -> tuple[str, ...]:
     """The names of the main containers, as far as the manager noted them."""
+    import asyncio
+
     from interpose.kuberuntime.origins import read_origin
 
-    origin = await asyncio.to_thread(read_origin, manager.dirs.folder(pod.uid))
+    origin = await asyncio.to_thread(read_origin, reader.dirs.folder(pod.uid))
     return origin.containers if origin is not None else ()

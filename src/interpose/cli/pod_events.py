@@ -60,11 +60,11 @@ def _found(parameters: dict[str, Any], *, strict: bool = True) -> "list[tuple[Ru
     """The events of the pods that are meant, by when they were last seen. Once somebody watches, pods may go."""
     from interpose.cli.pod_choice import chosen
     from interpose.kuberuntime.eventfile import read_events
-    from interpose.kuberuntime.knownpods import pods_with_folders
-    from interpose.kuberuntime.poddirs import PodDirs
+    from interpose.kuberuntime.origins import pods_of
+    from interpose.kuberuntime.podfolders import PodFolders
 
-    dirs = PodDirs(parameters["root"])
-    pods = pods_with_folders(dirs)
+    dirs = PodFolders(parameters["root"])
+    pods = pods_of(dirs, dirs.uids())
     namespace, names = parameters["namespace"], parameters["names"]
     if names and strict:
         parameters["uids"] = {chosen(pods, name, namespace).uid for name in names}

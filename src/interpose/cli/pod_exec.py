@@ -186,13 +186,13 @@ async def _running(runtime: "Opened", parameters: dict[str, Any]) -> "ListedCont
     from interpose.cli.pod_choice import chosen, chosen_container, main_names
     from interpose.model.pod import ContainerState
 
-    pod = chosen(await runtime.manager.get_pods(all=True), parameters["name"], parameters["namespace"])
+    pod = chosen(await runtime.pods.get_pods(all=True), parameters["name"], parameters["namespace"])
     names = list(dict.fromkeys(one.name for one in reversed(pod.containers)))
     up = {one.name: one for one in reversed(pod.containers) if one.state is ContainerState.RUNNING}
     wanted = parameters["container"]
     if not wanted and not up:
         raise click.ClickException(f"no container of pod {pod.title} runs")
-    mains = await main_names(runtime.manager, pod)
+    mains = await main_names(runtime.pods, pod)
     name = chosen_container(names if wanted else list(up), wanted, pod, mains)
     if name not in up:
         raise click.ClickException(f"container {name} of pod {pod.title} does not run")

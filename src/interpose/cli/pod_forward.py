@@ -85,7 +85,7 @@ async def forward_ports(runtime: "Opened", parameters: dict[str, Any]) -> int:
 async def _pod(runtime: "Opened", parameters: dict[str, Any]) -> "RunningPod":
     from interpose.cli.pod_choice import chosen
 
-    return chosen(await runtime.manager.get_pods(all=True), parameters["name"], parameters["namespace"])
+    return chosen(await runtime.pods.get_pods(all=True), parameters["name"], parameters["namespace"])
 
 
 class _Way:
@@ -145,7 +145,7 @@ class _Way:
 
     async def _look(self) -> None:
         """Find the pod again, and the sandbox that it has now. RpcError if the runtime cannot be asked."""
-        pods = [one for one in await self._runtime.manager.get_pods(all=True) if one.title == self.title]
+        pods = [one for one in await self._runtime.pods.get_pods(all=True) if one.title == self.title]
         self.gone = not pods
         self._sandbox = _ready(pods) or self._sandbox
 

@@ -89,11 +89,11 @@ def logs(**parameters: Any) -> None:
 async def _instance(runtime: "Opened", parameters: dict[str, Any]) -> "ContainerStatus":
     from interpose.cli.pod_choice import chosen, chosen_container, main_names
 
-    pod = chosen(await runtime.manager.get_pods(all=True), parameters["name"], parameters["namespace"])
-    status = await runtime.manager.get_pod_status(pod)
+    pod = chosen(await runtime.pods.get_pods(all=True), parameters["name"], parameters["namespace"])
+    status = await runtime.pods.get_pod_status(pod)
     # Oldest first, as the manifest has them.
     names = list(dict.fromkeys(one.name for one in reversed(status.containers)))
-    mains = await main_names(runtime.manager, pod)
+    mains = await main_names(runtime.pods, pod)
     name = chosen_container(names, parameters["container"], pod, mains)
     instances = [one for one in status.containers if one.name == name]
     if not parameters["previous"]:
@@ -111,7 +111,7 @@ async def _comes_again(runtime: "Opened", uid: str, newest: "ContainerStatus") -
     from interpose.kuberuntime.pod import RestartPolicy
     from interpose.model.pod import ContainerState
 
-    origin = await asyncio.to_thread(read_origin, runtime.manager.dirs.folder(uid))
+    origin = await asyncio.to_thread(read_origin, runtime.pods.dirs.folder(uid))
     policy = RestartPolicy.ALWAYS.value if origin is None else origin.restart_policy
     again = policy == RestartPolicy.ALWAYS.value or (policy == RestartPolicy.ON_FAILURE.value and newest.exit_code != 0)
     return newest.state is ContainerState.EXITED and again

@@ -1,6 +1,5 @@
 """`interpose pod ls`: the pods that a runtime has, and those of ours that never came to it."""
 
-import asyncio
 import json
 import time
 from dataclasses import replace
@@ -45,6 +44,8 @@ def ls(**parameters: Any) -> None:
     reach = reach_of(parameters)
     if parameters["namespace"] and parameters["all_namespaces"]:
         raise click.UsageError("--namespace and --all-namespaces exclude each other")
+    import asyncio
+
     from interpose.cli.pod_runtime import run_with
 
     async def work(runtime: "Opened") -> None:
@@ -64,7 +65,7 @@ def ls(**parameters: Any) -> None:
 async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[PodRow]":
     from interpose.kuberuntime.knownpods import known_pod, known_pods
 
-    known = await known_pods(runtime.manager)
+    known = await known_pods(runtime.pods)
     pods = [
         pod
         for pod in known.pods
@@ -75,7 +76,7 @@ async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[PodRow]"
     ]
     pods.sort(key=lambda pod: (pod.namespace, pod.name, pod.uid))
     ours = known.ours
-    return [_row(await known_pod(runtime.manager, pod, ours=pod.uid in ours), ours=pod.uid in ours) for pod in pods]
+    return [_row(await known_pod(runtime.pods, pod, ours=pod.uid in ours), ours=pod.uid in ours) for pod in pods]
 
 
 def _row(known: "KnownPod", *, ours: bool) -> "PodRow":

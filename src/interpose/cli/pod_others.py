@@ -10,7 +10,7 @@ from interpose.views.text import amount
 _SHOWN: Final = 3
 
 
-class PodFolders(Protocol):
+class PodUids(Protocol):
     """Whose pods are ours."""
 
     def uids(self) -> list[str]: ...
@@ -20,7 +20,7 @@ class PodLister(Protocol):
     """The manager, as far as it is needed here."""
 
     @property
-    def dirs(self) -> PodFolders: ...
+    def dirs(self) -> PodUids: ...
 
     async def get_pods(self) -> list[RunningPod]: ...
 

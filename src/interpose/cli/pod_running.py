@@ -14,6 +14,7 @@ from typing import Any, Final
 import click
 
 from interpose.cli.pod_board import Board
+from interpose.cli.pod_manager import managed
 from interpose.cli.pod_options import Reach
 from interpose.cli.pod_others import pods_of_others, warning_of
 from interpose.cli.pod_runtime import Opened, run_with
@@ -23,6 +24,7 @@ from interpose.errors import ConfigError
 from interpose.kuberuntime.crilog import last_content
 from interpose.kuberuntime.keeper import Keeper
 from interpose.kuberuntime.lastwords import read_tail
+from interpose.kuberuntime.manager import RuntimeManager
 from interpose.kuberuntime.manifestmemory import ManifestMemory
 from interpose.kuberuntime.phase import ContainerView, Lot
 from interpose.kuberuntime.pod import Pod, RestartPolicy
@@ -81,20 +83,23 @@ def run_pods(reach: Reach, options: RunOptions, node: Mapping[str, Any]) -> int:
         # For each runtime: two managers would rotate the same logs, and start what the other has just ended.
         lock = watch_lock(reach.root, runtime.where) if options.watch else None
         try:
-            return await _Run(runtime, sources, wanted, options, terminal=terminal, service=service).main()
+            manager = await managed(runtime, reach, **node)
+            run = _Run(manager, sources, wanted, options, terminal=terminal, service=service)
+            run.not_isolated = runtime.not_isolated
+            return await run.main()
         finally:
             if lock is not None:
                 lock.release()
 
     level = options.log_level or ("info" if options.watch and not terminal else "error")
     if service is None:
-        return run_with(reach, work, log_level=level, **node)
+        return run_with(reach, work, log_level=level)
 
     def waits(why: str) -> None:
         service.waits = why
         (_shows_wait if terminal and not options.quiet else _logs_wait)(why)
 
-    return run_with(reach, work, waits=waits, log_level=level, beside=service.running, **node)
+    return run_with(reach, work, waits=waits, log_level=level, beside=service.running, through=service.counted)
 
 
 def _shows_wait(why: str) -> None:
@@ -130,7 +135,7 @@ def check(wanted: Wanted, options: RunOptions) -> None:
 class _Run:
     def __init__(
         self,
-        runtime: Opened,
+        manager: RuntimeManager,
         sources: Sources,
         wanted: Wanted,
         options: RunOptions,
@@ -138,8 +143,8 @@ class _Run:
         terminal: bool,
         service: PodService | None,
     ) -> None:
-        self._manager = runtime.manager
-        self._not_isolated = runtime.not_isolated
+        self.not_isolated: tuple[str, ...] = ()
+        self._manager = manager
         self._sources = sources
         self._wanted = wanted
         self._options = options
@@ -149,14 +154,14 @@ class _Run:
             sys.stderr, in_place=terminal, quiet=silent, colour=terminal and "NO_COLOR" not in os.environ
         )
         self._keeper = Keeper(
-            runtime.manager,
+            manager,
             progress=self._board,
             observe=self._observe,
             owns=sources.owns if options.watch else lambda _source: False,
         )
         self._service = service
         if service is not None:
-            service.keeps(self._keeper, runtime.calls, runtime.where)
+            service.keeps(self._keeper, manager.where)
         self._states: dict[str, PodState] = {}
         self._verdicts: dict[str, Verdict] = {}
         self._tasks = TaskBag()
@@ -184,8 +189,8 @@ class _Run:
 
     async def _begin(self) -> None:
         """What was said by hand before counts no more."""
-        if self._not_isolated:
-            warn_of(self._not_isolated)
+        if self.not_isolated:
+            warn_of(self.not_isolated)
             self._board.say(_HARDLY_ISOLATED)
         if others := await pods_of_others(self._manager):
             _log.warning(

@@ -13,17 +13,11 @@ import uvloop
 
 from interpose.cli.pod_options import Reach
 from interpose.config.endpoint import WELL_KNOWN_RUNTIMES
-from interpose.config.runtime_settings import RuntimeSettings
-from interpose.config.settings import RelaySettings
 from interpose.cri.calls import Caller
 from interpose.errors import ConfigError
-from interpose.host.cgroup.paths import Driver
 from interpose.instrumentation.logging import LogControl, setup
-from interpose.kuberuntime.drivers import told_driver
-from interpose.kuberuntime.instrumented import InstrumentedCaller
-from interpose.kuberuntime.manager import RuntimeManager
-from interpose.kuberuntime.nodereading import read_node
-from interpose.kuberuntime.poddirs import PodDirs
+from interpose.kuberuntime.podfolders import PodFolders
+from interpose.kuberuntime.podreader import PodReader
 from interpose.kuberuntime.remote import RemoteCaller
 from interpose.kuberuntime.services import Services
 from interpose.rpc.status import Code, RpcError
@@ -34,36 +28,51 @@ _PATIENCE: Final = 3.0
 _PAUSE: Final = 1.0
 
 
+def _as_it_is(caller: Caller) -> Caller:
+    return caller
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A runtime that answers, and a manager for it. `where` names it for people. `not_isolated` is what the built-in
-    runtime does not keep apart, if it was started here."""
+    """A runtime that answers. `where` names it for people. `not_isolated` is what the built-in runtime does not keep
+    apart, if it was started here."""
 
     services: Services
-    manager: RuntimeManager
+    pods: PodReader
     where: str
-    calls: InstrumentedCaller
+    cgroup_mount: str
     not_isolated: tuple[str, ...] = ()
 
 
 @asynccontextmanager
-async def opened(reach: Reach, *, waits: Callable[[str], None] | None = None, **node: Any) -> AsyncGenerator[Opened]:
-    """A runtime while the block lasts. With `waits` it is waited for, and that function hears why, once. `node` is what
-    is said about the node by hand, for `read_node`."""
+async def opened(
+    reach: Reach,
+    *,
+    waits: Callable[[str], None] | None = None,
+    through: Callable[[Caller], Caller] = _as_it_is,
+) -> AsyncGenerator[Opened]:
+    """A runtime while the block lasts. With `waits` it is waited for, and that function hears why, once. Calls go
+    `through` what that makes of the caller."""
     if reach.local:
         from interpose.cli.pod_local import local_caller
 
         async with local_caller() as local:
-            found = await _managed(local.caller, local.where, reach, {"cgroup_mount": local.cgroups, **node})
+            found = _opened(through(local.caller), local.where, reach, local.cgroups)
             yield replace(found, not_isolated=local.not_isolated)
         return
     endpoint = reach.endpoint or (found_endpoint() if waits is None else await _awaited_endpoint(waits))
     remote = RemoteCaller(endpoint, reach.image_endpoint, patience=_PATIENCE)
     try:
         await _connect(remote, waits)
-        yield await _managed(remote, remote.path, reach, {"cgroup_mount": reach.cgroup_mount, **node})
+        yield _opened(through(remote), remote.path, reach, reach.cgroup_mount)
     finally:
         await remote.close()
+
+
+def _opened(caller: Caller, where: str, reach: Reach, cgroup_mount: str) -> Opened:
+    services = Services(caller)
+    pods = PodReader(services, dirs=PodFolders(reach.root), where=where)
+    return Opened(services=services, pods=pods, where=where, cgroup_mount=cgroup_mount)
 
 
 async def _connect(remote: RemoteCaller, waits: Callable[[str], None] | None) -> None:
@@ -108,6 +117,9 @@ def _missing(path: str) -> str:
 
 def found_endpoint() -> str:
     """The socket that is there, in the order of who should be asked first; ConfigError if there is none."""
+    from interpose.config.runtime_settings import RuntimeSettings
+    from interpose.config.settings import RelaySettings
+
     candidates = [RelaySettings().listen, RuntimeSettings().listen, *WELL_KNOWN_RUNTIMES]
     hidden = []
     for path in candidates:
@@ -125,38 +137,6 @@ def found_endpoint() -> str:
     )
 
 
-async def _managed(caller: Caller, where: str, reach: Reach, given: dict[str, Any]) -> Opened:
-    calls = InstrumentedCaller(caller)
-    services = Services(calls)
-    asked = reach.cgroup_driver == "auto"
-    given = {**given, "cgroup_driver": await told_driver(services) if asked else Driver(reach.cgroup_driver)}
-    if "recursive_read_only" not in given:
-        given = {**given, "recursive_read_only": await _recursive_read_only(services)}
-    facts = await asyncio.to_thread(_node, given)
-    manager = RuntimeManager(
-        services,
-        node=facts,
-        dirs=PodDirs(reach.root, log_root=reach.log_root),
-        log_root=reach.log_root,
-        cgroup_mount=given["cgroup_mount"],
-        where=where,
-    )
-    return Opened(services=services, manager=manager, where=where, calls=calls)
-
-
-def _node(given: dict[str, Any]) -> Any:
-    return read_node(**given)
-
-
-async def _recursive_read_only(services: Services) -> bool:
-    """Whether mounts can be made read-only to their leaves; older runtimes do not say so, and cannot."""
-    try:
-        handlers = (await services.status()).runtime_handlers
-    except RpcError:
-        return False
-    return any(one.features.recursive_read_only_mounts for one in handlers if not one.name)
-
-
 def run_with(
     reach: Reach,
     work: Callable[[Opened], Awaitable[_T]],
@@ -164,7 +144,7 @@ def run_with(
     waits: Callable[[str], None] | None = None,
     log_level: str = "error",
     beside: Callable[[LogControl], AbstractAsyncContextManager[None]] | None = None,
-    **node: Any,
+    through: Callable[[Caller], Caller] = _as_it_is,
 ) -> _T:
     """Open the runtime, do the work, close it. What the runtime says no to is an error message and exit code 1.
 
@@ -174,7 +154,7 @@ def run_with(
 
     async def main() -> _T:
         with_it = beside(log) if beside is not None else nullcontext()
-        async with with_it, opened(reach, waits=waits, **node) as runtime:
+        async with with_it, opened(reach, waits=waits, through=through) as runtime:
             return await work(runtime)
 
     try:

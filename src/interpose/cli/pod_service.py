@@ -16,6 +16,7 @@ from interpose.admin.routes import Request, Response, RouteTable
 from interpose.admin.routes import json_response as json
 from interpose.cli.admin_socket import bind_address, bind_admin
 from interpose.cli.daemon_views import DaemonViews
+from interpose.cri.calls import Caller
 from interpose.host.systemd import Notifier
 from interpose.instrumentation.logging import LogControl
 from interpose.instrumentation.metrics import Collector, Family, build_info, log_collector
@@ -77,9 +78,14 @@ class PodService(DaemonViews):
             if admin is not None:
                 admin.close()
 
-    def keeps(self, keeper: Keeper, calls: InstrumentedCaller, where: str) -> None:
+    def counted(self, caller: Caller) -> Caller:
+        """The same runtime, such that its calls are counted."""
+        self._calls = InstrumentedCaller(caller)
+        return self._calls
+
+    def keeps(self, keeper: Keeper, where: str) -> None:
         """The runtime has answered, and this one keeps pods on it."""
-        self._keeper, self._calls, self._where = keeper, calls, where
+        self._keeper, self._where = keeper, where
         self._say(f"keeping pods on {where}")
 
     def stopping(self) -> None:

@@ -55,7 +55,7 @@ async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[UsageRow
     from interpose.model.pod import ContainerState
 
     namespace = parameters["namespace"]
-    known = await known_pods(runtime.manager)
+    known = await known_pods(runtime.pods)
     pods: Sequence[RunningPod] = [pod for pod in known.pods if namespace in (None, pod.namespace)]
     if parameters["names"]:
         pods = [chosen(pods, name, namespace) for name in dict.fromkeys(parameters["names"])]

@@ -42,7 +42,7 @@ def status(**parameters: Any) -> None:
     from interpose.kuberuntime.knownpods import known_pods
 
     async def work(runtime: "Opened") -> dict[str, Any]:
-        known = await known_pods(runtime.manager)
+        known = await known_pods(runtime.pods)
         pod = chosen(known.pods, parameters["name"], parameters["namespace"])
         return await _document(runtime, pod, ours=pod.uid in known.ours)
 
@@ -59,8 +59,8 @@ async def _document(runtime: "Opened", pod: "RunningPod", *, ours: bool) -> dict
     from interpose.kuberuntime.knownpods import known_pod
     from interpose.kuberuntime.podstate import STOPPED
 
-    manager = runtime.manager
-    known = await known_pod(manager, pod, ours=ours)
+    pods = runtime.pods
+    known = await known_pod(pods, pod, ours=ours)
     summary, origin = known.summary, known.origin
     found = summary.status
     phase = STOPPED if summary.word == STOPPED else summary.phase.value
@@ -77,7 +77,7 @@ async def _document(runtime: "Opened", pod: "RunningPod", *, ours: bool) -> dict
         "hostNetwork": newest.host_network if newest is not None else None,
         "created": time_text(known.began),
         "manifest": origin.source if origin is not None else "",
-        "folder": manager.dirs.folder(pod.uid) if ours else "",
+        "folder": pods.dirs.folder(pod.uid) if ours else "",
         "cgroupParent": await _cgroup_parent(runtime, newest),
         "runtime": runtime.where,
         "labels": dict(pod.labels),

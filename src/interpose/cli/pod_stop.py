@@ -88,6 +88,7 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
         )
     titles = _titles(files) if files else frozenset()
     from interpose.cli.pod_choice import chosen, title_of
+    from interpose.cli.pod_manager import managed
     from interpose.cli.pod_runtime import Opened, run_with, words_of
     from interpose.kuberuntime.knownpods import known_pods
     from interpose.kuberuntime.manager import RuntimeManager
@@ -125,7 +126,7 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
         return [f"{step.act}: {step.error}" for step in result.errors]
 
     async def work(runtime: Opened) -> int:
-        manager = runtime.manager
+        manager = await managed(runtime, reach)
         known = await known_pods(manager)
         namespace = parameters["namespace"]
         if names:

@@ -6,14 +6,12 @@ among them.
 """
 
 import asyncio
-from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 
 from interpose.kuberuntime.laststatus import read_last_status
-from interpose.kuberuntime.manager import RuntimeManager
-from interpose.kuberuntime.origins import Origin, read_origin
-from interpose.kuberuntime.poddirs import PodDirs
+from interpose.kuberuntime.origins import Origin, pods_of, read_origin
+from interpose.kuberuntime.podfolders import PodFolders
+from interpose.kuberuntime.podreader import PodReader
 from interpose.kuberuntime.podstatus import PodStatus
 from interpose.kuberuntime.podsummary import PodSummary
 from interpose.kuberuntime.running import RunningPod
@@ -27,13 +25,13 @@ class KnownPods:
     ours: frozenset[str]
 
 
-async def known_pods(manager: RuntimeManager) -> KnownPods:
+async def known_pods(reader: PodReader) -> KnownPods:
     """All pods, of everybody. RpcError if the runtime cannot be asked."""
-    listed = await manager.get_pods(all=True)
+    listed = await reader.get_pods(all=True)
     # Folders after the list: a pod of ours that is in it had its folder before.
-    ours = await asyncio.to_thread(manager.dirs.uids)
+    ours = await asyncio.to_thread(reader.dirs.uids)
     unlisted = sorted(set(ours) - {pod.uid for pod in listed})
-    found = await asyncio.to_thread(_from_folders, manager.dirs, unlisted, manager.where)
+    found = await asyncio.to_thread(pods_of, reader.dirs, unlisted, reader.where)
     return KnownPods(pods=(*listed, *found), ours=frozenset(ours))
 
 
@@ -52,15 +50,15 @@ class KnownPod:
         return min(created, default=self.origin.began if self.origin is not None else 0)
 
 
-async def known_pod(manager: RuntimeManager, pod: RunningPod, *, ours: bool) -> KnownPod:
+async def known_pod(reader: PodReader, pod: RunningPod, *, ours: bool) -> KnownPod:
     """Everything about one of them. RpcError if the runtime cannot be asked."""
-    status = await manager.get_pod_status(pod)
+    status = await reader.get_pod_status(pod)
     if not ours:
         return KnownPod(pod=pod, summary=PodSummary(status=status), origin=None)
-    return await asyncio.to_thread(_noted, manager.dirs, pod, status)
+    return await asyncio.to_thread(_noted, reader.dirs, pod, status)
 
 
-def _noted(dirs: PodDirs, pod: RunningPod, status: PodStatus) -> KnownPod:
+def _noted(dirs: PodFolders, pod: RunningPod, status: PodStatus) -> KnownPod:
     folder = dirs.folder(pod.uid)
     origin = read_origin(folder)
     summary = PodSummary(
@@ -70,25 +68,3 @@ def _noted(dirs: PodDirs, pod: RunningPod, status: PodStatus) -> KnownPod:
         stopped=dirs.is_stopped(pod.uid),
     )
     return KnownPod(pod=pod, summary=summary, origin=origin)
-
-
-def pods_with_folders(dirs: PodDirs) -> list[RunningPod]:
-    """All pods of ours, on whichever runtime they are."""
-    return _from_folders(dirs, dirs.uids(), None)
-
-
-def _from_folders(dirs: PodDirs, uids: Collection[str], runtime: str | None) -> list[RunningPod]:
-    """Pods with nothing in them; those of one runtime, if it is named. One whose name was not noted has its uid for a
-    name, and no namespace."""
-    found = []
-    for uid in uids:
-        origin = read_origin(dirs.folder(uid))
-        if origin is not None and runtime is not None and origin.runtime not in ("", runtime):
-            continue
-        if origin is not None and origin.name:
-            labels = origin.labels
-            named = RunningPod(uid=uid, name=origin.name, namespace=origin.namespace, labels=labels, complete=True)
-            found.append(named)
-        elif Path(dirs.folder(uid)).is_dir():  # somebody may have removed it meanwhile
-            found.append(RunningPod(uid=uid, name=uid, complete=True))
-    return found

@@ -21,16 +21,15 @@ from interpose.kuberuntime.killing import Killer, Killing
 from interpose.kuberuntime.labels import LOG_ROOT
 from interpose.kuberuntime.lasting import Lasting
 from interpose.kuberuntime.lifecycle import Hooks
-from interpose.kuberuntime.listing import Listing
 from interpose.kuberuntime.node import NodeFacts
 from interpose.kuberuntime.origins import read_origin
 from interpose.kuberuntime.pod import Pod
 from interpose.kuberuntime.podcgroups import MOUNT, PodCgroups
 from interpose.kuberuntime.poddirs import PodDirs
 from interpose.kuberuntime.podlocks import PodLocks
+from interpose.kuberuntime.podreader import PodReader
 from interpose.kuberuntime.podstatus import PodStatus
 from interpose.kuberuntime.removing import Remover
-from interpose.kuberuntime.resized import Resized
 from interpose.kuberuntime.running import RunningPod
 from interpose.kuberuntime.services import Services
 from interpose.kuberuntime.starting import Starter
@@ -48,7 +47,7 @@ def _no_auth(_image: str) -> cri.AuthConfig | None:
     return None
 
 
-class RuntimeManager:
+class RuntimeManager(PodReader):
     """Brings pods up, ends them, says how they are, and cleans up."""
 
     def __init__(
@@ -63,19 +62,15 @@ class RuntimeManager:
         auth: Auth = _no_auth,
         where: str = "",
     ) -> None:
-        """`where` names the runtime: pods of several may have folders below one root."""
-        self.services = services
-        self.where = where
+        super().__init__(services, dirs=dirs, where=where)
+        self.dirs: PodDirs = dirs
         self.node = node
-        self.dirs = dirs
         self.locks = PodLocks(dirs.lock_file)
         self.events = EventRecorder(dirs.folder, clocks)
         self.backoff = Backoff()
         self.pull_backoff = Backoff()
         self._clocks = clocks
         hooks = Hooks(services, clocks)
-        self._resized = Resized(dirs.folder)
-        self._listing = Listing(services, services, self._resized.of)
         self._killer = Killer(services, services, hooks, clocks)
         self._remover = Remover(services, services, log_root=log_root)
         starter = Starter(
@@ -112,18 +107,6 @@ class RuntimeManager:
             cgroups=cgroups,
             resized=self._resized,
         )
-
-    async def get_pods(self, all: bool = False) -> list[RunningPod]:  # noqa: A002 - the word people look for
-        """What the runtime has: pods of which something runs, or all. RpcError if it cannot be asked."""
-        return await self._listing.pods(everything=all)
-
-    async def get_pod_status(self, pod: RunningPod | str) -> PodStatus:
-        """Everything about one pod, by its uid or from a list. RpcError if the runtime cannot be asked."""
-        return await self._listing.status(pod)
-
-    async def find_pod(self, uid: str) -> RunningPod:
-        """All that the runtime has of one pod; nothing in it if that is nothing."""
-        return await self._listing.pod(uid)
 
     async def sync_pod(
         self, pod: Pod, status: PodStatus, health: Health = UNPROBED, *, progress: Progress = SILENT

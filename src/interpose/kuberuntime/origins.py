@@ -6,14 +6,16 @@ to a runtime has its name from it.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from interpose.host.replacing import replace_file
 from interpose.kuberuntime.pod import Pod, RestartPolicy
+from interpose.kuberuntime.podfolders import PodFolders
 from interpose.kuberuntime.restarts import is_sidecar
+from interpose.kuberuntime.running import RunningPod
 from interpose.model.resources import nothing
 
 _NAME: Final = "origin"
@@ -86,3 +88,20 @@ def note_origin(folder: str, pod: Pod, now: int, runtime: str = "") -> Origin:
         }
         replace_file(f"{folder}/{_NAME}", json.dumps(document).encode(), mode=0o600)
     return origin
+
+
+def pods_of(dirs: PodFolders, uids: Collection[str], runtime: str | None = None) -> list[RunningPod]:
+    """Pods with nothing in them; those of one runtime, if it is named. One whose name was not noted has its uid for a
+    name, and no namespace."""
+    found = []
+    for uid in uids:
+        origin = read_origin(dirs.folder(uid))
+        if origin is not None and runtime is not None and origin.runtime not in ("", runtime):
+            continue
+        if origin is not None and origin.name:
+            labels = origin.labels
+            named = RunningPod(uid=uid, name=origin.name, namespace=origin.namespace, labels=labels, complete=True)
+            found.append(named)
+        elif Path(dirs.folder(uid)).is_dir():  # somebody may have removed it meanwhile
+            found.append(RunningPod(uid=uid, name=uid, complete=True))
+    return found

@@ -1,9 +1,9 @@
-"""The folder of each pod on the node: volumes, hosts file, last words of containers, the mark of a stop by hand.
+"""The folder of each pod on the node: volumes, hosts file, last words of containers.
 
     ROOT/pods/UID/volumes/NAME                        emptyDir and volumes of files
     ROOT/pods/UID/volume-subpaths/NAME/CONTAINER/N    where a subPath is shown to the runtime
     ROOT/pods/UID/containers/CONTAINER/XXXXXXXX       termination messages, by restart count
-    ROOT/pods/UID/etc-hosts, ROOT/pods/UID/stopped
+    ROOT/pods/UID/etc-hosts
 
 Blocking: call from a thread. Everything may be repeated; whatever moment a process is killed at, `prepare` completes
 and `remove` clears away what it left.
@@ -11,7 +11,6 @@ and `remove` clears away what it left.
 
 import errno
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +24,7 @@ from interpose.kuberuntime.expansion import expand_strictly
 from interpose.kuberuntime.labels import LOG_ROOT, log_directory
 from interpose.kuberuntime.node import NodeFacts
 from interpose.kuberuntime.pod import Container, Files, HostPath, Pod, Volume, VolumeMount
+from interpose.kuberuntime.podfolders import PodFolders
 from interpose.kuberuntime.volumes import VolumeError, prepare_volume
 from interpose.kuberuntime.volumes_mounting import Mounting, SystemMounting
 from interpose.kuberuntime.volumes_removal import remove_empty
@@ -33,7 +33,6 @@ from interpose.model.text import quoted
 
 _ETC_HOSTS: Final = "/etc/hosts"
 _SUB_PATHS: Final = "volume-subpaths"
-_STOPPED: Final = "stopped"
 _KEPT_MESSAGES: Final = 2  # of the container before, and the one before that
 _PROPAGATION: Final = {
     "None": cri.PROPAGATION_PRIVATE,
@@ -42,19 +41,13 @@ _PROPAGATION: Final = {
 }
 
 
-class PodDirs:
-    """The folders of all pods below one root."""
+class PodDirs(PodFolders):
+    """The folders of all pods below one root, with all that is in them."""
 
     def __init__(self, root: str, *, log_root: str = LOG_ROOT, mounting: Mounting | None = None) -> None:
-        # The kernel lists mounts by their real paths.
-        self._pods = os.path.realpath(f"{root}/pods")
+        super().__init__(root)
         self._log_root = log_root
         self._mounting = SystemMounting() if mounting is None else mounting
-
-    @property
-    def lock_file(self) -> str:
-        """Where it is said who acts on a pod."""
-        return f"{self._pods}.lock"
 
     # -- preparing
 
@@ -154,20 +147,6 @@ class PodDirs:
                 old.unlink(missing_ok=True)
         return str(path)
 
-    # -- the mark of a stop by hand
-
-    def mark_stopped(self, uid: str) -> None:
-        """Remember that somebody stopped the pod."""
-        replace_file(f"{self.folder(uid)}/{_STOPPED}", b"", mode=0o644)
-
-    def is_stopped(self, uid: str) -> bool:
-        """Whether somebody has."""
-        return Path(self.folder(uid), _STOPPED).exists()
-
-    def clear_stopped(self, uid: str) -> None:
-        """Forget it."""
-        Path(self.folder(uid), _STOPPED).unlink(missing_ok=True)
-
     # -- removing
 
     def remove(self, uid: str) -> None:
@@ -180,19 +159,7 @@ class PodDirs:
         remove_empty(f"{folder}/{_SUB_PATHS}")
         remove_tree(folder)
 
-    def uids(self) -> list[str]:
-        """The pods that have a folder."""
-        with suppress(FileNotFoundError):
-            return sorted(entry.name for entry in os.scandir(self._pods) if entry.is_dir(follow_symlinks=False))
-        return []
-
     # -- places
-
-    def folder(self, uid: str) -> str:
-        """The folder of a pod; ValueError if a uid is none that can be a name."""
-        if not uid or "/" in uid or "\0" in uid or uid in (".", ".."):
-            raise ValueError(f"{quoted(uid)} is not a uid of a pod")
-        return f"{self._pods}/{uid}"
 
     def _hosts(self, uid: str) -> str:
         return f"{self.folder(uid)}/etc-hosts"

@@ -10,16 +10,17 @@ from typing import Final
 
 from interpose.model.text import quoted
 
+# Texts: they are compiled when a selector is read, not for everybody who might have one.
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?"
-_KEY: Final = re.compile(rf"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/)?{_NAME}", re.ASCII)
-_VALUE: Final = re.compile(rf"(?:{_NAME})?", re.ASCII)
+_KEY: Final = rf"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/)?{_NAME}"
+_VALUE: Final = rf"(?:{_NAME})?"
 _LONGEST: Final = 63
 _LONGEST_PREFIX: Final = 253
-_WHOLE: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
-_COMMA: Final = re.compile(r",(?![^(]*\))")  # not those between the values of a set
-_SET: Final = re.compile(r"(\S+?)\s+(in|notin)\s*\(([^()]*)\)")
-_COMPARISON: Final = re.compile(r"([^=!<>\s]+)\s*(==|=|!=|<|>)\s*([^=!<>\s]*)")
-_PRESENCE: Final = re.compile(r"(!?)\s*([^=!<>\s()]+)")
+_WHOLE: Final = r"-?[0-9]{1,18}"
+_COMMA: Final = r",(?![^(]*\))"  # not those between the values of a set
+_SET: Final = r"(\S+?)\s+(in|notin)\s*\(([^()]*)\)"
+_COMPARISON: Final = r"([^=!<>\s]+)\s*(==|=|!=|<|>)\s*([^=!<>\s]*)"
+_PRESENCE: Final = r"(!?)\s*([^=!<>\s()]+)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ class Requirement:
                 return value in self.values
             case "!=" | "notin":
                 return value not in self.values
-        if value is None or not _WHOLE.fullmatch(value):
+        if value is None or not re.fullmatch(_WHOLE, value):
             return False
         (bound,) = self.values
         return int(value) > int(bound) if self.operator == ">" else int(value) < int(bound)
@@ -64,32 +65,32 @@ def parse_label_selector(text: str) -> LabelSelector:
     """The selector that a text is; ValueError names the part that is wrong."""
     if not text.strip():
         return LabelSelector()
-    return LabelSelector(tuple(_requirement(part.strip()) for part in _COMMA.split(text)))
+    return LabelSelector(tuple(_requirement(part.strip()) for part in re.split(_COMMA, text)))
 
 
 def _requirement(part: str) -> Requirement:
-    if found := _SET.fullmatch(part):
+    if found := re.fullmatch(_SET, part):
         values = frozenset(_value(one.strip(), part) for one in found[3].split(","))
         return Requirement(key=_key(found[1], part), operator=found[2], values=values)
-    if found := _COMPARISON.fullmatch(part):
+    if found := re.fullmatch(_COMPARISON, part):
         operator = "=" if found[2] == "==" else found[2]
         value = _value(found[3], part)
-        if operator in "<>" and not _WHOLE.fullmatch(value):
+        if operator in "<>" and not re.fullmatch(_WHOLE, value):
             raise ValueError(f"{quoted(part)}: {quoted(value)} is no whole number")
         return Requirement(key=_key(found[1], part), operator=operator, values=frozenset((value,)))
-    if found := _PRESENCE.fullmatch(part):
+    if found := re.fullmatch(_PRESENCE, part):
         return Requirement(key=_key(found[2], part), operator="!" if found[1] else "exists")
     raise ValueError(f"{quoted(part)} is no requirement such as app=web, app!=web, app in (web,db), app or !app")
 
 
 def _key(key: str, part: str) -> str:
     prefix, _, name = key.rpartition("/")
-    if not _KEY.fullmatch(key) or len(name) > _LONGEST or len(prefix) > _LONGEST_PREFIX:
+    if not re.fullmatch(_KEY, key) or len(name) > _LONGEST or len(prefix) > _LONGEST_PREFIX:
         raise ValueError(f"{quoted(part)}: {quoted(key)} is no key of a label")
     return key
 
 
 def _value(value: str, part: str) -> str:
-    if not _VALUE.fullmatch(value) or len(value) > _LONGEST:
+    if not re.fullmatch(_VALUE, value) or len(value) > _LONGEST:
         raise ValueError(f"{quoted(part)}: {quoted(value)} is no value of a label")
     return value

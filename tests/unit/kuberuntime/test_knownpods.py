@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.knownpods import known_pod, known_pods, pods_with_folders
+from interpose.kuberuntime.knownpods import known_pod, known_pods
 from interpose.kuberuntime.laststatus import note_last_status
 from interpose.kuberuntime.origins import note_origin
 from interpose.kuberuntime.podsummary import LastStatus
@@ -80,11 +80,3 @@ async def test_a_pod_began_with_its_first_sandbox(node: ManagedNode) -> None:
     await node.sync(web)
     known = await known_pod(node.manager, await node.manager.find_pod(web.uid), ours=True)
     assert known.began == known.summary.status.sandboxes[0].created_at > 5
-
-
-def test_all_folders_are_pods_of_ours(node: ManagedNode) -> None:
-    """Whichever runtime they are on."""
-    for number, runtime in enumerate(("", "/run/that.sock")):
-        one = pod(name=f"p{number}", uid=f"u{number}")
-        note_origin(node.dirs.folder(one.uid), one, 5, runtime)
-    assert [one.title for one in pods_with_folders(node.dirs)] == ["default/p0", "default/p1"]

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.origins import note_origin, read_origin
+from interpose.kuberuntime.origins import note_origin, pods_of, read_origin
 from interpose.kuberuntime.pod import RestartPolicy
+from interpose.kuberuntime.podfolders import PodFolders
 from interpose.testing.managednode import container, pod
 
 
@@ -45,3 +46,14 @@ def test_what_cannot_be_understood_is_nothing(tmp_path: Path, text: str) -> None
     """Nobody is kept from anything by it."""
     (tmp_path / "origin").write_text(text)
     assert read_origin(str(tmp_path)) is None
+
+
+def test_all_folders_are_pods_of_ours(tmp_path: Path) -> None:
+    """Whichever runtime they are on, unless one is named."""
+    folders = PodFolders(str(tmp_path))
+    for number, runtime in enumerate(("", "/run/that.sock")):
+        one = pod(name=f"p{number}", uid=f"u{number}", labels={"app": "web"})
+        note_origin(folders.folder(one.uid), one, 5, runtime)
+    found = pods_of(folders, folders.uids())
+    assert [(one.title, one.labels) for one in found] == [(f"default/p{n}", {"app": "web"}) for n in (0, 1)]
+    assert [one.title for one in pods_of(folders, folders.uids(), "/run/this.sock")] == ["default/p0"]

@@ -1,0 +1,43 @@
+"""The manager of pods on a runtime that was reached, for commands that act on pods."""
+
+import asyncio
+from typing import Any
+
+from interpose.cli.pod_options import Reach
+from interpose.cli.pod_runtime import Opened
+from interpose.host.cgroup.paths import Driver
+from interpose.kuberuntime.drivers import told_driver
+from interpose.kuberuntime.manager import RuntimeManager
+from interpose.kuberuntime.nodereading import read_node
+from interpose.kuberuntime.poddirs import PodDirs
+from interpose.kuberuntime.services import Services
+from interpose.rpc.status import RpcError
+
+
+async def managed(runtime: Opened, reach: Reach, **node: Any) -> RuntimeManager:
+    """A manager. `node` is what is said about the node by hand, for `read_node`."""
+    services = runtime.services
+    asked = reach.cgroup_driver == "auto"
+    given: dict[str, Any] = {
+        "cgroup_mount": runtime.cgroup_mount,
+        "cgroup_driver": await told_driver(services) if asked else Driver(reach.cgroup_driver),
+        "recursive_read_only": await _recursive_read_only(services),
+    }
+    facts = await asyncio.to_thread(lambda: read_node(**{**given, **node}))
+    return RuntimeManager(
+        services,
+        node=facts,
+        dirs=PodDirs(reach.root, log_root=reach.log_root),
+        log_root=reach.log_root,
+        cgroup_mount=runtime.cgroup_mount,
+        where=runtime.where,
+    )
+
+
+async def _recursive_read_only(services: Services) -> bool:
+    """Whether mounts can be made read-only to their leaves; older runtimes do not say so, and cannot."""
+    try:
+        handlers = (await services.status()).runtime_handlers
+    except RpcError:
+        return False
+    return any(one.features.recursive_read_only_mounts for one in handlers if not one.name)
