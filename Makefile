@@ -9,13 +9,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-$(subst /,_,$(PYTHON))
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
+BUSY ?= 8
+ROUNDS ?= 1
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench fuzz soak proto reference clean
+.PHONY: help demo test test-busy lint bench fuzz soak proto reference clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: $(STAMP) ## pods as processes on our own runtime, with relay, policy, hook server and agent: who gets what, why, and back
 	@$(BIN)/python -m interpose.testing.demo --keep build/demo
@@ -23,6 +25,10 @@ demo: $(STAMP) ## pods as processes on our own runtime, with relay, policy, hook
 test: $(STAMP) ## all tests; as root also those with a real containerd, whose programs are installed if apt-get can
 	@tools/e2e_programs.sh
 	@tools/test.sh $(BIN) $(ARGS)
+
+test-busy: $(STAMP) ## the same beside BUSY=8 processes that keep all CPUs busy, ROUNDS times: no test may need a quiet machine
+	@tools/e2e_programs.sh
+	@$(BIN)/python tools/busy.py --processes $(BUSY) --rounds $(ROUNDS) -- tools/test.sh $(BIN) $(ARGS)
 
 lint: $(STAMP) ## format, style, types, layers, generated files, mirror of the tests, paths and hosts
 	@tools/lint.sh $(BIN)

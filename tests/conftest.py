@@ -1,14 +1,18 @@
-"""What every test shares: how hard the property tests try.
+"""What every test shares: how hard the property tests try, and that a run can be interrupted.
 
 `fast` is the default: few examples and always the same ones, so that a run says the same twice. The nightly run sets
 HYPOTHESIS_PROFILE=deep.
 """
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
 import interpose.testing  # noqa: F401 - before anybody imports grpc
+
+# A shell ignores SIGINT for what it runs in the background, and Python leaves it so.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("fast", max_examples=50, derandomize=True, deadline=None, database=None)
 settings.register_profile(

@@ -49,7 +49,13 @@ second_row() {
 }
 
 printed=$(mktemp)
-trap 'kill "$beside" 2>/dev/null || true; rm -f "$printed"' EXIT
+# Interrupted, pytest stops what its tests have started; it is a child of the row beside, which bash does not tell.
+stop_beside() {
+    pkill -INT --parent "$beside" || true
+    kill "$beside" 2>/dev/null && wait "$beside" || true
+    rm -f "$printed"
+}
+trap stop_beside EXIT
 (
     failed=0
     echo "== pure parts (pyproject.toml lists them): unit and property tests and scenarios, branch coverage 100%"
