@@ -18,7 +18,7 @@ NOTHING = "no attack"
 # A neighbour's worst call may be as long as beside the yardstick; below this nobody notices.
 TOLERATED = 0.1
 # What a relay under attack may have in memory.
-RSS_BOUND = 100e6
+RSS_BOUND = 150e6
 
 
 @dataclass(frozen=True, kw_only=True)

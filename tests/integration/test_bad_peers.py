@@ -31,6 +31,13 @@ REQUEST = Encoder().block(
     ],
     "plain",
 )
+BIG_REPLY = [
+    (b":method", b"POST"),
+    (b":scheme", b"http"),
+    (b":path", b"/test.Echo/Unary"),
+    (b":authority", b"x"),
+    (b"content-type", b"application/grpc"),
+]
 # Small enough for floods that fit into one write.
 LIMITS = LimitSettings(idle_frames=500, resets=50, header_list=8192, max_streams=100)
 
@@ -239,6 +246,32 @@ async def test_a_burst_of_clients_finds_room(scratch: Path) -> None:
         finally:
             for sock in socks:
                 sock.close()
+
+
+async def test_who_leaves_most_unread_is_cut_when_memory_runs_out(scratch: Path) -> None:
+    """Replies that wait for a window count, however many connections they are on; who has less is left alone."""
+    limits = LimitSettings(buffered=2 << 20)
+    closed = h2peer.PREFACE + h2peer.settings((4, 0))
+    call = Encoder().block([*BIG_REPLY, (b"te", b"trailers")], "plain")
+    async with beside(scratch, limits) as (stack, goes_on):
+        peers = [await asyncio.open_unix_connection(str(stack.socket)) for _ in range(2)]
+        for (_, writer), count in zip(peers, (2, 30), strict=True):
+            message = b"\0" + (100_000).to_bytes(4, "big") + bytes(100_000)
+            parts = [message[at : at + 16_384] for at in range(0, len(message), 16_384)]
+            for number in range(1, 2 * count, 2):
+                writer.write(closed if number == 1 else b"")
+                writer.write(h2peer.headers(number, call))
+                writer.write(b"".join(h2peer.data(number, part, end=part is parts[-1]) for part in parts))
+                await writer.drain()
+        answer = await asyncio.wait_for(peers[1][0].read(-1), WAIT_LIMIT)
+        assert answer
+        await goes_on()
+        await eventually(lambda: stack.hub.buffered.size <= 2 << 20, "memory to be free again")
+        assert stack.listener.faults == {"ENHANCE_YOUR_CALM": 1}
+        assert not peers[0][0].at_eof()
+        for _, writer in peers:
+            writer.close()
+    assert stack.hub.buffered.size == 0
 
 
 async def crowd(stack: Stack, count: int, said: bytes) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:

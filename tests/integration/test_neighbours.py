@@ -17,8 +17,8 @@ from interpose.testing.hostile.workmeter import judge, work_of
 from interpose.testing.lab.peakmemory import PeakMemory
 from interpose.testing.lab.relay import Relay
 
-# What a relay may have in memory whatever clients do.
-MEMORY = 100_000_000
+# What a relay may have in memory whatever clients do, as docs/operations.md says.
+MEMORY = 150_000_000
 SECONDS = 1.0
 SENT = 200_000
 # Not held yet.
@@ -31,9 +31,6 @@ WEAK = frozenset(
         "rapid-reset",
         "referenced-entry",
         "reset-in-the-next-read",
-        "slow-reader",
-        "unread-replies",
-        "unwanted-replies",
     }
 )
 # Too much work in one step, so far.

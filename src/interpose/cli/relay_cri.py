@@ -81,6 +81,7 @@ class CriFront:
             admission=admission_of(settings),
             accept=self._relay.accept,
         )
+        hub.relieve = self._listener.relieve
 
     @property
     def relay(self) -> Switchboard:

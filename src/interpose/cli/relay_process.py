@@ -80,7 +80,7 @@ async def _main(settings: RelaySettings, origins: Mapping[str, str], log: LogCon
     embedded = _embedded(settings)
     endpoints = find_endpoints(settings) if embedded is None else Endpoints(embedded.path, embedded.path)
     _allow_descriptors(settings.socket.max_connections)
-    hub = Hub()
+    hub = Hub(buffered=settings.limits.buffered)
     front = open_front(settings, endpoints, hub)
     if settings.process.take_over:
         await front.meet_backends()

@@ -84,6 +84,7 @@ class LimitSettings:
     header_list: int = 65536
     backend_header_list: int = 1048576
     stream_window: int = 262144
+    buffered: int = 67108864
     message: int = 33554432
     idle_frames: int = 10000
     resets: int = 2000

@@ -187,6 +187,13 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         why="Large enough for an image list in one go, small enough that all streams together stay bounded.",
     ),
     Setting(
+        key="limits.buffered",
+        flag="--max-buffered",
+        kind=size(1 << 20, 16 << 30),
+        help="Bytes of all calls together that may wait in the relay; above it the client with the most is cut off.",
+        why="Clients that read need next to nothing; a hundred image lists for one that pauses fit in.",
+    ),
+    Setting(
         key="limits.message",
         flag="--max-message",
         kind=size(1 << 20, 1 << 30),

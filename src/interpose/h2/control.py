@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from interpose.h2 import frames
+from interpose.h2.buffered import Buffered
 from interpose.h2.errors import ConnectionFault, ErrorCode
 from interpose.h2.hpack import HpackDecoder
 from interpose.h2.huffman import HuffmanDecoder
@@ -43,6 +44,7 @@ class Control:
         self.blocked = False  # the transport's buffer is full: no more DATA
         self.allowance = _TURN  # queued bytes that may go out before the transport is asked again
         self.unfinished = False  # a stream stopped for want of allowance
+        self.buffered = Buffered()  # bytes in the queues of streams; connections of one shell share it
         self.failed: ConnectionFault | None = None
         self.draining = False  # no new streams, as far as we can tell the peer
         self.leaving = False  # none can come any more: the last one to end is the end of the connection

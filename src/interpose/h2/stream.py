@@ -199,6 +199,7 @@ class Stream:
         else:
             # A view would keep the whole block alive that it was cut from.
             queue.append(_Piece(False, bytes(data), end))
+        self.conn.buffered.size += len(data)
         # All that the windows allow, whoever else waits: this stream may never have to queue up at all.
         self.pump(frames.LARGEST_WINDOW)
         return 0
@@ -252,6 +253,7 @@ class Stream:
         self.send_window -= size
         conn.send_window -= size
         conn.allowance -= size
+        conn.buffered.size -= size
         self._sent_of_first = stop
         if last:
             self._sent_of_first = 0
@@ -291,6 +293,7 @@ class Stream:
         self.receiving = self.sending = DONE
         self.ready = False
         if self._queue is not None:
+            self.conn.buffered.size -= self.queued
             self._queue = None
             self.conn.unqueue(self)
 

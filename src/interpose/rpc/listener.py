@@ -8,6 +8,7 @@ import asyncio
 import logging
 import socket
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
@@ -77,9 +78,8 @@ class ClientLink(Link):
     def _write_queued(self, data: bytes) -> None:
         """Who lets our output pile up is cut at once: a backend can say a lot within a second."""
         super()._write_queued(data)
-        if self.backlog > BACKLOG_LIMIT and self.conn.failed is None:
-            self.conn.failed = ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "the peer does not read what it asked for")
-            self.abort()
+        if self.backlog > BACKLOG_LIMIT:
+            self.cut("the peer does not read what it asked for")
 
     def watch(self) -> None:
         """Count the seconds for which the peer has left something half said. Any large frame seen at the wrong moment
@@ -94,6 +94,24 @@ class ClientLink(Link):
     def pid(self) -> int:
         """The peer's process, for messages; 0 if nobody asked."""
         return self.peer.pid if self.peer is not None else 0
+
+    @property
+    def process(self) -> tuple[int, int]:
+        """User and PID of the peer; zeros if nobody asked."""
+        return (self.peer.uid, self.peer.pid) if self.peer is not None else (0, 0)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of its calls that wait here, in either direction, and what its socket did not take yet."""
+        streams = self.conn.streams.values()
+        waiting = sum(one.queued + (one.peer.queued if one.peer is not None else 0) for one in streams)
+        return waiting + self.backlog
+
+    def cut(self, why: str) -> None:
+        """End it at once: the peer asks for more than it takes."""
+        if self.conn.failed is None:
+            self.conn.failed = ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, why)
+            self.abort()
 
     @property
     def idle(self) -> bool:
@@ -188,6 +206,7 @@ class Listener(Entrance):
         self._hub = hub
         self._limits = limits
         self._accept = accept
+        self._cut: ClientLink | None = None
         self._limit = ConnectionLimit[ClientLink](
             admission.connections, lambda link: link.idle, users=len(admission.uids)
         )
@@ -222,6 +241,9 @@ class Listener(Entrance):
 
     def tick(self) -> None:
         """A second has passed. A peer that leaves something half said for too long is cut off."""
+        buffered = self._hub.buffered
+        if buffered.size + sum(link.backlog for link in self.links) > buffered.limit:
+            self.relieve()
         for link in list(self.links):
             link.tick()
             link.watch()
@@ -229,6 +251,20 @@ class Listener(Entrance):
                 self._fault("SLOW")
                 self._warn("Peer is too slow", "", pid=link.pid)
                 link.abort()
+
+    def relieve(self) -> None:
+        """Too much waits in memory: of the process with the most, the connection with the most is cut. One at a time;
+        what it has comes free when the loop tells us that it is gone."""
+        if self._cut in self.links:
+            return
+        sizes = {link: link.buffered for link in self.links}
+        processes: Counter[tuple[int, int]] = Counter()
+        for link, size in sizes.items():
+            processes[link.process] += size
+        if processes:
+            (heaviest, _), *_ = processes.most_common(1)
+            self._cut = max((link for link in sizes if link.process == heaviest), key=sizes.__getitem__)
+            self._cut.cut("the peer leaves more unread or unsent than memory allows")
 
     def drain(self) -> None:
         """Ask every client to go elsewhere; each link closes when its last call has ended."""

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
+from interpose.h2.buffered import Buffered
 from interpose.h2.connection import Connection
 from interpose.h2.control import Control
 from interpose.h2.errors import ConnectionFault, ErrorCode
@@ -29,9 +30,12 @@ BACKLOG_LIMIT: Final = 8 * 1024 * 1024
 class Hub:
     """What the connections of one event loop share."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, buffered: float = float("inf")) -> None:
+        """`buffered` is how many body bytes may wait for readers in all; above it `relieve` is called."""
         self.dirty: list[Control] = []
         self.huffman = HuffmanDecoder()
+        self.buffered = Buffered(buffered)
+        self.relieve: Callable[[], None] = _nothing
         self._late: set[Control] = set()
 
     def flush(self) -> None:
@@ -61,6 +65,7 @@ class Link(asyncio.Protocol):
 
     def __init__(self, conn: Connection, hub: Hub, ended: "Callable[[Link], None]") -> None:
         self.conn = conn
+        conn.buffered = hub.buffered
         self.transport: Any = None
         self.bytes_read = 0
         self._hub = hub
@@ -108,6 +113,8 @@ class Link(asyncio.Protocol):
             dirty.pop().flush()
         if conn.later:
             self._hub.flush_later(conn)
+        if conn.buffered.exceeded:
+            self._hub.relieve()
         if conn.failed is not None:
             self.close()
 
@@ -154,6 +161,10 @@ class Link(asyncio.Protocol):
         """Close now."""
         self.conn.write = _discard
         self.transport.abort()
+
+
+def _nothing() -> None:
+    """Nobody can give anything up."""
 
 
 def _discard(data: bytes) -> None:

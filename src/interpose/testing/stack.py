@@ -70,7 +70,7 @@ async def relay_stack(
     """A relay on `socket` in front of `runtime` inside the block. `message_limit` may be below what settings allow."""
     limits = limits or LimitSettings()
     loop = asyncio.get_running_loop()
-    hub = Hub()
+    hub = Hub(buffered=limits.buffered)
 
     def upstream(path: Path) -> Upstream:
         return Upstream(str(path), hub=hub, limits=backend_limits(limits), wait=limits.backend_wait)
@@ -91,6 +91,7 @@ async def relay_stack(
         identify=peer_credentials, uids=(os.getuid(),), connections=64, handshake_timeout=limits.handshake_timeout
     )
     listener = Listener(hub=hub, limits=client_limits(limits), admission=admission, accept=relay.accept)
+    hub.relieve = listener.relieve
     bound = bind_unix(str(socket))
     await listener.start(bound.sock)
     for one in upstreams:

@@ -6,6 +6,8 @@ header block: proxies that are measured with it send it so.
 
 import asyncio
 import sys
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from interpose.testing.h2hpack import Encoder
@@ -20,15 +22,18 @@ MIDDLING_REPLY = b"\0" + (4000).to_bytes(4, "big") + bytes(4000)
 BIG_REPLY = b"\0" + (200_000).to_bytes(4, "big") + bytes(200_000)
 _WINDOW = 2**20
 _FRAME = 16_384
+# Frames between two looks at whether the socket is full.
+_ROUND = 16
 
 
 class _Stream:
-    __slots__ = ("block", "left", "window")
+    __slots__ = ("block", "left", "queued", "window")
 
     def __init__(self, block: bytes, window: int) -> None:
         self.block = block
         self.window = window
         self.left = b""
+        self.queued = False
 
 
 class BackendConnection(asyncio.Protocol):
@@ -44,6 +49,7 @@ class BackendConnection(asyncio.Protocol):
         self._initial = 65_535
         self._block: tuple[int, int, bytes] | None = None
         self._floods: set[int] = set()
+        self._active: deque[int] = deque()
         self._writable = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -67,6 +73,7 @@ class BackendConnection(asyncio.Protocol):
             at = end
         self._rest = received[at:]
         self._flush()
+        self._write_more()
 
     def _flush(self) -> None:
         if self._out:
@@ -125,7 +132,26 @@ class BackendConnection(asyncio.Protocol):
         self._pump(number, stream)
 
     def _pump(self, number: int, stream: _Stream) -> None:
-        while stream.left and (allowed := min(len(stream.left), stream.window, self._window, _FRAME)) > 0:
+        """Let it have its turn among those that have something to send, as servers do that are fair."""
+        if stream.window > 0 and not stream.queued:
+            stream.queued = True
+            self._active.append(number)
+
+    def _write_more(self) -> None:
+        """A frame of each in turn, as long as the socket takes it."""
+        active = self._active
+        while active and self._window > 0 and self._writable:
+            for _ in range(min(len(active), _ROUND)):
+                number = active.popleft()
+                stream = self._streams.get(number)
+                if stream is not None:
+                    self._write_some(number, stream)
+            self._flush()
+
+    def _write_some(self, number: int, stream: _Stream) -> None:
+        allowed = min(len(stream.left), stream.window, self._window, _FRAME)
+        stream.queued = False
+        if allowed > 0:
             self._out.append(data(number, stream.left[:allowed]))
             stream.left = stream.left[allowed:]
             stream.window -= allowed
@@ -133,26 +159,29 @@ class BackendConnection(asyncio.Protocol):
         if not stream.left:
             self._out.append(headers(number, _TRAILERS, end=True))
             del self._streams[number]
+        elif stream.window > 0:
+            stream.queued = True
+            self._active.append(number)
 
     def _credit(self, number: int, count: int) -> None:
-        if number:
-            stream = self._streams.get(number)
-            if stream is not None:
-                stream.window += count
-                if stream.left:
-                    self._pump(number, stream)
+        if not number:
+            self._window += count
             return
-        self._window += count
-        for other, stream in [one for one in self._streams.items() if one[1].left]:
-            self._pump(other, stream)
+        stream = self._streams.get(number)
+        if stream is not None:
+            stream.window += count
+            if stream.left:
+                self._pump(number, stream)
 
     def _settings(self, payload: bytes) -> None:
         self._out.append(settings_ack())
         for at in range(0, len(payload), 6):
             if payload[at : at + 2] == b"\x00\x04":
                 value = int.from_bytes(payload[at + 2 : at + 6], "big")
-                for stream in self._streams.values():
+                for number, stream in self._streams.items():
                     stream.window += value - self._initial
+                    if stream.left:
+                        self._pump(number, stream)
                 self._initial = value
 
     def _flood(self) -> None:
@@ -160,13 +189,17 @@ class BackendConnection(asyncio.Protocol):
         if self._floods and self._writable and not self._transport.is_closing():
             self._out += [headers(number, _INTERIM) for number in self._floods for _ in range(16)]
             self._flush()
-            asyncio.get_running_loop().call_soon(self._flood)
+            self._again(self._flood)
+
+    def _again(self, act: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(act)
 
     def pause_writing(self) -> None:
         self._writable = False
 
     def resume_writing(self) -> None:
         self._writable = True
+        self._write_more()
         self._flood()
 
 

@@ -93,6 +93,13 @@ class _Pipe:
         return data
 
 
+class _PatientBackend(BackendConnection):
+    """Floods once: there is no loop that would call again."""
+
+    def _again(self, act: Callable[[], None]) -> None:
+        """Not here."""
+
+
 class InMemoryRelay:
     """One client's connection and one to the backend, with everything between them that a relay has but sockets."""
 
@@ -111,7 +118,7 @@ class InMemoryRelay:
         self._stats = MethodStats("service", "method")
         self._ledger = Ledger(lambda: 0.0)
         self._pipe = _Pipe()
-        self._backend = BackendConnection()
+        self._backend = _PatientBackend()
         self.client.write = self.answers.extend
         self.client.accept = self._accept
         self._upstream.write = self._to_backend.extend
