@@ -33,6 +33,7 @@ class ClientConnection(Connection):
     def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Control]) -> None:
         super().__init__(limits=limits, huffman=huffman, dirty=dirty)
         self.stream_limit = limits.streams  # the peer may lower it; zero once the connection takes no more
+        self.ample = self._ample()  # up to so many streams nobody has to look at whose they are
         self.on_greeting: Callable[[], None] | None = None  # called once, with the peer's first settings
         self._next = 1
 
@@ -51,7 +52,10 @@ class ClientConnection(Connection):
     def retire(self) -> None:
         """Take no more streams; those that are open go on."""
         self.draining = self.leaving = True
-        self.stream_limit = 0
+        self.stream_limit = self.ample = 0
+
+    def _ample(self) -> int:
+        return self.stream_limit - self.stream_limit // 4
 
     def open(self, sink: Sink, wire: bytes, end: bool) -> Stream:
         """Send a request. The caller has looked at `usable`."""
@@ -80,6 +84,7 @@ class ClientConnection(Connection):
     def on_settings(self) -> None:
         if not self.draining:
             self.stream_limit = min(self.peer.max_streams, self.limits.streams)
+            self.ample = self._ample()
         greeting, self.on_greeting = self.on_greeting, None
         if greeting is not None:
             greeting()

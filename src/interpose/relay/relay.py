@@ -13,6 +13,14 @@ from interpose.rpc.answer import answer
 from interpose.rpc.listener import ClientLink
 from interpose.rpc.status import Code
 from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import Upstream
+
+
+def greedy(link: ClientLink, upstream: Upstream) -> bool:
+    """Whether this client has more calls in progress than there are places left for all others, when most are taken.
+    So one process may have three quarters of them, the next one half of the rest, and there is always a place left."""
+    free, limit = upstream.places
+    return free < limit // 4 and link.calls > free
 
 
 class Relay(Switchboard):
@@ -52,7 +60,7 @@ class Relay(Switchboard):
             if (
                 route.special
                 or conn is None
-                or len(conn.streams) >= conn.stream_limit
+                or len(conn.streams) >= conn.ample
                 or conn.blocked
                 or not headers.event  # over the limit
             ):
@@ -66,15 +74,16 @@ class Relay(Switchboard):
 
     def _open_slowly(self, link: ClientLink, stream: Stream, headers: Headers, route: Route, end: bool) -> None:
         if headers.oversized:
-            self._refuse(stream, headers)
+            self._refuse(stream, f"header list of {headers.size} bytes is over the limit of {self._header_list}")
+        elif greedy(link, route.upstream):
+            self._refuse(stream, f"this client has {link.calls} calls in progress, and others want a place, too")
         elif route.special:
             self._special(link, stream, headers, route, end)
         else:
             self._forward(self.passthrough, stream, headers, route, end)
 
-    def _refuse(self, stream: Stream, headers: Headers) -> None:
+    def _refuse(self, stream: Stream, why: str) -> None:
         self.ledger.finish(stream, Code.RESOURCE_EXHAUSTED)
-        why = f"header list of {headers.size} bytes is over the limit of {self._header_list}"
         answer(stream, Code.RESOURCE_EXHAUSTED, why)
 
     def _forward(self, way: Passthrough, stream: Stream, headers: Headers, route: Route, end: bool) -> None:

@@ -6,7 +6,7 @@ something. Who is at work is never sent away; if nobody can be, the newcomer is 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, Generic, Protocol, TypeVar
 
 # What is kept for others, as a part of all. A process that tests a runtime opens 280 of 512.
@@ -64,6 +64,10 @@ class ConnectionLimit(Generic[L]):
                 if self._idle(link):
                     return link
         return None
+
+    def siblings(self, link: L) -> Collection[L]:
+        """All connections of the process that has this one, itself included."""
+        return self._owned.get(self._owners.get(link, _NOBODY), ())
 
     def remove(self, link: L) -> None:
         """It is gone, or on its way out."""

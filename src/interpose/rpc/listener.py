@@ -54,7 +54,7 @@ class Admission:
 class ClientLink(Link):
     """A client's connection, with what the listener knows about it."""
 
-    __slots__ = ("_admit", "_read_before", "half_read_for", "peer", "server")
+    __slots__ = ("_admit", "_read_before", "half_read_for", "peer", "server", "siblings")
 
     def __init__(
         self,
@@ -66,6 +66,7 @@ class ClientLink(Link):
         super().__init__(conn, hub, lambda _: ended(self))
         self.server = conn
         self.peer: Peer | None = None
+        self.siblings: Callable[[ClientLink], Collection[ClientLink]] = lambda link: (link,)
         self.half_read_for = 0
         self._read_before = 0
         self._admit = admit
@@ -99,6 +100,11 @@ class ClientLink(Link):
     def process(self) -> tuple[int, int]:
         """User and PID of the peer; zeros if nobody asked."""
         return (self.peer.uid, self.peer.pid) if self.peer is not None else (0, 0)
+
+    @property
+    def calls(self) -> int:
+        """Calls in progress of the peer's process, over all its connections."""
+        return sum(len(link.conn.streams) for link in self.siblings(self))
 
     @property
     def buffered(self) -> int:
@@ -226,6 +232,7 @@ class Listener(Entrance):
             self.refused += 1
             self._warn("Too many connections", "", pid=link.pid, limit=self._admission.connections)
             return False
+        link.siblings = self._limit.siblings
         self.accepted += 1
         self.links.add(link)
         return True

@@ -169,6 +169,12 @@ class Upstream:
         return None
 
     @property
+    def places(self) -> tuple[int, int]:
+        """How many further calls may be in progress, and how many in all."""
+        limit = self._limits.streams
+        return limit - sum(len(conn.streams) for conn in self._links), limit
+
+    @property
     def congested(self) -> bool:
         """The backend has stopped reading and a lot waits for it already."""
         link = self._links.get(self.current) if self.current is not None else None

@@ -157,6 +157,16 @@ def test_stream_limit_of_the_backend() -> None:
     assert usable(bench)
 
 
+def test_ample_streams() -> None:
+    """Three quarters of what may be open; none once no more may."""
+    bench = h2bench.client(Limits(streams=100))
+    assert bench.conn.ample == 75
+    bench.feed(h2peer.settings((STREAMS, 8)))
+    assert bench.conn.ample == 6
+    bench.conn.retire()
+    assert bench.conn.ample == 0
+
+
 class TestGoaway:
     """The backend goes: calls it has not seen are refused, the others end in peace."""
 

@@ -49,7 +49,7 @@ class Row:
     @property
     def timed(self) -> bool:
         """Whether it needs time that passes, or more than one connection."""
-        return self.name in ("backend-flood", "slow-reader", "idle-connections")
+        return self.name in ("all-calls-taken", "backend-flood", "idle-connections", "slow-reader")
 
 
 def request(path: bytes, *more: tuple[bytes, bytes]) -> bytes:
@@ -211,6 +211,15 @@ def half_closed_pile(peer: HostilePeer) -> None:
     peer.hello()
     opened(peer, STALLED_CALL, _STREAMS, end=False)
     peer.idle(3600)
+
+
+def all_calls_taken(peer: HostilePeer) -> None:
+    """Calls that never end, on as many connections as it takes to have all that a proxy allows."""
+    with ExitStack() as stack:
+        for one in (peer, *(stack.enter_context(peer.another()) for _ in range(5))):
+            one.hello()
+            opened(one, STALLED_CALL, _STREAMS, end=False)
+        peer.idle(3600)
 
 
 def as_many_calls_as_possible(peer: HostilePeer) -> None:
@@ -520,6 +529,7 @@ def _rows() -> Iterator[tuple[str, str, Attack]]:
     yield calls, "malformed-calls", malformed_calls
     yield calls, "refused-streams", refused_streams
     yield calls, "half-closed-pile", half_closed_pile
+    yield calls, "all-calls-taken", all_calls_taken
     yield calls, "many-calls", as_many_calls_as_possible
     yield calls, "unknown-methods", unknown_methods
 
