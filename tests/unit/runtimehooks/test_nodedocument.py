@@ -248,7 +248,7 @@ def test_two_host_applications_cannot_have_one_directory(folder: Path) -> None:
     """They would want different things of it. The same path below another base is another directory."""
     spec = "hostApplications:\n- {name: a, cgroupPath: {base: %s, relativePath: x}}\n- {name: x}\n"
     assert problems(folder, spec % "CgroupRoot") == [
-        "file slo.yaml line 2: hostApplications: 'a' and 'x' have one directory, 'x'"
+        "file slo.yaml line 1: hostApplications: 'a' and 'x' have one directory, 'x'"
     ]
     assert len(slo(folder, spec % "Kubepods").host_applications) == 2
 
