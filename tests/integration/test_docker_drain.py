@@ -1,14 +1,16 @@
 """Leaving: what is in flight ends by itself, what never ends is ended, nothing new is begun."""
 
 import asyncio
+import math
 import select
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from interpose.relay.docker import drain as drain_module
 from interpose.testing.dockerwire import DockerWire, RawEnd, docker_wire
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 PING = b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n"
 PONG = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
@@ -18,7 +20,7 @@ WAIT = b"POST /containers/a/wait HTTP/1.1\r\nHost: docker\r\n\r\n"
 START = b"POST /containers/a/start HTTP/1.1\r\nHost: docker\r\n\r\n"
 UPGRADE = b"POST /exec/a/start HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
 SWITCHED = b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
-LONG = 30.0
+LONG = WAIT_LIMIT
 
 
 @pytest.fixture
@@ -153,13 +155,14 @@ async def test_a_client_that_had_said_all_is_not_taken_for_one_that_we_cut(wire:
     assert await draining
 
 
-async def test_a_wait_is_a_call_in_flight(wire: DockerWire) -> None:
+async def test_a_wait_is_a_call_in_flight(wire: DockerWire, monkeypatch: pytest.MonkeyPatch) -> None:
     """docker run and docker wait get their exit code."""
+    monkeypatch.setattr(drain_module, "_FAREWELL", 0.01)
     client, backend = await wire.ask(WAIT)
     await backend.send(CHUNKED)
     await client.expect(CHUNKED)
     draining = asyncio.ensure_future(wire.listener.run_drain(LONG))
-    await asyncio.sleep(1.2)  # longer than endless answers are left alone
+    await asyncio.sleep(0.1)  # longer than endless answers are left alone
     last = b"1\r\n7\r\n0\r\n\r\n"
     await backend.send(last)
     assert await client.rest() == last
@@ -179,8 +182,9 @@ async def test_a_tunnel_is_a_call_in_flight(wire: DockerWire) -> None:
     assert await draining
 
 
-async def test_endless_answers_end_when_nothing_else_is_left(wire: DockerWire) -> None:
+async def test_endless_answers_end_when_nothing_else_is_left(wire: DockerWire, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not before: a client that follows what it does wants to see the end of it."""
+    monkeypatch.setattr(drain_module, "_FAREWELL", math.inf)
     following, events = await wire.ask(EVENTS)
     await events.send(CHUNKED)
     await following.expect(CHUNKED)
@@ -192,9 +196,9 @@ async def test_endless_answers_end_when_nothing_else_is_left(wire: DockerWire) -
     await backend.send(PONG)
     await client.expect(PONG)
     assert await client.ended()
-    await asyncio.sleep(0.1)
     await events.send(b"1\r\ny\r\n")  # what comes of the last call has a moment to arrive
     await following.expect(b"1\r\ny\r\n")
+    monkeypatch.setattr(drain_module, "_FAREWELL", 0.0)
     assert await following.ended()
     assert await events.ended()
     assert await draining

@@ -301,9 +301,13 @@ async def test_a_post_is_never_sent_twice(node: Node) -> None:
 
 async def test_an_own_call_ends_with_its_time(node: Node) -> None:
     """The connection is not used again."""
+    asking = await asked(node)
+    end = await node.dockerd.accept()  # kept: the next call does not have to dial within its time
+    await end.head()
+    await end.send(OK)
+    await asking
     reply = await node.upstream.request("GET", "/info", timeout=0.05)
     assert "did not answer within 0.05 s" in reply.failure
-    end = await node.dockerd.accept()
     await end.head()
     assert await end.ended()
 

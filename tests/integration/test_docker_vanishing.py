@@ -9,7 +9,7 @@ import pytest
 
 from interpose.relay.docker.httpcall import HttpCall
 from interpose.testing.dockerwire import DockerWire, RawEnd, docker_wire, open_files
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 GET = b"GET /events HTTP/1.1\r\nHost: docker\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -275,9 +275,10 @@ async def test_an_intercepted_call_of_a_client_that_was_gone_before_is_done(wire
 
 async def test_an_intercepted_call_is_cancelled_if_the_client_leaves_meanwhile(wire: DockerWire) -> None:
     """As a call of CRI is whose caller gives up."""
-    ended = []
+    begun, ended = asyncio.Event(), []
 
     async def handler(_call: HttpCall) -> bytes:
+        begun.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -287,8 +288,7 @@ async def test_an_intercepted_call_is_cancelled_if_the_client_leaves_meanwhile(w
     wire.relay.handler = handler
     client = await wire.client()
     await client.send(CREATE + b"0123456789")
-    await eventually(lambda: bool(len(wire.listener.tasks)), "the call")
-    await asyncio.sleep(0.01)
+    await asyncio.wait_for(begun.wait(), WAIT_LIMIT)
     client.close()
     await wire.empty()
     assert ended == [True]

@@ -654,9 +654,8 @@ async def test_b12_no_secret_in_the_log(scratch: Path, process: StartProcess, fo
 
 
 async def test_b13_backend_is_found_again_at_once(scratch: Path, plugin: FakeHookServer) -> None:
-    """After a long outage the proxy answered UNAVAILABLE for up to two minutes; here pauses end at one second."""
-    loop = asyncio.get_running_loop()
-    settings = RelaySettings(limits=LimitSettings(backend_wait=20.0))
+    """After a long outage the proxy answered UNAVAILABLE for up to two minutes; here the next dial finds it."""
+    settings = RelaySettings(limits=LimitSettings(backend_wait=WAIT_LIMIT))
     async with hook_stack(scratch, settings=settings) as node:
         await node.register("plugin", scratch / "plugin.sock")
         await run(node.call)
@@ -666,10 +665,9 @@ async def test_b13_backend_is_found_again_at_once(scratch: Path, plugin: FakeHoo
         # By the sixth dial in vain the pauses are as long as they get.
         await eventually(lambda: node.stack.runtime.failures >= 6, "dials to fail")
         away.rename(scratch / "runtime.sock")
-        began = loop.time()
+        failures = node.stack.runtime.failures
         await run(node.call, pods.pod_config("again"))
-        print(f"found again after {loop.time() - began:.3f} s")
-        assert loop.time() - began < 2.5
+        assert node.stack.runtime.failures <= failures + 1  # the dial that was under way
         assert points_of(plugin) == ["PreRunPodSandbox"] * 2
 
 
