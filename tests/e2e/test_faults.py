@@ -113,7 +113,7 @@ def test_calls_in_flight_survive_an_upgrade(scratch: Path, containerd: Container
         LabPod(client, "upgrade") as pod,
     ):
         command = ["sh", "-c", "echo begun >/tmp/begun; sleep 2; echo done"]
-        request = cri_pb2.ExecSyncRequest(container_id=pod.container_id, cmd=command, timeout=20)
+        request = cri_pb2.ExecSyncRequest(container_id=pod.container_id, cmd=command)
         slow = client.raw("ExecSync")(request.SerializeToString(), timeout=WAIT_LIMIT)
         wait_for(lambda: pod.exec("cat", "/tmp/begun").exit_code == 0, what="the command to begin")
         relay.take_over()

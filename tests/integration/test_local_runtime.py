@@ -20,7 +20,7 @@ from interpose.rpc.status import Code, RpcError
 from interpose.store.info import read_info
 from interpose.streaming.attendant import AttendantError
 from interpose.streaming.client import run_command
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.lab.images import TEST_IMAGE
 from interpose.testing.localnode import LocalNode, busybox
@@ -97,7 +97,9 @@ async def test_exec_and_updates(node: LocalNode) -> None:
     config = node.container(pod, "sleep", "1000")
     config.linux.resources.cpu_shares = 512
     container = await node.start(pod, sandbox, config)
-    answer = await node.call("ExecSync", container_id=container, cmd=["sh", "-c", "echo $0; exit 3"], timeout=10)
+    answer = await node.call(
+        "ExecSync", container_id=container, cmd=["sh", "-c", "echo $0; exit 3"], timeout=int(WAIT_LIMIT)
+    )
     assert (answer.stdout, answer.exit_code) == (b"sh\n", 3)
     patch = cri.LinuxContainerResources(cpu_shares=300, cpuset_cpus="0")
     await node.call("UpdateContainerResources", container_id=container, linux=patch)
@@ -160,7 +162,7 @@ async def test_containers_survive_the_runtime(node: LocalNode) -> None:
     status = await ended(node, counting)
     assert status.exit_code == 5
     assert [line.split()[-1] for line in node.log()] == [str(number) for number in range(40)]
-    await node.call("ExecSync", container_id=staying, cmd=["true"], timeout=10)
+    await node.call("ExecSync", container_id=staying, cmd=["true"])
     with pytest.raises(BlockingIOError, match=f"process {os.getpid()}"):
         open_runtime(node.options)
 
@@ -222,7 +224,7 @@ async def test_images(node: LocalNode) -> None:
     container = await node.start(pod, sandbox, node.container(pod, "sleep", "1000"))
     await node.call("RemoveImage", image=cri.ImageSpec(image=TEST_IMAGE))
     assert len((await node.call("ListImages")).images) == 0
-    answer = await node.call("ExecSync", container_id=container, cmd=["echo", "there"], timeout=10)
+    answer = await node.call("ExecSync", container_id=container, cmd=["echo", "there"])
     assert answer.stdout == b"there\n"
     assert (await node.call("ImageFsInfo")).container_filesystems[0].fs_id.mountpoint
 

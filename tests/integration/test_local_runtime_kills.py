@@ -34,7 +34,7 @@ def live_and_die(folder: Path, seconds: float) -> None:
 async def _runs_or_ends(node: LocalNode, container_id: str) -> None:
     """A container that is said to run can be reached, unless it comes to its end just now."""
     try:
-        await node.call("ExecSync", container_id=container_id, cmd=["true"], timeout=10)
+        await node.call("ExecSync", container_id=container_id, cmd=["true"])
     except RpcError:
         for _ in range(500):
             if (await node.status(container_id)).state == cri.CONTAINER_EXITED:

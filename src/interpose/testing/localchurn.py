@@ -24,7 +24,7 @@ async def churn(node: LocalNode, lane: str) -> None:
             sandbox = (await node.call("RunPodSandbox", config=pod)).pod_sandbox_id
             short = await node.start(pod, sandbox, node.container(pod, "true", name="short"))
             long = await node.start(pod, sandbox, node.container(pod, "sleep", "1000", name="long"))
-            await node.call("ExecSync", container_id=long, cmd=["true"], timeout=10)
+            await node.call("ExecSync", container_id=long, cmd=["true"])
             await node.call("RemoveContainer", container_id=short)
             await node.call("StopPodSandbox", pod_sandbox_id=sandbox)
             await node.call("RemovePodSandbox", pod_sandbox_id=sandbox)

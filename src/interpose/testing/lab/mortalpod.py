@@ -99,7 +99,7 @@ class MortalPod:
 
     def says(self, client: CriClient, *command: str) -> bytes:
         """What a command in the container prints."""
-        request = cri.ExecSyncRequest(container_id=self.container, cmd=command, timeout=20)
+        request = cri.ExecSyncRequest(container_id=self.container, cmd=command)
         return bytes(client.call("ExecSync", request).stdout)
 
 

@@ -110,7 +110,7 @@ class Outcomes:
 
     def _exec(self, container: str) -> dict[str, Any]:
         """What a process is and may that is started in a container later."""
-        request = cri.ExecSyncRequest(container_id=container, cmd=["cat", "/proc/self/status"], timeout=10)
+        request = cri.ExecSyncRequest(container_id=container, cmd=["cat", "/proc/self/status"])
         answer = self._client.call("ExecSync", request)
         return {"exit code": answer.exit_code, **_facts(answer.stdout.decode())}
 

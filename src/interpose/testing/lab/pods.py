@@ -133,7 +133,7 @@ class LabPod(PodBlock):
 
     def exec(self, *command: str) -> Any:
         """ExecSync in the container."""
-        request = cri_pb2.ExecSyncRequest(container_id=self.container_id, cmd=command, timeout=10)
+        request = cri_pb2.ExecSyncRequest(container_id=self.container_id, cmd=command)
         return self.client.call("ExecSync", request)
 
     def remove(self) -> None:

@@ -54,7 +54,7 @@ class PodScript:
     def _up(self, client: CriClient) -> None:
         sandbox_id, config = self._sandbox(client)
         container_id = self._container(client, sandbox_id, config)
-        said = self._call(client, "ExecSync", container_id=container_id, cmd=["echo", "hello"], timeout=20)
+        said = self._call(client, "ExecSync", container_id=container_id, cmd=["echo", "hello"])
         assert (said.stdout, said.exit_code) == (GREETING, 0)
 
     def _sandbox(self, client: CriClient) -> tuple[str, cri.PodSandboxConfig]:
