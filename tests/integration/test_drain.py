@@ -49,7 +49,7 @@ async def test_idle_connections_are_asked_to_go(stack: Stack) -> None:
     """A client without calls hangs up by itself and the drain is over at once."""
     async with grpc_channel(stack.socket) as channel:
         await channel.unary_unary("/test.Echo/Unary")(b"")
-        assert await asyncio.wait_for(drain(stack, 10), WAIT_LIMIT)
+        assert await asyncio.wait_for(drain(stack, WAIT_LIMIT), WAIT_LIMIT)
         assert not stack.listener.links
 
 
@@ -60,13 +60,13 @@ async def test_complete_reply_waits_for_its_slow_reader(stack: Stack) -> None:
     writer.write(HELLO + h2peer.headers(1, block) + h2peer.data(1, bytes(5), end=True))
     await eventually(lambda: stack.stats("/test.Echo/Large").codes[0] == 1, "the backend's answer")
     assert stack.queued == 100_005
-    leaving = drain(stack, 10)
+    leaving = drain(stack, WAIT_LIMIT)
     answer = b""
     while h2peer.ping(b"draining") not in answer:
         answer += await asyncio.wait_for(reader.read(65536), WAIT_LIMIT)
     writer.write(h2peer.ping(b"draining", ack=True))
     # Longer than a client with nothing in flight would get.
-    done, _ = await asyncio.wait([leaving], timeout=1.3)
+    done, _ = await asyncio.wait([leaving], timeout=1.3)  # clock: nothing may happen in that time
     assert not done
     writer.write(h2peer.window_update(0, 200_000) + h2peer.window_update(1, 200_000))
     answer += await asyncio.wait_for(reader.read(-1), WAIT_LIMIT)

@@ -12,6 +12,7 @@ from interpose.api import hook_pb2 as hook
 from interpose.dispatcher.client import HookClient
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.rpc.transport import Hub
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.hookserver import HookServer
 from interpose.testing.lab.relay import program
 
@@ -28,7 +29,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(["cp", "-r", EXAMPLE, copy], check=True)
     offline = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
     command = [sys.executable, "-m", "pip", "install", "-q", *offline, "--target", str(folder), str(copy)]
-    subprocess.run(command, check=True, timeout=100)
+    subprocess.run(command, check=True, timeout=WAIT_LIMIT)
     (folder / "broken_module.py").write_text("import there_is_no_such_module\n")
     info = folder / "broken_package-0.3.dist-info"
     info.mkdir()
@@ -91,10 +92,10 @@ def test_what_is_installed_is_listed() -> None:
     def listed(*wanted: str) -> tuple[int, dict[str, tuple[str, str]], str]:
         env = {"INTERPOSE_HOOKSERVER_EXTERNAL_PLUGINS": ",".join(wanted)} if wanted else {}
         command = ["env", *(f"{name}={value}" for name, value in env.items()), str(program()), "hookserver", "plugins"]
-        done = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, timeout=100, check=False)
+        done = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, timeout=WAIT_LIMIT, check=False)
         rows = json.loads(done.stdout)
         assert not done.stderr
-        text = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        text = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_LIMIT, check=False)
         return done.returncode, {one["name"]: (one["state"], one["package"]) for one in rows}, text.stderr
 
     code, rows, errors = listed()
@@ -111,6 +112,6 @@ def test_its_own_tests_pass() -> None:
     """They show how a plugin is tested without a node."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(EXAMPLE)]
     done = subprocess.run(
-        [*command, str(EXAMPLE / "tests")], capture_output=True, text=True, timeout=100, check=False, cwd="/"
+        [*command, str(EXAMPLE / "tests")], capture_output=True, text=True, timeout=WAIT_LIMIT, check=False, cwd="/"
     )
     assert done.returncode == 0, done.stdout + done.stderr

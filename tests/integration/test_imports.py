@@ -171,7 +171,9 @@ ASKING = (
 def loaded(scratch: Path, *argv: str) -> list[str]:
     """The modules that a command has loaded by its end; it may fail."""
     modules = scratch / "modules.txt"
-    subprocess.run([sys.executable, "-c", RECORDED, modules, *argv], check=False, capture_output=True, timeout=100)
+    subprocess.run(
+        [sys.executable, "-c", RECORDED, modules, *argv], check=False, capture_output=True, timeout=WAIT_LIMIT
+    )
     return modules.read_text().split()
 
 

@@ -92,7 +92,7 @@ class Programs:
     async def rounds(self, count: int = 20) -> int:
         """The hook server looks at everything so many times; updates that reached the runtime meanwhile."""
         before, end = len(self.node.runtime.requests_of(UPDATE)), self._rounds() + count
-        await eventually(lambda: self._rounds() >= end, "rounds of the hook server", within=60)
+        await eventually(lambda: self._rounds() >= end, "rounds of the hook server")
         return len(self.node.runtime.requests_of(UPDATE)) - before
 
     def _rounds(self) -> int:
@@ -124,7 +124,7 @@ async def test_what_a_policy_has_the_hook_server_neither_writes_nor_restores(pro
     assert programs.cpus(bound) == "2-3"
     assert programs.policy()["owns"] == []
     programs.choose(STATIC)
-    await eventually(lambda: programs.policy()["name"] == "static", "the hook server to know of it", within=20)
+    await eventually(lambda: programs.policy()["name"] == "static", "the hook server to know of it")
     await asyncio.to_thread(programs.server.stop)
     await asyncio.to_thread(programs.server.start, "--no-cpuset")
     assert await programs.rounds() == 0
@@ -142,13 +142,13 @@ async def test_what_a_policy_has_the_hook_server_neither_writes_nor_restores(pro
     await asyncio.to_thread(programs.relay.kill)
     assert programs.policy()["owns"] == ["cpuset.cpus"]
     await asyncio.to_thread(programs.relay.start)
-    await eventually(lambda: programs.policy()["reachable"], "the relay to be back", within=20)
+    await eventually(lambda: programs.policy()["reachable"], "the relay to be back")
     assert await programs.rounds() == 0
     assert programs.cpus(bound) == "2-3"
     programs.choose(NONE)
-    await eventually(lambda: programs.policy()["owns"] == [], "the policy to have ended", within=20)
-    await eventually(lambda: programs.cpus(bound) == "0-15", "all CPUs", within=20)
-    await eventually(lambda: programs.policy()["left"] == [], "nothing to be left", within=20)
+    await eventually(lambda: programs.policy()["owns"] == [], "the policy to have ended")
+    await eventually(lambda: programs.cpus(bound) == "0-15", "all CPUs")
+    await eventually(lambda: programs.policy()["left"] == [], "nothing to be left")
     await programs.rounds(5)
     assert await programs.rounds() == 0
 
@@ -156,7 +156,7 @@ async def test_what_a_policy_has_the_hook_server_neither_writes_nor_restores(pro
 async def test_a_container_made_under_a_policy_has_nothing_of_the_plugin(programs: Programs) -> None:
     """The plugin is on, and the answers of the hook server do not speak of CPU sets."""
     programs.choose(STATIC)
-    await eventually(lambda: programs.policy()["name"] == "static", "the hook server to know of it", within=20)
+    await eventually(lambda: programs.policy()["name"] == "static", "the hook server to know of it")
     bound = await programs.run("bound", "6-7")
     assert programs.cpus(bound) == "2-3"
     assert "cpuset_cpus" not in programs.node.runtime.containers[bound].config.annotations[ANNOTATION]

@@ -41,7 +41,7 @@ async def stack(tmp_path: Path) -> AsyncIterator[PolicyStack]:
 
 async def settled(stack: PolicyStack) -> None:
     """Wait until the books, the runtime and the cgroups are the same."""
-    await eventually(lambda: not differences(stack) and at_rest(stack), "everything to be as it should be", within=20)
+    await eventually(lambda: not differences(stack) and at_rest(stack), "everything to be as it should be")
 
 
 def start(stack: PolicyStack, container_id: str, **more: Any) -> "asyncio.Task[Any]":
@@ -161,7 +161,7 @@ async def test_a_start_that_an_earlier_relay_sent(tmp_path: Path) -> None:
         assert stack.books.starts.in_flight(web)
         db = await stack.pod("db")
         await stack.create(db, milli=2000)
-        await eventually(lambda: stack.cpus(web) == REST, "the update", within=10)  # nobody starts it, by all looks
+        await eventually(lambda: stack.cpus(web) == REST, "the update")  # nobody starts it, by all looks
         stall.release()
         await eventually(lambda: stack.runtime.containers[web].state == cri.CONTAINER_RUNNING, "the start to end")
         assert stack.cgroup_cpus(web) == ALL  # lost, as the runtime knew it when the start began

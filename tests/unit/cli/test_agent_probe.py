@@ -34,11 +34,11 @@ def serving(path: Path, handlers: Handlers) -> Iterator[None]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="agent")
     thread.start()
-    server = asyncio.run_coroutine_threadsafe(serve(path, handlers), loop).result(10)
+    server = asyncio.run_coroutine_threadsafe(serve(path, handlers), loop).result(WAIT_LIMIT)
     try:
         yield
     finally:
-        asyncio.run_coroutine_threadsafe(server.close(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.close(), loop).result(WAIT_LIMIT)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(WAIT_LIMIT)
         loop.close()

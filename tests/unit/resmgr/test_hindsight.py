@@ -293,12 +293,12 @@ def test_what_was_written_is_compared_over_time() -> None:
     story = Story()
     container = story.run("web", 100, "burstable", cpus="0-15")
     story.run("db", 4000, cpus="4-7")
-    story.wait(100)
+    story.wait(100)  # clock: of the story
     update = cri.UpdateContainerResourcesRequest(container_id=container)
     update.linux.cpuset_cpus = "0-3,8-15"
     story.call(UPDATE, update, asked={"origin": "policy"})
     story.call(UPDATE, cri.UpdateContainerResourcesRequest(container_id="nobody"))
-    story.wait(99)
+    story.wait(99)  # clock: of the story
     story.call("Version", cri.VersionRequest())
     outcome = back(story)
     assert outcome.summary.agreement is not None

@@ -129,7 +129,7 @@ async def test_a_screen_that_is_behind_holds_the_source_up() -> None:
     feed = Feed(source, lambda: lambda one: one)
     feed.start()
     await eventually(lambda: source.delivered >= WAITING_BATCHES - 1, "a full queue")
-    feed.stop(within=10)
+    feed.stop(within=WAIT_LIMIT)
     assert source.delivered <= WAITING_BATCHES + 1
     assert not feed._thread.is_alive()
 
