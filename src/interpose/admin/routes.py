@@ -115,7 +115,8 @@ class Router:
         if allowed:
             allow = ", ".join(sorted(allowed | ({"HEAD"} if "GET" in allowed else set())))
             return error_response(405, f"{path} does not take {method}, only {allow}", {"allow": allow})
-        return error_response(404, f"there is nothing at {path}")
+        hint = "; GET / lists what there is" if "/" in self._exact else ""
+        return error_response(404, f"there is nothing at {path}{hint}")
 
     def _fitting(self, path: str) -> Iterator[tuple[Mapping[str, Handler], str]]:
         if path in self._exact:

@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 
 from interpose import __version__
+from interpose.admin.index import with_index
 from interpose.admin.routes import RouteTable
 from interpose.admin.server import AdminServer
 from interpose.cli.metrics_listen import metrics_server
@@ -25,7 +26,7 @@ class DaemonViews(ABC):
 
     def start(self, admin: "BoundSocket | socket.socket | None", metrics: socket.socket | None) -> None:
         """Serve listening sockets; they and their files stay with whoever bound them."""
-        routes = self.routes()
+        routes = with_index(self.routes())
         if admin is not None:
             self._servers.append(AdminServer((admin.sock if isinstance(admin, BoundSocket) else admin).dup(), routes))
         if metrics is not None:

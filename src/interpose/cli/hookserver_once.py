@@ -16,7 +16,7 @@ from interpose.config.hookserver_settings import HookServerSettings
 from interpose.instrumentation.logging import setup
 from interpose.model.qos import qos_of
 from interpose.runtimehooks.reconciler import Round
-from interpose.runtimehooks.report import Trouble, as_json, render
+from interpose.runtimehooks.report import Trouble, as_json, idle_plugins, missing_parameters, render
 
 
 def run_once(settings: HookServerSettings, *, restore: bool, dry_run: bool, as_json: bool) -> int:
@@ -53,10 +53,14 @@ async def _main(settings: HookServerSettings, *, restore: bool, dry_run: bool, j
 
 
 def _show(done: Round, parts: Parts, troubles: Sequence[Trouble], *, acted: bool, json_output: bool) -> None:
-    problems = parts.reconciler.rules.problems
+    rules = parts.reconciler.rules
+    problems, idle = rules.problems, idle_plugins(rules.by_plugin)
+    known = [one for one in parts.plugins if one.name in rules.by_plugin]
+    missing = missing_parameters(known, parts.reconciler.surroundings.inputs.kernel)
     qos = {one.pod.uid: found for one in done.subjects if (found := qos_of(one.pod.labels)) is not None}
     if json_output:
-        click.echo(json.dumps(as_json(done.items, failures=troubles, problems=problems, qos=qos), indent=2))
+        records = as_json(done.items, failures=troubles, problems=problems, idle=idle, missing=missing, qos=qos)
+        click.echo(json.dumps(records, indent=2))
         return
     colour = sys.stdout.isatty()
     width = shutil.get_terminal_size((120, 24)).columns
@@ -64,6 +68,8 @@ def _show(done: Round, parts: Parts, troubles: Sequence[Trouble], *, acted: bool
         done.items,
         failures=troubles,
         problems=problems,
+        idle=idle,
+        missing=missing,
         qos=qos,
         acted=acted,
         undone=done.undone,

@@ -229,6 +229,7 @@ class Daemon:
         admin, metrics = self._sockets.admin, self._sockets.metrics
         if admin is None and metrics is None:
             return
+        from interpose.admin.index import with_index
         from interpose.admin.server import AdminServer
         from interpose.cli.relay_admin import AdminViews, take_over_handler
         from interpose.instrumentation.metrics import build_info, log_collector
@@ -264,7 +265,7 @@ class Daemon:
             *(self._interception.collectors() if self._interception is not None else []),
             self._collect_dump,
         ]
-        routes = views.routes(collectors, take_over)
+        routes = with_index(views.routes(collectors, take_over))
         if admin is not None:
             self._admin = AdminServer((admin.sock if isinstance(admin, BoundSocket) else admin).dup(), routes)
             self._admin.start()

@@ -3,13 +3,14 @@
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from interpose.cli.policy_choice import chosen_policy
 from interpose.cli.policy_flags import machine_option, policy_details
-from interpose.cli.topology import machine_of
+from interpose.cli.topology import machine_of, write_drawing
 from interpose.config.manifests import read_manifest_file, read_manifests, repeated
 from interpose.errors import ConfigError
 from interpose.policy.names import NAMES
@@ -18,6 +19,8 @@ from interpose.policy.simulation import PlannedPod, Step, holdings, removing, si
 from interpose.topology.topology import Topology
 from interpose.views.assignments import simulation_text
 from interpose.views.machine import summary
+from interpose.views.owners import owners_of
+from interpose.views.topology_svg import svg_text
 
 
 @click.command("simulate")
@@ -37,6 +40,11 @@ from interpose.views.machine import summary
     "--remove", "removed", metavar="NAMESPACE/POD", multiple=True, help="Remove this pod when all have started."
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--svg",
+    metavar="FILE",
+    help="Write a drawing of the machine to this file, too: who has which CPUs in the end. - is standard output.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show what else could have been chosen, and who was changed.")
 @click.option("--allow-refusals", is_flag=True, help="End with 0 also if a container was refused.")
 def simulate_command(
@@ -45,6 +53,7 @@ def simulate_command(
     files: Sequence[str],
     removed: Sequence[str],
     output: str,
+    svg: str | None,
     verbose: bool,
     allow_refusals: bool,
     **details: Any,
@@ -59,7 +68,11 @@ def simulate_command(
     machine = machine_of(topology)
     chosen = chosen_policy(machine, policy, **details)
     outcome = _outcome(machine, chosen, pods, leaving)
-    click.echo(json.dumps(outcome, indent=2) if output == "json" else simulation_text(outcome, verbose=verbose))
+    if svg != "-":
+        click.echo(json.dumps(outcome, indent=2) if output == "json" else simulation_text(outcome, verbose=verbose))
+    if svg is not None:
+        titled = replace(machine, name=f"Policy {chosen.name} on {machine.name or 'some machine'}")
+        write_drawing(svg, svg_text(titled, owners_of(outcome["assignments"])), told=output == "text")
     refused = any(record["refusal"] for record in outcome["records"])
     return 1 if refused and not allow_refusals else 0
 

@@ -28,6 +28,7 @@ SYSFS = "/sys"
 @click.command("topology")
 @click.option(
     "--from",
+    "--topology",
     "source",
     metavar="DIR|FILE|TEXT",
     help="Another machine: a copy of its /sys, a .json or .yaml file, or a description such as "
@@ -51,7 +52,7 @@ def topology(source: str | None, output: str, svg: str | None, show_assignments:
     owners = _owners(admin) if show_assignments else None
     machine = _of_relay(admin) if show_assignments else machine_of(source)
     if svg is not None:
-        _write(svg, svg_text(machine, owners))
+        write_drawing(svg, svg_text(machine, owners))
     elif output == "json":
         click.echo(json.dumps(topology_document(machine), indent=2))
     else:
@@ -96,7 +97,8 @@ def _on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _write(path: str, text: str) -> None:
+def write_drawing(path: str, text: str, *, told: bool = True) -> None:
+    """Write a drawing to a file, or to standard output; `told` says where it is."""
     if path == "-":
         click.echo(text, nl=False)
         return
@@ -104,4 +106,5 @@ def _write(path: str, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise click.ClickException(f"--svg {path}: cannot be written: {error.strerror}") from None
-    click.echo(f"Drawing is in {path}")
+    if told:
+        click.echo(f"Drawing is in {path}")

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Special, Value, kube_qos_of
 from interpose.model.qos import QosClass
 from interpose.runtimehooks.planning import BOUNDED, Action, Item
+from interpose.runtimehooks.plugin import AnyPlugin, Kernel
 from interpose.runtimehooks.wants import Target
 
 WIDTH: Final = 100
@@ -28,6 +29,7 @@ _IN_PODS: Final = (Level.POD, Level.SANDBOX, Level.CONTAINER)
 _TITLE_OF: Final[Mapping[Level, str]] = MappingProxyType({Level.QOS: "QoS class", Level.HOST_APP: "Host application"})
 _NO_QOS: Final[Mapping[str, QosClass]] = MappingProxyType({})
 _NO_PROBLEMS: Final[Mapping[str, str]] = MappingProxyType({})
+_NOTHING_MISSING: Final[Mapping[str, Sequence[Parameter]]] = MappingProxyType({})
 
 
 class Trouble(NamedTuple):
@@ -101,6 +103,8 @@ def render(
     kept: int = 0,
     failures: Sequence[Trouble] = (),
     problems: Mapping[str, str] = _NO_PROBLEMS,
+    idle: Mapping[str, str] = _NO_PROBLEMS,
+    missing: Mapping[str, Sequence[Parameter]] = _NOTHING_MISSING,
     qos: Mapping[str, QosClass] = _NO_QOS,
     acted: bool = False,
     undone: Collection[Item] = (),
@@ -109,9 +113,9 @@ def render(
 ) -> str:
     """The report as text.
 
-    `kept` are values as wanted that are not among the items, `problems` say which plugins' rules cannot be made, `qos`
-    are the classes of pods by uid. `acted`: it was done, but for the items that are `undone`. `colour` is for a
-    terminal only.
+    `kept` are values as wanted that are not among the items, `problems` say which plugins' rules cannot be made, `idle`
+    which plugins want nothing and why, `missing` what this kernel does not have for them, `qos` are the classes of pods
+    by uid. `acted`: it was done, but for the items that are `undone`. `colour` is for a terminal only.
     """
     spots = {_spot(item) for item in undone}
     rows = [_Row(0, item, _UNDONE if _spot(item) in spots else _ACTIONS[item.action]) for item in _sorted(items)]
@@ -119,6 +123,7 @@ def render(
     text = [
         *_table(list(_lines(rows, qos)), max(width, _NARROWEST), paint),
         *_troubles(failures, problems, paint),
+        *_idle(idle, missing, paint),
         _summary(rows, kept, failures, acted=acted),
     ]
     return "\n".join(text) + "\n"
@@ -133,9 +138,11 @@ def as_json(
     *,
     failures: Sequence[Trouble] = (),
     problems: Mapping[str, str] = _NO_PROBLEMS,
+    idle: Mapping[str, str] = _NO_PROBLEMS,
+    missing: Mapping[str, Sequence[Parameter]] = _NOTHING_MISSING,
     qos: Mapping[str, QosClass] = _NO_QOS,
 ) -> list[dict[str, Any]]:
-    """The same as records; `kind` tells values, failures and problems apart."""
+    """The same as records; `kind` tells what one is: value, failure, problem, idle or missing."""
     records: list[dict[str, Any]] = [
         {
             "kind": "value",
@@ -157,7 +164,37 @@ def as_json(
     ]
     records += [{"kind": "failure", "plugin": one.plugin, "name": one.subject, "error": one.text} for one in failures]
     records += [{"kind": "problem", "plugin": plugin, "error": text} for plugin, text in sorted(problems.items())]
+    records += [{"kind": "idle", "plugin": plugin, "why": text} for plugin, text in sorted(idle.items())]
+    records += [
+        {"kind": "missing", "plugin": plugin, "parameters": [str(one) for one in parameters]}
+        for plugin, parameters in sorted(missing.items())
+    ]
     return records
+
+
+def idle_plugins(rules: Mapping[str, object]) -> dict[str, str]:
+    """Plugins that want nothing anywhere, with the reason that their rule has for it."""
+    reasons = {plugin: getattr(rule, "reason", "") for plugin, rule in rules.items()}
+    return {plugin: reason for plugin, reason in reasons.items() if reason and isinstance(reason, str)}
+
+
+def missing_parameters(plugins: Iterable[AnyPlugin], kernel: Kernel) -> dict[str, tuple[Parameter, ...]]:
+    """What plugins may set and this kernel does not have; nothing as long as nobody has seen a cgroup."""
+    if not kernel.parameters:
+        return {}
+    others = {
+        Parameter.OOM_SCORE_ADJ: True,
+        Parameter.CORE_SCHED: kernel.core_sched,
+        Parameter.RESCTRL: kernel.resctrl is not None,
+        Parameter.SCHED_GROUP_IDENTITY: kernel.group_identity is not None,
+        Parameter.SCHED_CORE: kernel.sched_core is not None,
+    }
+    found = {}
+    for plugin in plugins:
+        served = {one for parameters in plugin.serves.values() for one in parameters}
+        if absent := tuple(one for one in Parameter if one in served and not others.get(one, one in kernel.parameters)):
+            found[plugin.name] = absent
+    return found
 
 
 # -- order and headings
@@ -293,6 +330,18 @@ def _troubles(failures: Sequence[Trouble], problems: Mapping[str, str], paint: _
         yield paint(_Style.HEADING, "Plugins that could not decide:")
         for one in failures:
             yield f"  {_printable(one.plugin)} on {_printable(one.subject)}: {_printable(one.text)}"
+        yield ""
+
+
+def _idle(idle: Mapping[str, str], missing: Mapping[str, Sequence[Parameter]], paint: _Paint) -> Iterator[str]:
+    if idle:
+        yield paint(_Style.HEADING, "Plugins that want nothing:")
+        yield from (f"  {_printable(plugin)}: {_printable(text)}" for plugin, text in sorted(idle.items()))
+        yield ""
+    if missing:
+        yield paint(_Style.HEADING, "What this kernel does not have:")
+        for plugin, parameters in sorted(missing.items()):
+            yield f"  {', '.join(parameters)} (for {_printable(plugin)})"
         yield ""
 
 

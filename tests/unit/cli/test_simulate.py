@@ -162,3 +162,20 @@ def test_pools_come_from_a_directory_as_for_a_relay(tmp_path: Path) -> None:
     result = run(*flags, "--policy-config", document, "-f", "-", stdin=pod("a"))
     assert "warning: flag --static-pools-conf-dir: has no effect" in result.stderr
     assert "6-7" in result.stdout
+
+
+def test_a_drawing_of_who_has_what(tmp_path: Path) -> None:
+    """Beside the text or the JSON; alone on standard output."""
+    path = tmp_path / "who.svg"
+    result = run(*STATIC, "-f", SAMPLE, "--svg", path)
+    assert result.exit_code == 0
+    assert result.stdout == run(*STATIC, "-f", SAMPLE).stdout + f"Drawing is in {path}\n"
+    drawing = path.read_text()
+    assert "Policy static on 2p1d2n4c2t" in drawing
+    assert "prod/database/postgres: 2-5" in drawing
+    assert "shared by 3 containers" in drawing
+    assert run(*STATIC, "-f", SAMPLE, "--svg", "-").stdout == drawing
+    path.unlink()
+    assert json.loads(run(*STATIC, "-f", SAMPLE, "--svg", path, "-o", "json").stdout)["policy"] == "static"
+    assert path.read_text() == drawing
+    assert "cannot be written" in run(*STATIC, "-f", SAMPLE, "--svg", tmp_path).stderr

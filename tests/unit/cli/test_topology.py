@@ -109,3 +109,8 @@ def test_terminals_get_colours_unless_they_want_none(
     )
     assert ("\x1b[33m" in result.output) is coloured
     assert result.output.splitlines()[1] == "NUMA node, 4 cores, 4 CPUs, 4 GiB"
+
+
+def test_the_machine_has_the_flag_of_other_commands_too() -> None:
+    """What is --topology for simulate and replay is understood here."""
+    assert run("--topology", "2p1d2n4c2t").output == run("--from", "2p1d2n4c2t").output

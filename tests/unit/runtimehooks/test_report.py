@@ -8,7 +8,19 @@ import pytest
 from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
 from interpose.model.qos import QosClass
 from interpose.runtimehooks.planning import Action, Item
-from interpose.runtimehooks.report import Trouble, as_json, render, value_text
+from interpose.runtimehooks.plugin import Kernel, Resctrl
+from interpose.runtimehooks.plugins.core_sched import CoreSched
+from interpose.runtimehooks.plugins.group_identity import GroupIdentity, GroupIdentityRule
+from interpose.runtimehooks.plugins.oom_score import OomScoreAdj
+from interpose.runtimehooks.plugins.resctrl import ResctrlPlugin
+from interpose.runtimehooks.report import (
+    Trouble,
+    as_json,
+    idle_plugins,
+    missing_parameters,
+    render,
+    value_text,
+)
 from interpose.runtimehooks.wants import Target
 
 GIB = 1 << 30
@@ -206,3 +218,54 @@ def test_records_for_programs() -> None:
         {"kind": "problem", "plugin": "C", "error": "later"},
     ]
     assert json.loads(json.dumps(records)) == records
+
+
+PLAIN = Kernel(parameters=frozenset((Parameter.CPU_SHARES, Parameter.CPU_IDLE)))
+PLUGINS = (GroupIdentity(), OomScoreAdj(), CoreSched(), ResctrlPlugin())
+
+
+def test_what_a_kernel_does_not_have_is_known_by_plugin() -> None:
+    """Of what they may set; a kernel with everything is missing nothing."""
+    assert missing_parameters(PLUGINS, PLAIN) == {
+        "GroupIdentity": (Parameter.CPU_BVT, Parameter.SCHED_GROUP_IDENTITY, Parameter.SCHED_CORE),
+        "CoreSched": (Parameter.CORE_SCHED, Parameter.SCHED_GROUP_IDENTITY, Parameter.SCHED_CORE),
+        "Resctrl": (Parameter.RESCTRL,),
+    }
+    rich = Kernel(
+        parameters=frozenset(Parameter),
+        group_identity=0,
+        sched_core=1,
+        core_sched=True,
+        resctrl=Resctrl(cbm_mask=1),
+    )
+    assert missing_parameters(PLUGINS, rich) == {}
+    assert missing_parameters(PLUGINS, Kernel()) == {}, "no cgroup was seen yet"
+
+
+def test_plugins_that_want_nothing_say_why() -> None:
+    """If their rule has a reason; rules may be anything."""
+    rules = {
+        "GroupIdentity": GroupIdentityRule(reason="no bvt"),
+        "OOMScoreAdj": True,
+        "odd": type("R", (), {"reason": 5}),
+    }
+    assert idle_plugins(rules) == {"GroupIdentity": "no bvt"}
+
+
+def test_idle_plugins_and_the_kernel_come_before_the_summary() -> None:
+    """For people and for programs."""
+    missing = {"GroupIdentity": (Parameter.CPU_BVT, Parameter.SCHED_CORE)}
+    text = render([], idle={"GroupIdentity": "no bvt\x1b"}, missing=missing)
+    assert text.splitlines()[-8:-1] == [
+        "",
+        "Plugins that want nothing:",
+        "  GroupIdentity: no bvt?",
+        "",
+        "What this kernel does not have:",
+        "  cpu.bvt_warp_ns, kernel.sched_core (for GroupIdentity)",
+        "",
+    ]
+    assert as_json([], idle={"GroupIdentity": "no bvt"}, missing=missing) == [
+        {"kind": "idle", "plugin": "GroupIdentity", "why": "no bvt"},
+        {"kind": "missing", "plugin": "GroupIdentity", "parameters": ["cpu.bvt_warp_ns", "kernel.sched_core"]},
+    ]

@@ -41,7 +41,7 @@ GROUPS: Final = (
         "the list",
         (
             Key("enter", "open", "Enter", "open the call"),
-            Key("f", "filter", "f", "show only some calls (see below)"),
+            Key("f", "filter", "f /", "show only some calls (see below)"),
             Key("F", "follow", "F", "follow the newest call, or no longer"),
             Key("space", "pause", "space", "hold the list still, or go on"),
             Key("o", "order", "o", "sort by the next column"),

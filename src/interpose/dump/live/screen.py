@@ -185,9 +185,11 @@ class LiveScreen(Board):
             self._pane.unfold()
 
     def action_search(self) -> None:
-        """Ask for a text."""
+        """Ask for a text; in the list, for a filter, as in other programs with lists."""
         if self._reading:
             self.query_one(Prompt).ask(Question(title="search:", done=self._search))
+        else:
+            self.action_filter()
 
     def _search(self, text: str) -> None:
         if not self._pane.search(text) and text:

@@ -451,3 +451,15 @@ async def test_a_saved_recording_knows_its_pods(start: Any, tmp_path: Path) -> N
     subjects.learn(context.facts)
     (flow,) = recording.flows(subjects.identify)
     assert str(flow.subject) == "shop/web-0:app"
+
+
+async def test_a_slash_filters_the_list_and_searches_a_call(start: Any) -> None:
+    """What the key does in other programs with lists."""
+    async with start(story_frames()) as live:
+        before = len(live.model.view)
+        await live.press("slash", *"CreateContainer", "enter")
+        assert 0 < len(live.model.view) < before
+        assert all("CreateContainer" in row.flow.path for row in live.model.view)
+        await live.press("enter", "slash", *"image", "enter")
+        await live.until(lambda: "search" not in live.text(), "the search")
+        assert all("CreateContainer" in row.flow.path for row in live.model.view)

@@ -1,0 +1,63 @@
+"""The list of endpoints at `/`."""
+
+import json
+import re
+from pathlib import Path
+
+import interpose
+from interpose.admin.index import ENDPOINTS, with_index
+from interpose.admin.routes import Request, Response, Router, text_response
+from interpose.cli.relay_admin import DUMP
+from interpose.relay.succession import PATH as TAKE_OVER
+
+ROUTE = re.compile(r'[\s{]\("(?:GET|PUT|POST)", "(/[^"]*)"\):')
+
+
+async def nothing(_request: Request) -> Response:
+    return text_response("")
+
+
+ROUTES = {("GET", "/v1/status"): nothing, ("PUT", "/v1/log-level"): nothing, ("GET", "/v1/new"): nothing}
+
+
+async def answer(**headers: str) -> Response:
+    """What is at `/`."""
+    found = with_index(ROUTES)["GET", "/"]
+    response = await found(Request(method="GET", path="/", headers=headers))
+    assert isinstance(response, Response)
+    return response
+
+
+async def test_people_get_lines() -> None:
+    """By path, with what is there; what nobody has described is listed as well."""
+    assert (await answer()).body.decode().splitlines() == [
+        "GET  /              this list",
+        'PUT  /v1/log-level  the level of the log; PUT {"level": "debug"} changes it',
+        "GET  /v1/new",
+        "GET  /v1/status     what it does now",
+    ]
+
+
+async def test_programs_get_json() -> None:
+    """If they say so."""
+    found = json.loads((await answer(accept="application/json")).body)["endpoints"]
+    assert found[-1] == {"method": "GET", "path": "/v1/status", "about": "what it does now"}
+
+
+def test_a_path_that_is_not_there_leads_to_the_list() -> None:
+    """Where there is one."""
+    with_list, without = (Router(routes).find("GET", "/x") for routes in (with_index(ROUTES), ROUTES))
+    assert isinstance(with_list, Response)
+    assert isinstance(without, Response)
+    assert b"there is nothing at /x; GET / lists what there is" in with_list.body
+    assert b'there is nothing at /x"' in without.body
+
+
+def test_every_endpoint_of_every_daemon_is_described() -> None:
+    """Found in the source of those who answer."""
+    folder = Path(interpose.__file__).parent
+    found = {DUMP, TAKE_OVER}
+    for path in (*folder.glob("cli/*.py"), *folder.glob("admin/*.py")):
+        found |= set(ROUTE.findall(path.read_text()))
+    assert {"/v1/status", "/v1/policy/containers/*", "/metrics"} <= found
+    assert found <= set(ENDPOINTS)
