@@ -62,7 +62,6 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "rpc/handlers": "tests/integration, as every handler of a server",
     "rpc/listener": "tests/integration, with real sockets",
     "rpc/servedsocket": "tests/integration/test_config_socket.py and test_agent_socket.py",
-    "rpc/transport": "tests/integration, with real sockets",
     "rpc/upstream": "tests/integration, with backends that come and go",
     "dump/live/board": "tests/unit/dump/live/test_app.py, what comes and what is seen",
     "dump/live/call_pane": "tests/unit/dump/live/test_app.py, calls that are opened",

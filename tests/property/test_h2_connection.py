@@ -207,8 +207,8 @@ class Relaying(RuleBasedStateMachine):
     @rule()
     def tick(self) -> None:
         """A second passes."""
-        self.front.conn.tick()
-        self.back.conn.tick()
+        self.front.tick()
+        self.back.tick()
 
     @invariant()
     def nothing_is_lost_or_early(self) -> None:

@@ -204,14 +204,14 @@ RELAY_SETTINGS: tuple[Setting, ...] = (
         key="limits.idle_frames",
         flag="--max-idle-frames",
         kind=integer(100, 10_000_000),
-        help="Frames without progress (PING, SETTINGS, empty DATA ...) per second and connection.",
+        help="Frames without progress (PING, SETTINGS, empty DATA ...) per second and client process.",
         why="gRPC clients send a few pings per second at most; a flood is tens of thousands.",
     ),
     Setting(
         key="limits.resets",
         flag="--max-resets",
         kind=integer(10, 10_000_000),
-        help="Calls a client may cancel per second.",
+        help="Calls a client process may cancel per second.",
         why="A restarting kubelet cancels what it has open, a thousand at most; rapid-reset attacks exceed that.",
     ),
     Setting(

@@ -6,12 +6,16 @@ connection. Everything else is a method of `control.Control`, looked up in a tab
 
 A peer that breaks the protocol gets GOAWAY with the right code, and `failed` is set; the shell closes. Nothing but
 ConnectionFault can leave the handlers.
+
+Whatever arrives is handled in slices of bounded work. A slice is some bytes, of which the payload of large DATA frames
+does not count, and some `cost` for what is dear: calls, header fields, walks over streams. What is left stays here and
+`unread` says so; the shell gives the other connections their turn and calls `proceed`.
 """
 
 from interpose.h2 import frames
 from interpose.h2.control import Control
 from interpose.h2.errors import ConnectionFault, ErrorCode
-from interpose.h2.headers import Headers, Shape
+from interpose.h2.headers import FIELD_COST, Headers, Shape
 from interpose.h2.states import BODY, DATA_EVENT, DONE, RECEIVING
 from interpose.h2.stream import Stream
 
@@ -20,26 +24,48 @@ _unpack_short = frames.SHORT_HEAD.unpack_from
 _pack_short = frames.SHORT_HEAD.pack
 _LARGEST = frames.DEFAULT_FRAME_SIZE
 _LARGEST_ID = frames.LARGEST_STREAM_ID
+# In place of the last position at which a frame may begin: the next one has not arrived, or is for the next slice.
+_INCOMPLETE = -2
+_ENOUGH = -1
 _TRAILERS = int(Shape.TRAILERS) * 2
-# Slices shorter than this are cheaper to copy than to look at through a view.
+# Pieces shorter than this are cheaper to copy than to look at through a view.
 _VIEW_FROM = 2048
+# A slice: bytes, and beyond them cost. Both count units of about 0.1 us: a frame without much to do takes as long as
+# its bytes say, within a factor of two, and what takes longer is charged for it.
+_SLICE = 64 * 1024
+_SLICE_COST = 20_000
 
 
 class Connection(Control):
     """Takes bytes apart and hands the pieces on."""
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the peer. Afterwards look at `failed`."""
+        """Take bytes from the peer, as far as a slice goes. Afterwards look at `failed` and at `unread`."""
         if self.failed is None:
             try:
                 self._receive(data)
             except ConnectionFault as fault:
                 self.fail(fault)
 
+    def hold(self, data: bytes) -> None:
+        """Keep bytes from the peer for `proceed`: it is not its turn."""
+        if self.failed is None:
+            self._rest += data
+            self.unread = True
+
+    def proceed(self) -> None:
+        """Go on with what was left: bytes of the peer, bytes for it, streams of a connection that is lost."""
+        self.unread = False
+        if self.unfinished:
+            self.unfinished = False
+            self._pump()
+        self._lose()
+        self.receive(b"")
+
     @property
     def half_read(self) -> bool:
         """Something began and has not ended: the preface, a frame or a header block. A slow peer may hold it so."""
-        return bool(self._rest) or self._fragments is not None or not self._greeted
+        return not self.unread and (bool(self._rest) or self._fragments is not None or not self._greeted)
 
     def _greet(self, data: bytes) -> bytes | None:
         """Check how the peer begins; None while there is not enough to tell. SETTINGS has to come first."""
@@ -64,6 +90,9 @@ class Connection(Control):
         position = 0 if self._fragments is None else self._gather(data, 0)
         size = len(data)
         last = size - 9
+        if last > _SLICE:
+            last = _SLICE
+        cost = bulk = 0
         received = 0
         streams = self.streams
         dirty = self.dirty
@@ -77,6 +106,7 @@ class Connection(Control):
                 if high or length > _LARGEST:
                     raise _oversized(high << 16 | length)
                 position = start - 9
+                last = _INCOMPLETE
                 break
             if what < 0x100:  # DATA
                 received += length
@@ -100,6 +130,9 @@ class Connection(Control):
                     if view is None:
                         view = memoryview(data)
                     payload = view[start:position]  # type: ignore[assignment]
+                    bulk += length
+                    if last < size - 9:
+                        last = min(last + length, size - 9)
                 if what == 0 or (what == 1 and self.accepting):
                     # The end of a request is nobody's concern but the peer's; that of a reply is the sink's.
                     peer = stream.splice
@@ -133,7 +166,7 @@ class Connection(Control):
                 elif length:
                     stream.sink.on_data(stream, payload, False)
                 else:
-                    self._guard.idle("empty DATA")
+                    self.guard.idle("empty DATA")
             elif what < 0x200:  # HEADERS
                 if length > _LARGEST:
                     raise _oversized(length)
@@ -146,13 +179,23 @@ class Connection(Control):
                         self._fragments_size = len(block)
                         self._fragment_of = (number, what)
                         position = self._gather(data, position)
+                        cost += self.cost
+                        self.cost = 0
+                        if cost > _SLICE_COST:
+                            last = _ENOUGH
                         continue
                 headers = memo.get(block)
                 if headers is None:
                     headers = self._decoder.decode(block)
+                    cost += FIELD_COST * len(headers.fields)
+                    if cost > _SLICE_COST:
+                        last = _ENOUGH
                 stream = streams.get(number)
                 if stream is None:
                     self.on_new_headers(number, headers, what & 1)
+                    cost += headers.cost
+                    if cost > _SLICE_COST:
+                        last = _ENOUGH
                     continue
                 if what & 1:
                     state = RECEIVING[stream.receiving][headers.event + 1]
@@ -223,12 +266,20 @@ class Connection(Control):
             elif (kind := what >> 8) < frames.CONTINUATION:
                 payload = data[start:position]
                 self._handlers[kind](number & frames.LARGEST_STREAM_ID, what & 0xFF, payload)  # type: ignore[misc]
+                cost += self.cost
+                self.cost = 0
+                if cost > _SLICE_COST:
+                    last = _ENOUGH
             elif kind == frames.CONTINUATION:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "CONTINUATION without HEADERS")
             else:
-                self._guard.idle("a frame of unknown type")
+                self.guard.idle("a frame of unknown type")
         if position < size:
             self._rest = data[position:]
+            self.unread = last != _INCOMPLETE and position <= size - 9
+        self.spent = position + cost
+        if bulk:
+            self.spent -= bulk - (bulk >> 6)
         if received:
             self._unacked += received
             if self._unacked >= self._unacked_limit:
@@ -260,9 +311,11 @@ class Connection(Control):
         if flags & frames.END_HEADERS:
             self._fragments = None
             number, first_flags = self._fragment_of
-            self._on_block(number, self._decoder.decode(b"".join(fragments)), first_flags & 1)
+            headers = self._decoder.decode(b"".join(fragments))
+            self.cost += FIELD_COST * len(headers.fields) + headers.cost
+            self._on_block(number, headers, first_flags & 1)
         elif len(payload) < 64:
-            self._guard.idle("small CONTINUATION")
+            self.guard.idle("small CONTINUATION")
 
     def on_new_headers(self, number: int, headers: Headers, end: int) -> None:
         """A whole header block on a stream that is not open. Each role has its own."""
@@ -297,7 +350,7 @@ class Connection(Control):
             raise _oversized(end - start)
         payload = _unpad(data, start, end)
         if not payload and not flags & frames.END_STREAM:
-            self._guard.idle("DATA with padding only")
+            self.guard.idle("DATA with padding only")
         stream.credit(end - start - len(payload))
         return payload
 

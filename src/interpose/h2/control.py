@@ -19,6 +19,11 @@ from interpose.h2.settings import PeerSettings, settings_frame
 from interpose.h2.stream import Stream
 
 _REMEMBERED_RESETS = 1024
+# What frames cost beyond their bytes, in the units of the frame loop: a cancelled call, a stream walked over.
+_RESET_COST = 40
+_WALK_COST = 2
+# Each costs about as much as a call.
+_LOST_IN_A_SLICE = 128
 # Streams that wait for the connection's window get this many bytes each in turn.
 _QUANTUM = 4 * frames.DEFAULT_FRAME_SIZE
 # Only a write tells whether the transport is full, so no more than this is taken from queues between two writes.
@@ -46,6 +51,10 @@ class Control:
         self.unfinished = False  # a stream stopped for want of allowance
         self.buffered = Buffered()  # bytes in the queues of streams; connections of one shell share it
         self.failed: ConnectionFault | None = None
+        self.unread = False  # there is more to do than a slice took
+        self.spent = 0  # by the last slice, in units of about 0.1 us
+        self.cost = 0  # of what a handler did, until the frame loop adds it up
+        self._lost: list[Stream] = []  # those nobody was told about yet
         self.draining = False  # no new streams, as far as we can tell the peer
         self.leaving = False  # none can come any more: the last one to end is the end of the connection
         self.last_stream = 0
@@ -56,12 +65,13 @@ class Control:
         self.table_update = b""
         self.peer = PeerSettings()
         self.on_idle: Callable[[], None] = _nothing
+        self.on_unread: Callable[[], None] = _nothing  # `unread` was set by a write, not by what was received
         self._unacked = 0
         self._unacked_limit = limits.connection_window // 2
         self._rest = b""
         self._greeted = False
         self._decoder = HpackDecoder(huffman, limits.header_list)
-        self._guard = Guard(limits)
+        self.guard = Guard(limits)
         self._fragments: list[bytes] | None = None
         self._fragments_size = 0
         self._fragment_of = (0, 0)  # stream, flags
@@ -94,7 +104,7 @@ class Control:
         self.out.append(data)
 
     def flush(self) -> None:
-        """Hand everything to the transport in one piece; then more of what waits, as long as it takes it."""
+        """Hand everything to the transport in one piece; then, if it took that, once more of what waits."""
         out = self.out
         if self.later:
             out += self.later
@@ -104,9 +114,16 @@ class Control:
             out.clear()
             self.write(data)
             self.allowance = _TURN
-            if self.unfinished:
-                self.unfinished = False
-                self._pump()
+            if self.unfinished and not self.unread:
+                self._write_more()
+
+    def _write_more(self) -> None:
+        """The transport took all: so it may take more of what waits. If that is not all either, others come first."""
+        self.unfinished = False
+        self._pump()
+        if self.unfinished:
+            self.unread = True
+            self.on_unread()
 
     def fail(self, fault: ConnectionFault) -> None:
         """End this connection: GOAWAY now, every stream lost; the shell closes after the flush."""
@@ -117,11 +134,22 @@ class Control:
 
     def lost(self) -> None:
         """The transport is gone, or will be: nobody may wait for these streams any longer."""
-        streams = list(self.streams.values())
+        self._rest = b""
+        streams = [*self.streams.values()]
         self.streams.clear()
         for stream in streams:
             stream.clear()
+        self._lost += reversed(streams)
+        self._lose()
+
+    def _lose(self) -> None:
+        """Tell the sinks, some in each slice."""
+        lost = self._lost
+        for _ in range(min(len(lost), _LOST_IN_A_SLICE)):
+            stream = lost.pop()
             stream.sink.on_lost(stream)
+        if lost:
+            self.unread = True
 
     def resume(self) -> None:
         """The transport takes bytes again."""
@@ -129,8 +157,7 @@ class Control:
         self._pump()
 
     def tick(self) -> None:
-        """A second has passed."""
-        self._guard.tick()
+        """A second has passed. The guard is ticked by whoever shares it out."""
         self._decoder.walked = 0
 
     def drop(self, stream: Stream) -> None:
@@ -165,7 +192,7 @@ class Control:
         self.forget(stream)
         stream.sink.on_reset(stream, code)
         # A peer that makes us reset its streams is no better than one that does it itself (CVE-2025-8671).
-        self._guard.reset()
+        self.guard.reset()
 
     def _stray(self, number: int, what: str) -> None:
         """A frame for a stream that is not open: late ones are ignored, early ones are an error."""
@@ -173,7 +200,7 @@ class Control:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"{what} on stream 0")
         if self.is_idle(number):
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"{what} on a stream that was never opened")
-        self._guard.idle(f"{what} on a closed stream")
+        self.guard.idle(f"{what} on a closed stream")
         if number not in self._resets and what in ("DATA", "HEADERS"):
             self.emit(frames.rst_stream(number, ErrorCode.STREAM_CLOSED))
 
@@ -182,7 +209,7 @@ class Control:
         raise NotImplementedError
 
     def _on_priority(self, number: int, _flags: int, payload: bytes) -> None:
-        self._guard.idle("PRIORITY")
+        self.guard.idle("PRIORITY")
         if number == 0:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "PRIORITY on stream 0")
         stream = self.streams.get(number)
@@ -199,7 +226,8 @@ class Control:
         if stream is None:
             self._stray(number, "RST_STREAM")
             return
-        self._guard.reset()
+        self.guard.reset()
+        self.cost += _RESET_COST
         stream.clear()
         self.drop(stream)
         stream.sink.on_reset(stream, int.from_bytes(payload, "big"))
@@ -207,7 +235,7 @@ class Control:
     def _on_settings(self, number: int, flags: int, payload: bytes) -> None:
         if number:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "SETTINGS on a stream")
-        self._guard.idle("SETTINGS")
+        self.guard.idle("SETTINGS")
         if flags & frames.ACK:
             if payload:
                 raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS acknowledgement with a payload")
@@ -227,7 +255,8 @@ class Control:
 
     def _move_windows(self, change: int) -> None:
         # Every open stream is touched: with a thousand of them this is no cheap frame.
-        self._guard.idle("SETTINGS with another window", len(self.streams) // 8)
+        self.guard.idle("SETTINGS with another window", len(self.streams) // 8)
+        self.cost += _WALK_COST * len(self.streams)
         for stream in self.streams.values():
             stream.send_window += change
             if stream.send_window > frames.LARGEST_WINDOW:
@@ -249,7 +278,7 @@ class Control:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "PING on a stream")
         if len(payload) != 8:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "PING has another size than 8")
-        self._guard.idle("PING")
+        self.guard.idle("PING")
         if flags & frames.ACK:
             self.on_pong(payload)
         else:
@@ -263,7 +292,7 @@ class Control:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "GOAWAY on a stream")
         if len(payload) < 8:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "GOAWAY is cut short")
-        self._guard.idle("GOAWAY")
+        self.guard.idle("GOAWAY")
         self.on_goaway(int.from_bytes(payload[:4], "big") & 0x7FFFFFFF, int.from_bytes(payload[4:8], "big"))
 
     def on_goaway(self, last_stream: int, code: int) -> None:

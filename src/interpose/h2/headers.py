@@ -78,6 +78,9 @@ class Field:
         return f"Field({self.name!r}: {len(self.value)} bytes)"  # values may be secrets
 
 
+# What a call and a field of a new block cost, in the units of `h2.connection`'s slices.
+_CALL_COST: Final = 60
+FIELD_COST: Final = 16
 _CODES: Final = {b"%d" % code: code for code in range(17)}
 
 
@@ -85,15 +88,17 @@ class Headers:
     """A decoded header block. Shared between calls by the decoder's memo, hence never changed.
 
     `event` is the shape as a plain number for the state table; a list over the limit may not come at any time.
-    `grpc_code` is -1 without a grpc-status, and 2 (UNKNOWN) if that is no code.
+    `grpc_code` is -1 without a grpc-status, and 2 (UNKNOWN) if that is no code. `cost` is what a call with this block
+    costs, bytes that go out included: a few that came may stand for many.
     """
 
-    __slots__ = ("_size", "event", "fields", "grpc_code", "grpc_status", "path", "shape", "wire")
+    __slots__ = ("_size", "cost", "event", "fields", "grpc_code", "grpc_status", "path", "shape", "wire")
 
     def __init__(self, fields: list[Field], size: int = 0) -> None:
         self.fields = fields
         self._size = size
         self.wire = b"".join([field.wire for field in fields])
+        self.cost = _CALL_COST + (len(self.wire) >> 4)
         self.shape, self.event, path_at, status_at = _layout(bytes([field.kind for field in fields]))
         self.path = fields[path_at].value if path_at >= 0 else b""
         self.grpc_status: bytes | None = None

@@ -36,7 +36,10 @@ class Limits:
 
 
 class Guard:
-    """Counts what brings nobody forward; over the limit the peer is told to calm down."""
+    """Counts what brings nobody forward; over the limit the peer is told to calm down.
+
+    A guard may be shared by the connections of one peer, and may outlive them: then what it counts is the peer's.
+    """
 
     __slots__ = ("_idle", "_idle_limit", "_resets", "_resets_limit")
 
@@ -58,7 +61,12 @@ class Guard:
         if self._resets > self._resets_limit:
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many streams cancelled")
 
+    @property
+    def exceeded(self) -> bool:
+        """Whether the peer was told to calm down, and the second has not passed."""
+        return self._idle > self._idle_limit or self._resets > self._resets_limit
+
     def tick(self) -> None:
-        """A second has passed."""
-        self._idle = 0
-        self._resets = 0
+        """A second has passed: as much as is allowed in one is forgiven."""
+        self._idle = max(self._idle - self._idle_limit, 0)
+        self._resets = max(self._resets - self._resets_limit, 0)

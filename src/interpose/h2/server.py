@@ -15,6 +15,8 @@ from interpose.h2.states import BODY, DONE
 from interpose.h2.stream import NOWHERE, Stream
 
 _REQUEST: Final = int(Shape.REQUEST) * 2
+# A header list over the limit counts as a frame without progress for each so many bytes.
+_OVERSIZED_STEP: Final = 1024
 _DRAIN_PING: Final = b"draining"
 # How requests of older HTTP versions begin; such a peer gets an answer it can read.
 _HTTP1_METHODS: Final = (
@@ -110,13 +112,14 @@ class ServerConnection(Connection):
     def _on_odd_request(self, number: int, headers: Headers, end: int) -> None:
         self.last_stream = number
         if number > self._final_stream or len(self.streams) >= self._max_streams:
-            self._guard.idle("a refused stream")
+            self.guard.idle("a refused stream")
             self.turn_away(number, ErrorCode.REFUSED_STREAM)
         elif headers.oversized:
+            self.guard.idle("a header list over the limit", headers.size // _OVERSIZED_STEP)
             self.streams[number] = stream = ServerStream(self, number, DONE if end else BODY, NOWHERE)
             self.accept(stream, headers, end == 1)
         else:
-            self._guard.idle("a malformed request")
+            self.guard.idle("a malformed request")
             self.turn_away(number, ErrorCode.PROTOCOL_ERROR)
 
     def is_idle(self, number: int) -> bool:

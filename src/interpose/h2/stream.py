@@ -24,6 +24,9 @@ _pack = frames.SHORT_HEAD.pack
 # Every peer has to take frames of this size, and none that arrives here is larger.
 DEFAULT_FRAME_SIZE: Final = frames.DEFAULT_FRAME_SIZE
 _QUANTUM: Final = 4 * DEFAULT_FRAME_SIZE
+# A frame from the queue costs as much as so many bytes of it: many small ones are work, too.
+_FRAME_OVERHEAD: Final = 1024
+_COST_SHIFT: Final = 5  # bytes sent from a queue for one unit of cost
 
 
 class _Piece:
@@ -245,15 +248,18 @@ class Stream:
         size = min(allowed, _QUANTUM)
         stop = first + size
         last = stop == len(piece.data)
-        for start in range(first, stop, DEFAULT_FRAME_SIZE) if size else (first,):
+        starts = range(first, stop, DEFAULT_FRAME_SIZE) if size else (first,)
+        for start in starts:
             part = bytes(piece.data[start : min(start + DEFAULT_FRAME_SIZE, stop)])
             final = piece.end and last and start + len(part) == stop
             conn.emit(_pack(0, len(part), frames.DATA_END if final else frames.DATA_PLAIN, self.number))
             conn.out.append(part)
         self.send_window -= size
         conn.send_window -= size
-        conn.allowance -= size
         conn.buffered.size -= size
+        worth = size + _FRAME_OVERHEAD * len(starts)
+        conn.allowance -= worth
+        conn.cost += worth >> _COST_SHIFT
         self._sent_of_first = stop
         if last:
             self._sent_of_first = 0

@@ -19,6 +19,7 @@ from interpose.h2.monomorphic import own_code
 from interpose.h2.server import Accept, ServerConnection
 from interpose.instrumentation.logging import RateLimited
 from interpose.rpc.connectionlimit import ConnectionLimit
+from interpose.rpc.fairness import PeerAccount, PeerAccounts
 from interpose.rpc.transport import BACKLOG_LIMIT, Hub, Link
 
 _log = logging.getLogger(__name__)
@@ -82,6 +83,12 @@ class ClientLink(Link):
         if self.backlog > BACKLOG_LIMIT:
             self.cut("the peer does not read what it asked for")
 
+    def belong(self, account: PeerAccount) -> None:
+        """It is known whose connection this is."""
+        self.account = account
+        self.conn.guard = account.guard
+        account.connections += 1
+
     def watch(self) -> None:
         """Count the seconds for which the peer has left something half said. Any large frame seen at the wrong moment
         is half there, so a peer that gets on is not counted."""
@@ -122,7 +129,7 @@ class ClientLink(Link):
     @property
     def idle(self) -> bool:
         """Whether it could be closed now without a call being lost."""
-        return not self.conn.streams
+        return not self.conn.streams and not self.conn.unread
 
     def evict(self) -> None:
         """Close it, idle as it is. Calls that are on their way are told that nobody saw them: clients repeat those."""
@@ -216,6 +223,7 @@ class Listener(Entrance):
         self._limit = ConnectionLimit[ClientLink](
             admission.connections, lambda link: link.idle, users=len(admission.uids)
         )
+        self._accounts = PeerAccounts(limits)
 
     def _connected(self) -> ClientLink:
         conn = ServerConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
@@ -227,12 +235,19 @@ class Listener(Entrance):
     def _admit(self, link: ClientLink) -> bool:
         if not self._allowed(link):
             return False
+        account = self._accounts.of(link.peer)
+        if account.guard.exceeded:
+            # It was told to calm down; its next connection would only be told the same.
+            self.refused += 1
+            self._warn("Peer was cut off and is back too soon", "", pid=link.pid)
+            return False
         self._make_room(self._limit, link.peer, ClientLink.evict)
         if not self._limit.admit(link, link.peer):
             self.refused += 1
             self._warn("Too many connections", "", pid=link.pid, limit=self._admission.connections)
             return False
         link.siblings = self._limit.siblings
+        link.belong(account)
         self.accepted += 1
         self.links.add(link)
         return True
@@ -242,6 +257,7 @@ class Listener(Entrance):
             return
         self.links.discard(link)
         self._limit.remove(link)
+        link.account.connections -= 1
         if (fault := link.conn.failed) is not None:
             self._fault(fault.code.name)
             self._warn("Peer broke the protocol", str(fault), pid=link.pid, err=str(fault))
@@ -251,6 +267,7 @@ class Listener(Entrance):
         buffered = self._hub.buffered
         if buffered.size + sum(link.backlog for link in self.links) > buffered.limit:
             self.relieve()
+        self._accounts.tick()
         for link in list(self.links):
             link.tick()
             link.watch()

@@ -2,6 +2,8 @@
 
 A turn of the loop: bytes arrive, the connection's sinks act on this and other connections, then everything that was
 said goes out, one write per connection. Whoever speaks outside such a turn (a task, a timer) calls `Hub.flush` itself.
+A connection that has more to do than a slice, or whose peer has used up its share of the turn, is not read until it has
+had further turns (`fairness`).
 """
 
 import asyncio
@@ -15,6 +17,7 @@ from interpose.h2.connection import Connection
 from interpose.h2.control import Control
 from interpose.h2.errors import ConnectionFault, ErrorCode
 from interpose.h2.huffman import HuffmanDecoder
+from interpose.rpc.fairness import SHORT_READ, PeerAccount, Turns
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +39,7 @@ class Hub:
         self.huffman = HuffmanDecoder()
         self.buffered = Buffered(buffered)
         self.relieve: Callable[[], None] = _nothing
+        self.turns = Turns()
         self._late: set[Control] = set()
 
     def flush(self) -> None:
@@ -61,17 +65,37 @@ class Hub:
 class Link(asyncio.Protocol):
     """One transport and its connection. Bytes read and written are counted for whoever wants to know."""
 
-    __slots__ = ("_dirty", "_ended", "_fd", "_hub", "bytes_read", "conn", "transport")
+    __slots__ = (
+        "_buffered",
+        "_dirty",
+        "_ended",
+        "_fd",
+        "_hub",
+        "_turns",
+        "_waits",
+        "account",
+        "bytes_read",
+        "conn",
+        "transport",
+    )
 
-    def __init__(self, conn: Connection, hub: Hub, ended: "Callable[[Link], None]") -> None:
+    def __init__(
+        self, conn: Connection, hub: Hub, ended: "Callable[[Link], None]", account: PeerAccount | None = None
+    ) -> None:
+        """Without an `account` it has one of its own."""
         self.conn = conn
-        conn.buffered = hub.buffered
+        self._buffered = conn.buffered = hub.buffered
+        self.account = account if account is not None else PeerAccount(conn.limits)
         self.transport: Any = None
         self.bytes_read = 0
         self._hub = hub
         self._dirty = hub.dirty
         self._ended = ended
         self._fd = -1
+        self._turns = hub.turns
+        self._waits = False  # for its turn; it is not read meanwhile
+        conn.guard = self.account.guard
+        conn.on_unread = self._wait
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
@@ -101,22 +125,64 @@ class Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         conn = self.conn
+        account = self.account
         self.bytes_read += len(data)
+        if self._waits or account.left < 0 or (self._turns.crowded and len(data) > SHORT_READ):
+            conn.hold(data)
+            self._wait()
+            return
         try:
             conn.receive(data)
         except Exception:
-            # A bug of ours costs this connection, never the process and never the others.
-            _log.exception("Connection handler failed")
-            conn.fail(ConnectionFault(ErrorCode.INTERNAL_ERROR, "internal error"))
+            self._broken()
         dirty = self._dirty
         while dirty:
             dirty.pop().flush()
         if conn.later:
             self._hub.flush_later(conn)
-        if conn.buffered.exceeded:
+        if self._buffered.size > self._buffered.limit:
+            self._hub.relieve()
+        account.left = left = account.left - conn.spent
+        if left < 0:
+            self._turns.spent(account)
+        if conn.unread:
+            self._wait()
+        if conn.failed is not None:
+            self.close()
+
+    def _broken(self) -> None:
+        """A bug of ours costs this connection, never the process and never the others."""
+        _log.exception("Connection handler failed")
+        self.conn.fail(ConnectionFault(ErrorCode.INTERNAL_ERROR, "internal error"))
+
+    def _wait(self) -> None:
+        """Do the rest when it is our turn again."""
+        if not self._waits:
+            self._waits = True
+            if not self.transport.is_closing():
+                self.transport.pause_reading()
+            self._turns.wait(self.account, self)
+
+    def work(self) -> bool:
+        """Go on with what was left."""
+        conn = self.conn
+        try:
+            conn.proceed()
+        except Exception:
+            self._broken()
+        self._hub.flush()
+        if conn.later:
+            self._hub.flush_later(conn)
+        if self._buffered.exceeded:
             self._hub.relieve()
         if conn.failed is not None:
             self.close()
+        if conn.unread:
+            return True
+        self._waits = False
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
+        return False
 
     def pause_writing(self) -> None:
         self.conn.blocked = True
@@ -132,11 +198,15 @@ class Link(asyncio.Protocol):
             self.conn.lost()
         finally:
             self._hub.flush()
+            if self.conn.unread:
+                self._wait()
             self._ended(self)
 
     def tick(self) -> None:
-        """A second has passed: start the flood counters anew, and cut a peer that lets our output pile up."""
+        """A second has passed: cut a peer that lets our output pile up."""
         self.conn.tick()
+        if not self.account.shared:
+            self.account.tick()
         if self.backlog > BACKLOG_LIMIT:
             self.abort()
 

@@ -88,13 +88,23 @@ class Bench(Generic[C]):
         self.idle_calls += 1
 
     def feed(self, *parts: bytes) -> Self:
-        """Bytes from the peer, in one piece."""
+        """Bytes from the peer, in one piece, handled to their end."""
         self.conn.receive(b"".join(parts))
+        while self.conn.unread:
+            self.conn.proceed()
         return self
+
+    def tick(self) -> None:
+        """A second has passed."""
+        self.conn.tick()
+        self.conn.guard.tick()
 
     def bytes_out(self) -> bytes:
         """What was written since the last look."""
         self.conn.flush()
+        while self.conn.unread:
+            self.conn.proceed()
+            self.conn.flush()
         self.dirty.clear()
         data = bytes(self.raw)
         self.raw.clear()

@@ -63,15 +63,47 @@ def test_queues_leave_in_portions() -> None:
         writes.append(len(data))
         bench.conn.blocked = len(writes) == 2
 
+    asked: list[bool] = []
+    bench.conn.on_unread = lambda: asked.append(bench.conn.unread)
     bench.conn.write = full_after_two
     bench.feed(h2peer.settings((WINDOW, 1 << 30)), h2peer.window_update(0, 1 << 30))
     bench.conn.flush()
     assert len(writes) == 2
     assert max(writes) < 700_000
+    assert asked == [True]  # others come first, now that so much is out
     bench.conn.resume()
     bench.conn.flush()
+    while bench.conn.unread:
+        bench.conn.proceed()
+        bench.conn.flush()
     assert sum(writes) > 8 * 250_000
     assert max(writes) < 700_000
+
+
+def test_streams_of_a_lost_connection_end_in_slices() -> None:
+    """Each sink is told, in the order of the streams, and not all in one go."""
+    bench = h2bench.server()
+    numbers = range(1, 1001, 2)
+    bench.feed(*[bench.request(number, end=True) for number in numbers])
+    bench.recorder.events.clear()
+    bench.conn.lost()
+    assert 0 < len(bench.recorder.events) < 300
+    assert not bench.conn.streams
+    while bench.conn.unread:
+        bench.conn.proceed()
+    assert bench.events == [("lost", number) for number in numbers]
+
+
+def test_what_waits_while_streams_are_lost_is_dropped() -> None:
+    """A stream that is lost and whose sink was not told yet sends nothing, and may be reset."""
+    bench = h2bench.server()
+    bench.feed(*[bench.request(number, end=True) for number in range(1, 1001, 2)])
+    bench.bytes_out()
+    bench.conn.lost()
+    last = bench.stream(999)
+    last.send_headers(encode(h2bench.RESPONSE), False)
+    last.reset(8)
+    assert bench.frames() == []
 
 
 def test_ping_is_answered_with_its_payload() -> None:

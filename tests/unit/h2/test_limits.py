@@ -60,7 +60,7 @@ def ready() -> Bench[ServerConnection]:
     """A server with stream 1 open and fresh counters."""
     bench = h2bench.server(LIMITS)
     bench.feed(bench.request(1))
-    bench.conn.tick()
+    bench.tick()
     return bench
 
 
@@ -88,7 +88,7 @@ def test_refused_streams() -> None:
     """Opening streams over the limit again and again."""
     bench = h2bench.server(Limits(idle_frames=50, streams=1))
     bench.feed(bench.request(1))
-    bench.conn.tick()
+    bench.tick()
     flood(bench, lambda bench, i: bench.request(i * 2 + 3), 50)
 
 
@@ -114,7 +114,7 @@ def test_a_new_second_counts_anew() -> None:
     for i in range(5):
         bench.feed(*[h2peer.ping()] * LIMITS.idle_frames)
         bench.feed(*[reset_after_open(bench, i * 20 + j) for j in range(LIMITS.resets)])
-        bench.conn.tick()
+        bench.tick()
     assert bench.code is None
 
 
@@ -124,7 +124,7 @@ def test_strings_of_rare_symbols() -> None:
     bench = h2bench.server(limits)
     rare = [*h2bench.REQUEST, (b"x-rare", bytes(range(160, 255)) * 10)]  # about 2 800 bytes when coded
     bench.feed(bench.request(1, rare))
-    bench.conn.tick()
+    bench.tick()
     bench.feed(bench.request(3, [*rare[:-1], (b"x-rare", rare[-1][1] + b"!")]))
     assert bench.code is None
     bench.feed(bench.request(5, [*rare[:-1], (b"x-rare", rare[-1][1] + b"?")]))
@@ -141,3 +141,31 @@ def test_settings_that_touch_many_streams() -> None:
     assert bench.code is None
     bench.feed(h2peer.settings((4, 70_004)))
     assert bench.code == CALM
+
+
+def test_header_lists_over_the_limit() -> None:
+    """Each is refused with a reason; a peer that goes on with them is cut off, the sooner the larger they are."""
+    bench = h2bench.server(Limits(idle_frames=50, header_list=10_000))
+    large = [*h2bench.REQUEST, (b"x", b"y" * 15_000)]
+    for i in range(3):
+        bench.feed(bench.request(i * 2 + 1, large, end=True))
+        assert bench.code is None
+    bench.feed(bench.request(7, large, end=True))
+    assert bench.code == CALM
+
+
+def test_guard_of_a_peer_outlives_its_connections() -> None:
+    """What one connection was cut off for counts for the next one too, until a second has passed."""
+    one, two = h2bench.server(LIMITS), h2bench.server(LIMITS)
+    two.conn.guard = one.conn.guard
+    one.feed(*[h2peer.ping()] * (LIMITS.idle_frames + 1))
+    assert one.code == CALM
+    assert one.conn.guard.exceeded
+    two.feed(h2peer.ping())
+    assert two.code == CALM
+    three = h2bench.server(LIMITS)
+    three.conn.guard = one.conn.guard
+    three.tick()
+    assert not three.conn.guard.exceeded
+    three.feed(h2peer.ping())
+    assert three.code is None

@@ -137,8 +137,8 @@ class InMemoryRelay:
 
     def _steps(self, conn: Connection, data: bytes) -> None:
         self._measured(lambda: conn.receive(data))
-        while getattr(conn, "unread", False):
-            self._measured(conn.proceed)  # type: ignore[attr-defined]
+        while conn.unread:
+            self._measured(conn.proceed)
 
     def _measured(self, act: Callable[[], None]) -> None:
         before = len(self.answers) + len(self._to_backend)

@@ -1,0 +1,156 @@
+"""A link between a transport without a socket and a connection: turns, and what ends it."""
+
+import asyncio
+
+import pytest
+
+from interpose.h2.limits import Limits
+from interpose.h2.server import ServerConnection
+from interpose.rpc.fairness import PeerAccount
+from interpose.rpc.transport import Hub, Link
+from interpose.testing import h2bench, h2peer
+from interpose.testing.h2bench import Bench
+
+
+class Wire(asyncio.Transport):
+    """A transport that takes everything and remembers what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reading = True
+        self.closed = False
+        self.written = bytearray()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Nothing is buffered."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+
+class Linked:
+    """A server's connection on a link."""
+
+    def __init__(self, hub: Hub, account: PeerAccount | None = None) -> None:
+        self.bench: Bench[ServerConnection] = h2bench.server()
+        self.bench.conn.dirty = hub.dirty
+        self.ended: list[Link] = []
+        self.link = Link(self.bench.conn, hub, self.ended.append, account)
+        self.wire = Wire()
+        self.link.connection_made(self.wire)
+
+    @property
+    def calls(self) -> int:
+        """How many have been accepted."""
+        return len(self.bench.recorder.streams)
+
+    def requests(self, count: int, first: int = 1) -> bytes:
+        """So many calls."""
+        return b"".join(self.bench.request(number, end=True) for number in range(first, first + 2 * count, 2))
+
+
+async def settled(hub: Hub) -> None:
+    """Let everybody who waits have their turns."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
+async def test_a_long_read_is_handled_in_turns() -> None:
+    """The peer is not read meanwhile, and is read again when all of it is done."""
+    hub = Hub()
+    one = Linked(hub)
+    one.link.data_received(one.requests(500))
+    assert 0 < one.calls < 500
+    assert not one.wire.reading
+    await settled(hub)
+    assert one.calls == 500
+    assert one.wire.reading
+
+
+async def test_share_is_that_of_all_connections_of_a_peer() -> None:
+    """When one connection has used it up the others wait, and a neighbour does not."""
+    hub = Hub()
+    account = PeerAccount(Limits())
+    links = [Linked(hub, account) for _ in range(10)]
+    neighbour = Linked(hub)
+    for one in links:
+        one.link.data_received(one.requests(300))
+    neighbour.link.data_received(neighbour.requests(1))
+    assert neighbour.calls == 1
+    assert 0 < sum(one.calls for one in links) < 3000
+    assert links[-1].calls == 0
+    assert not links[-1].wire.reading
+    await settled(hub)
+    assert [one.calls for one in links] == [300] * 10
+    assert all(one.wire.reading for one in links)
+
+
+async def test_bytes_that_come_while_it_waits_stay_in_order() -> None:
+    """A transport may hand over what it had read already."""
+    hub = Hub()
+    one = Linked(hub)
+    one.link.data_received(one.requests(500))
+    one.link.data_received(one.requests(1, first=1001))
+    assert 1001 not in one.bench.conn.streams
+    await settled(hub)
+    assert list(one.bench.recorder.streams) == list(range(1, 1002, 2))
+
+
+async def test_a_fault_in_a_later_turn_closes() -> None:
+    """GOAWAY is the last that is written."""
+    hub = Hub()
+    one = Linked(hub)
+    one.link.data_received(one.requests(500) + h2peer.raw(6, 0, 0, b"short"))
+    await settled(hub)
+    assert one.wire.closed
+    assert h2peer.read_frames(bytes(one.wire.written))[-1].kind == "GOAWAY"
+
+
+async def test_a_bug_of_ours_costs_one_connection(caplog: pytest.LogCaptureFixture) -> None:
+    """Whether it shows at once or in a later turn."""
+    hub = Hub()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    for later in (False, True):
+        one = Linked(hub)
+        if later:
+            one.link.data_received(one.requests(500))
+        one.bench.conn.accept = fail
+        one.link.data_received(one.requests(1, first=1001))
+        await settled(hub)
+        assert one.wire.closed
+    assert "Connection handler failed" in caplog.text
+
+
+async def test_calls_of_a_lost_connection_end_in_turns() -> None:
+    """All of them are told, though the connection is gone at once."""
+    hub = Hub()
+    one = Linked(hub)
+    one.link.data_received(one.requests(600))
+    await settled(hub)
+    one.bench.recorder.events.clear()
+    one.wire.closed = True
+    one.link.connection_lost(None)
+    assert one.ended == [one.link]
+    assert len(one.bench.recorder.events) < 300
+    await settled(hub)
+    assert len(one.bench.recorder.events) == 600
