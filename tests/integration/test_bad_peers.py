@@ -1,6 +1,7 @@
 """Peers that break the protocol beside one that does not: they lose their connection, it notices nothing."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,11 +12,13 @@ import pytest
 
 from interpose.config.settings import LimitSettings
 from interpose.h2.errors import ErrorCode
+from interpose.relay.interceptor import Call, Proceed, Reply
 from interpose.testing import h2peer
 from interpose.testing.echoservice import EchoService
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server
 from interpose.testing.h2hpack import Encoder
+from interpose.testing.seams import Stub
 from interpose.testing.stack import Stack, relay_stack
 
 CORPUS = Path(__file__).parent.parent / "data/h2corpus"
@@ -272,6 +275,33 @@ async def test_who_leaves_most_unread_is_cut_when_memory_runs_out(scratch: Path)
         for _, writer in peers:
             writer.close()
     assert stack.hub.buffered.size == 0
+
+
+async def passed_on(_call: Call, proceed: Proceed) -> Reply:
+    """Changes nothing."""
+    return await proceed()
+
+
+@pytest.mark.parametrize("kind", ["collected", "backend away"])
+async def test_requests_that_are_held_count(scratch: Path, kind: str) -> None:
+    """Messages for interceptors, and for a backend that is not there, until their client is cut."""
+    limits = LimitSettings(buffered=2 << 20, backend_wait=60.0)
+    interceptors = [Stub(passed_on)] if kind == "collected" else []
+    relay, runtime = scratch / "relay.sock", scratch / "runtime.sock"
+    async with relay_stack(relay, runtime, limits=limits, interceptors=interceptors) as stack:
+        reader, writer = await asyncio.open_unix_connection(str(stack.socket))
+        path = b"/runtime.v1.RuntimeService/CreateContainer"
+        call = Encoder().block([(b":path", path), *(pair for pair in BIG_REPLY if pair[0] != b":path")], "plain")
+        with contextlib.suppress(ConnectionError):
+            writer.write(HELLO)
+            for number in range(1, 41, 2):
+                writer.write(h2peer.headers(number, call) + h2peer.data(number, bytes(16_000)) * 10)
+                await writer.drain()
+            await asyncio.wait_for(reader.read(-1), WAIT_LIMIT)
+        await eventually(lambda: not stack.listener.links, "the client to be cut")
+        assert stack.listener.faults == {"ENHANCE_YOUR_CALM": 1}
+        await eventually(lambda: stack.hub.buffered.size == 0, "its requests to be gone")
+        writer.close()
 
 
 async def crowd(stack: Stack, count: int, said: bytes) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:

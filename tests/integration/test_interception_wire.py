@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from interpose.api import cri_pb2 as cri
+from interpose.config.settings import LimitSettings
 from interpose.relay.interceptor import Call, Proceed, Reply, refusal
+from interpose.rpc.exchange import status_of
 from interpose.rpc.framing import frame
 from interpose.rpc.status import Code
 from interpose.testing.eventually import WAIT_LIMIT
@@ -41,6 +43,32 @@ async def test_changed_gzip_request_is_sent_plain(scratch: Path) -> None:
         body = it.backend.requests[0].body
         assert body[0] == 0
         assert cri.CreateContainerRequest.FromString(body[5:]).config.envs[-1].key == "C"
+
+
+async def test_compressed_requests_that_unpack_to_too_much_are_refused(scratch: Path) -> None:
+    """What they unpack to counts as long as they are held; when there is room again, they are taken again."""
+    opened = asyncio.Event()
+    entered: list[str] = []
+
+    async def held(call: Call, proceed: Proceed) -> Reply:
+        entered.append(call.request.pod_sandbox_id)
+        await opened.wait()
+        return await proceed()
+
+    bomb = packed(cri.CreateContainerRequest(pod_sandbox_id="x" * 1_000_000).SerializeToString())
+    async with seams(scratch, Stub(held), limits=LimitSettings(buffered=2_500_000)) as it:
+        calls = [asyncio.create_task(it.call(bomb, metadata=GZIP, framed=True)) for _ in range(8)]
+        done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED, timeout=WAIT_LIMIT)
+        while len(done) + len(entered) < 8:
+            done, waiting = await asyncio.wait(calls, return_when=asyncio.ALL_COMPLETED, timeout=0.01)
+        assert len(entered) == 3
+        assert it.stack.hub.buffered.size < 3_100_000
+        refused = [status_of(task.result().trailers) for task in done]
+        assert {error.code for error in refused if error is not None} == {Code.RESOURCE_EXHAUSTED}
+        opened.set()
+        await asyncio.wait_for(asyncio.gather(*waiting), WAIT_LIMIT)
+        assert it.stack.hub.buffered.size == 0
+        assert (await it.call(bomb, metadata=GZIP, framed=True)).body == frame(REPLY)
 
 
 async def test_unknown_encoding_passes(scratch: Path) -> None:

@@ -8,6 +8,7 @@ to interceptors like one in an unknown encoding: they may refuse it, otherwise i
 import asyncio
 from collections.abc import Callable
 
+from interpose.h2.buffered import BufferedShare
 from interpose.h2.headers import Headers
 from interpose.h2.stream import NOWHERE, Stream
 from interpose.relay.chain import Chain
@@ -52,6 +53,7 @@ class Collector(Originator):
         super().__init__(chain=chain, watchers=watchers, limit=limit, now=now)
         self.hub = hub
         self.ledger = ledger
+        self.unpacking = asyncio.Semaphore(1)  # a few bytes can stand for megabytes: one message after the other
 
     def collect(self, stream: Stream, headers: Headers, route: Route, peer: object, end: bool) -> None:
         """Take over a client's stream."""
@@ -94,6 +96,7 @@ class Collected:
         self._route = route
         self._peer = peer
         self._body = bytearray()
+        self.share = BufferedShare(stream.conn.buffered)
         self._task: asyncio.Task[None] | None = None
         self._method = method_of(route)
         self._view = owner.view(route, headers.path, peer=peer, headers=headers) if route.taps else None
@@ -112,11 +115,13 @@ class Collected:
 
     def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
         self._body += data
+        self.share.add(len(data))
         if len(self._body) > self._owner.limit + PREFIX:
             why = too_large(len(self._body), self._owner.limit).message
             if self._view is not None:
                 self._view.unseen(Direction.REQUEST, len(self._body), why)
             self._end(Code.RESOURCE_EXHAUSTED, why)
+            self.share.release()
             answer(stream, Code.RESOURCE_EXHAUSTED, why)
             return
         if end:
@@ -137,6 +142,7 @@ class Collected:
 
     def shut(self, stream: Stream, code: int) -> None:
         stream.sink = NOWHERE
+        self.share.release()
         self._end(code)
         if self._task is not None:
             self._task.cancel()
@@ -163,6 +169,7 @@ class Collected:
             answer(stream, Code.INTERNAL, "internal error")
             raise
         finally:
+            self.share.release()
             owner.hub.flush()
             afterwards, self._afterwards[:] = tuple(self._afterwards), ()
             for act in afterwards:
@@ -173,7 +180,7 @@ class Collected:
 
     async def _through_chain(self) -> Reply:
         owner = self._owner
-        message, unreadable = self._readable()
+        message, unreadable = await self._readable()
         call = Call(
             method=self._method,
             path=self._headers.path,
@@ -202,7 +209,7 @@ class Collected:
 
         return await owner.chain.run(call, last)
 
-    def _readable(self) -> tuple[bytes, str]:
+    async def _readable(self) -> tuple[bytes, str]:
         """The one message of the request, or why there is none that an interceptor could read."""
         limit = self._owner.limit
         messages = Messages(limit).feed(self._sent_body)
@@ -210,13 +217,22 @@ class Collected:
             return self._sent_body, f"the request has {len(messages)} whole messages where one is expected"
         compressed, raw = messages[0]
         try:
-            return plain(self._headers, compressed, raw, limit), ""
+            return await self._unpacked(raw) if compressed else raw, ""
         except RpcError as error:
             if error.code is Code.RESOURCE_EXHAUSTED:
                 if self._view is not None:
                     self._view.unseen(Direction.REQUEST, len(raw), error.message)
                 raise
             return raw, error.message
+
+    async def _unpacked(self, raw: bytes) -> bytes:
+        """A compressed message as it was. In a thread: the loop has others to serve."""
+        async with self._owner.unpacking:
+            if self._stream.conn.buffered.exceeded:
+                raise RpcError(Code.RESOURCE_EXHAUSTED, "too much waits here for a further compressed message")
+            message = await asyncio.to_thread(plain, self._headers, True, raw, self._owner.limit)
+            self.share.add(len(message))
+            return message
 
     async def _forward(self, body: bytes) -> Reply:
         owner = self._owner

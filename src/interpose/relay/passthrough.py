@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
+from interpose.h2.buffered import BufferedShare
 from interpose.h2.client import ClientConnection
 from interpose.h2.errors import ErrorCode
 from interpose.h2.headers import Headers, Shape
@@ -236,6 +237,7 @@ class Held:
         self._wire = wire
         self._end = end
         self._body = bytearray()
+        self.share = BufferedShare(stream.conn.buffered)
         self._body_ends = False
         self._trailers: bytes | None = None
         self._waiter = Waiter(self._ready, self._expired)
@@ -244,6 +246,7 @@ class Held:
 
     def _ready(self, conn: ClientConnection) -> None:
         stream = self._stream
+        self.share.release()
         self._ledger.forwarded(stream)
         self._owner.join(stream, conn, self._wire, self._end)
         requests, body = self._owner.requests, self._body
@@ -256,6 +259,7 @@ class Held:
 
     def _expired(self, reason: str) -> None:
         stream = self._stream
+        self.share.release()
         self._ledger.forwarded(stream)
         self._ledger.finish(stream, Code.UNAVAILABLE)
         stream.sink = NOWHERE
@@ -267,6 +271,7 @@ class Held:
 
     def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
         self._body += data
+        self.share.add(len(data))
         self._body_ends = end
 
     def on_sent(self, stream: Stream, count: int) -> None:
@@ -280,6 +285,7 @@ class Held:
 
     def shut(self, stream: Stream, code: int) -> None:
         self._upstream.cancel(self._waiter)
+        self.share.release()
         stream.sink = NOWHERE
         self._ledger.finish(stream, code)
         self._owner.over(code, "")

@@ -13,10 +13,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
+from interpose.h2.buffered import BufferedShare
 from interpose.h2.errors import ConnectionFault, ErrorCode
 from interpose.h2.limits import Limits
 from interpose.h2.monomorphic import own_code
 from interpose.h2.server import Accept, ServerConnection
+from interpose.h2.stream import Stream
 from interpose.instrumentation.logging import RateLimited
 from interpose.rpc.connectionlimit import ConnectionLimit
 from interpose.rpc.fairness import PeerAccount, PeerAccounts
@@ -116,9 +118,7 @@ class ClientLink(Link):
     @property
     def buffered(self) -> int:
         """Bytes of its calls that wait here, in either direction, and what its socket did not take yet."""
-        streams = self.conn.streams.values()
-        waiting = sum(one.queued + (one.peer.queued if one.peer is not None else 0) for one in streams)
-        return waiting + self.backlog
+        return sum(map(_waiting, self.conn.streams.values())) + self.backlog
 
     def cut(self, why: str) -> None:
         """End it at once: the peer asks for more than it takes."""
@@ -137,6 +137,13 @@ class ClientLink(Link):
         self.close()
         if self.backlog:
             self.abort()
+
+
+def _waiting(stream: Stream) -> int:
+    """Bytes of a call: replies and requests in queues, and what its sink collects."""
+    share: BufferedShare | None = getattr(stream.sink, "share", None)
+    upload = stream.peer.queued if stream.peer is not None else 0
+    return stream.queued + upload + (share.size if share is not None else 0)
 
 
 V = TypeVar("V")

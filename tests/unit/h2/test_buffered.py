@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.h2.buffered import Buffered
+from interpose.h2.buffered import Buffered, BufferedShare
 from interpose.h2.headers import encode
 from interpose.h2.server import ServerConnection
 from interpose.testing import h2bench, h2peer
@@ -45,3 +45,15 @@ def test_what_leaves() -> None:
 def test_without_a_limit() -> None:
     """Nobody asked for one."""
     assert not Buffered().exceeded
+
+
+def test_a_share_is_given_back_once() -> None:
+    """However often it is said."""
+    account = Buffered()
+    share = BufferedShare(account)
+    share.add(10)
+    share.add(5)
+    assert (share.size, account.size) == (15, 15)
+    share.release()
+    share.release()
+    assert (share.size, account.size) == (0, 0)
