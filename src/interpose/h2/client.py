@@ -35,7 +35,7 @@ class ClientConnection(Connection):
         self.stream_limit = limits.streams  # the peer may lower it; zero once the connection takes no more
         self.ample = self._ample()  # up to so many streams nobody has to look at whose they are
         self.on_greeting: Callable[[], None] | None = None  # called once, with the peer's first settings
-        self._next = 1
+        self.next_stream = 1
 
     def start(self) -> None:
         self.emit(frames.PREFACE)
@@ -59,13 +59,15 @@ class ClientConnection(Connection):
 
     def open(self, sink: Sink, wire: bytes, end: bool) -> Stream:
         """Send a request. The caller has looked at `usable`."""
-        number = self._next
-        self._next = number + 2
+        number = self.next_stream
+        self.next_stream = number + 2
         if number > _LAST_USABLE:
             self.retire()
         self.streams[number] = stream = ClientStream(self, number, HEAD, sink)
         size = len(wire)
         if self.table_update or size > frames.DEFAULT_FRAME_SIZE or end:
+            if self.table_update:
+                self.unsent = number + 2  # the change of the table's size has to arrive, so this stream does
             stream.send_headers(wire, end)
         else:  # the same, for what every call does
             out = self.out
@@ -90,7 +92,7 @@ class ClientConnection(Connection):
             greeting()
 
     def is_idle(self, number: int) -> bool:
-        return not number & 1 or number >= self._next
+        return not number & 1 or number >= self.next_stream
 
     def on_goaway(self, last_stream: int, code: int) -> None:
         """Streams the peer will not process end as refused: a caller may safely try those again."""

@@ -18,6 +18,7 @@ from interpose.h2.limits import Guard, Limits
 from interpose.h2.settings import PeerSettings, settings_frame
 from interpose.h2.stream import Stream
 
+NO_STREAM = frames.LARGEST_STREAM_ID + 1
 _REMEMBERED_RESETS = 1024
 # What frames cost beyond their bytes, in the units of the frame loop: a cancelled call, a stream walked over.
 _RESET_COST = 40
@@ -58,6 +59,9 @@ class Control:
         self.draining = False  # no new streams, as far as we can tell the peer
         self.leaving = False  # none can come any more: the last one to end is the end of the connection
         self.last_stream = 0
+        self.next_stream = NO_STREAM  # the next one that we open
+        self.unsent = NO_STREAM  # streams of ours from here on were opened since the last write
+        self._withdrawn: set[int] = set()
         self.peer_window = frames.DEFAULT_WINDOW
         self.send_window = frames.DEFAULT_WINDOW
         self.stream_window = limits.stream_window
@@ -109,13 +113,39 @@ class Control:
         if self.later:
             out += self.later
             self.later.clear()
+        if self._withdrawn:
+            self._strike_out()
         while out:
             data = b"".join(out)
             out.clear()
+            self.unsent = self.next_stream
             self.write(data)
             self.allowance = _TURN
             if self.unfinished and not self.unread:
                 self._write_more()
+
+    def withdraw(self, stream: Stream) -> None:
+        """We opened it since the last write and want it no more: the peer never hears of it."""
+        self._withdrawn.add(stream.number)
+        stream.clear()
+        self.drop(stream)
+
+    def _strike_out(self) -> None:
+        """Take the frames of streams that were withdrawn out of what is to be written."""
+        data = b"".join(self.out)
+        kept = []
+        position = 0
+        while position < len(data):
+            length, what, number = frames.read_head(data, position)
+            end = position + frames.HEAD_SIZE + length
+            if number not in self._withdrawn:
+                kept.append(data[position:end])
+            elif what == frames.DATA:
+                self.send_window += length
+            position = end
+        self.out[:] = kept
+        self._withdrawn.clear()
+        self._pump()
 
     def _write_more(self) -> None:
         """The transport took all: so it may take more of what waits. If that is not all either, others come first."""

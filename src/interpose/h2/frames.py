@@ -94,3 +94,9 @@ def headers(stream: int, block: bytes, end: bool, max_frame: int) -> bytes:
 def read_settings(payload: bytes) -> list[tuple[int, int]]:
     """The pairs of a SETTINGS payload whose length is a multiple of six."""
     return list(_SETTING.iter_unpack(payload))
+
+
+def read_head(data: bytes, position: int) -> tuple[int, int, int]:
+    """Length of the payload, type and stream of a frame. Not for the data path."""
+    head, _, number = FRAME_HEAD.unpack_from(data, position)
+    return head >> 8, head & 0xFF, number

@@ -290,9 +290,14 @@ class Stream:
 
     def reset(self, code: int) -> None:
         """End the stream with an error of ours. The sink is not told: it is the one who says so."""
-        if not self.closed:
-            self.conn.emit(frames.rst_stream(self.number, code))
-            self.conn.forget(self)
+        conn = self.conn
+        if self.closed:
+            return
+        if self.number >= conn.unsent:
+            conn.withdraw(self)
+        else:
+            conn.emit(frames.rst_stream(self.number, code))
+            conn.forget(self)
 
     def clear(self) -> None:
         """Both sides are done and nothing waits. For the connection only."""

@@ -230,3 +230,74 @@ def test_greeting_is_told_once() -> None:
     bench.feed(h2peer.settings((STREAMS, 7)))
     bench.feed(h2peer.settings((STREAMS, 9)))
     assert greetings == [7]
+
+
+class TestWithdrawnCalls:
+    """A call that is given up before it was written is none: the backend never hears of it."""
+
+    @pytest.mark.parametrize("end", [False, True])
+    def test_nothing_of_it_is_written(self, end: bool) -> None:
+        """Neither its headers nor its body, nor a reset; the window it had taken is free again."""
+        bench = h2bench.client()
+        window = bench.conn.send_window
+        stream = h2bench.open_call(bench, end=end)
+        stream.send_data(b"body", True)
+        stream.reset(8)
+        assert bench.frames() == []
+        assert bench.conn.send_window == window
+        assert not bench.conn.streams
+
+    def test_others_are(self) -> None:
+        """Frames before, between and behind its own, in order; numbers are not used twice."""
+        bench = h2bench.client()
+        first, second, third = (h2bench.open_call(bench) for _ in range(3))
+        for stream in (first, second, third):
+            stream.send_data(b"body", True)
+        bench.feed(h2peer.ping(b"pingpong"))
+        second.reset(8)
+        assert [(frame.kind, frame.stream) for frame in bench.frames()] == [
+            ("HEADERS", 1),
+            ("HEADERS", 5),
+            ("DATA", 1),
+            ("DATA", 5),
+            ("PING", 0),
+        ]
+        assert h2bench.open_call(bench).number == 7
+
+    def test_written_calls_are_reset(self) -> None:
+        """What the backend knows of it has to be told about."""
+        bench = h2bench.client()
+        stream = h2bench.open_call(bench)
+        bench.bytes_out()
+        stream.reset(8)
+        assert [(frame.kind, frame.stream) for frame in bench.frames()] == [("RST_STREAM", 1)]
+
+    def test_change_of_the_table_arrives(self) -> None:
+        """It rides on the first headers behind the settings, so these cannot be taken back."""
+        bench = h2bench.client()
+        bench.feed(h2peer.settings((1, 0)))
+        one, two = h2bench.open_call(bench), h2bench.open_call(bench)
+        one.reset(8)
+        two.reset(8)
+        frames = bench.frames("HEADERS", "RST_STREAM")
+        assert [(frame.kind, frame.stream) for frame in frames] == [("HEADERS", 1), ("RST_STREAM", 1)]
+        assert frames[0].payload.startswith(b"\x20")
+
+    def test_window_goes_to_who_waits(self) -> None:
+        """A body that waited for the connection's window gets what was taken back."""
+        bench = h2bench.client(None, (4, 1 << 20))
+        one, two = h2bench.open_call(bench), h2bench.open_call(bench)
+        bench.bytes_out()
+        three = h2bench.open_call(bench)
+        three.send_body(bytes(65_000), True)
+        one.send_body(b"x" * 1000, True)
+        two.send_body(b"y" * 1000, True)
+        three.reset(8)
+        sent = [(frame.stream, len(frame.payload), frame.end) for frame in bench.frames("DATA")]
+        assert sent == [(1, 535, False), (1, 465, True), (3, 1000, True)]
+
+    def test_new_connection(self) -> None:
+        """Before the first write nothing is taken back: the preface stands there, too."""
+        bench = h2bench.fresh_client()
+        h2bench.open_call(bench).reset(8)
+        assert [frame.kind for frame in bench.frames()][-2:] == ["HEADERS", "RST_STREAM"]

@@ -147,3 +147,19 @@ def test_interim_headers_pass() -> None:
     assert kinds(frames) == ["HEADERS", "HEADERS", "DATA", "HEADERS"]
     assert pair.fields(frames[0].payload) == [(b":status", b"103")]
     assert pair.fields(frames[1].payload) == RESPONSE
+
+
+def test_call_that_is_cancelled_in_the_same_read_never_reaches_the_backend() -> None:
+    """Rapid resets are between the client and us; what follows them is served."""
+    pair = Pair()
+    passthrough = Passthrough(Ledger(lambda: 1.0))
+    pair.client.conn.accept = lambda stream, headers, end: passthrough.join(
+        stream, pair.backend.conn, headers.wire, end
+    )
+    pair.client.feed(
+        *[pair.client.request(number, end=number % 4 == 1) + h2peer.rst_stream(number) for number in range(3, 99, 2)],
+        pair.client.request(99),
+        h2peer.data(99, b"ask", end=True),
+    )
+    assert kinds(pair.backend.frames()) == ["HEADERS", "DATA"]
+    assert len(pair.backend.conn.streams) == 2
