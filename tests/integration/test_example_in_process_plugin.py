@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interpose.api import hook_pb2 as hook
-from interpose.dispatcher.client import HookClient
+from interpose.dispatcher.client import HookCallError, HookClient
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.rpc.transport import Hub
 from interpose.testing.eventually import WAIT_LIMIT
@@ -83,6 +83,18 @@ async def test_it_decides_and_a_broken_neighbour_costs_only_itself(
     reason = "distribution broken-package 0.3, entry point broken = broken_module:Plugin: ModuleNotFoundError: "
     assert plugins["broken"]["problem"].startswith(reason)
     assert "Plugin cannot be loaded" in server.log.read_text()
+
+
+@pytest.mark.usefixtures("installed")
+async def test_under_fail_no_call_passes_without_it(
+    fake_node: Callable[..., Path], hookserver: Callable[..., HookServer]
+) -> None:
+    """A plugin that must be asked and could not be loaded refuses what it would have been asked about."""
+    fake_node(pods=1)
+    server = hookserver("--external-plugins", "broken", "--plugin-failure-policy", "Fail")
+    server.start()
+    with pytest.raises(HookCallError, match=r"FAILED_PRECONDITION.*plugin broken: has no rule: distribution broken"):
+        await shares_and_score(server, "false")
 
 
 @pytest.mark.usefixtures("installed")

@@ -13,7 +13,7 @@ from interpose.runtimehooks.cgroup_actuator import CgroupActuator
 from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Response
 from interpose.runtimehooks.inventory import Inventory
 from interpose.runtimehooks.journal import Journal
-from interpose.runtimehooks.plugin import NodeInputs, Plugin
+from interpose.runtimehooks.plugin import AnyPlugin, NodeInputs, Plugin
 from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.updates import Updates
 from interpose.store.store import Store
@@ -77,7 +77,7 @@ class HookParts:
         self,
         node: FakeNode | None = None,
         *,
-        plugins: Sequence[ToyPlugin] = (),
+        plugins: Sequence[AnyPlugin] = (),
         asked: Callable[[str], int] | None = None,
         dry_run: bool = False,
     ) -> None:

@@ -14,16 +14,18 @@ from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
 from interpose.model.pod import Pod
 from interpose.model.qos import QosClass
 from interpose.rpc.status import Code
+from interpose.runtimehooks.entry_points import UnusablePlugin
 from interpose.runtimehooks.facts import Facts
 from interpose.runtimehooks.nodeslo import HostApplication, NodeSLO
 from interpose.runtimehooks.originals import ANNOTATION
 from interpose.runtimehooks.planning import Action
-from interpose.runtimehooks.plugin import NodeInputs
+from interpose.runtimehooks.plugin import AnyPlugin, NodeInputs
 from interpose.runtimehooks.reconciler import Reconciler, Round
 from interpose.runtimehooks.relaypolicy import Ownership
 from interpose.runtimehooks.runner import Runner
 from interpose.runtimehooks.surroundings import Surroundings
 from interpose.runtimehooks.wants import Target
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.fakestate import Container, Sandbox
@@ -38,9 +40,9 @@ UPDATE = "UpdateContainerResources"
 class Rig:
     """A reconciler over a node, with two plugins that want what a test says."""
 
-    def __init__(self, node: FakeNode | None = None) -> None:
+    def __init__(self, node: FakeNode | None = None, plugins: Sequence[AnyPlugin] | None = None) -> None:
         self.toy, self.other = ToyPlugin(), ToyPlugin("other")
-        self.parts = HookParts(node, plugins=[self.toy, self.other])
+        self.parts = HookParts(node, plugins=[self.toy, self.other] if plugins is None else plugins)
         self.inputs = NodeInputs()
         self.gathered: list[list[str]] = []  # names of the pods, each time
         self.unmanaged: set[str] = set()
@@ -85,9 +87,9 @@ class Rig:
         """Somebody else puts something into a container's cgroup."""
         self.parts.node.tree.write(self.parts.node.directory(sandbox.containers[0]), parameter, value)
 
-    def restarted(self) -> "Rig":
+    def restarted(self, plugins: Sequence[AnyPlugin] | None = None) -> "Rig":
         """Another one on the same node that knows only what the journal does."""
-        fresh = Rig(self.parts.node)
+        fresh = Rig(self.parts.node, plugins)
         for level, key in self.parts.journal.targets():
             target = self.parts.journal.target_of(level, key) or Target(level=level, key=key)
             for parameter, entry in self.parts.journal.entries_of(level, key).items():
@@ -759,24 +761,26 @@ async def test_an_update_before_the_start_that_is_in_force_is_confirmed(rig: Rig
 
 
 class RuleThatHangs(ToyPlugin):
-    """Its rule waits for somebody."""
+    """Its rule waits for somebody, and the clock goes on meanwhile."""
 
-    def __init__(self, release: threading.Event) -> None:
+    def __init__(self) -> None:
         super().__init__("hanging")
-        self._release = release
+        self.release = threading.Event()
+        self.time = 0.0
 
     def rule(self, node: NodeInputs, previous: tuple[Any, ...] | None) -> tuple[Any, ...]:
-        """After a while."""
-        self._release.wait()
+        """Not in time."""
+        self.time += 1.0
+        self.release.wait(WAIT_LIMIT)
         return ()
 
 
 async def test_a_rule_that_hangs_holds_up_nobody(rig: Rig) -> None:
     """The loop goes on, the others get their rules, and it is left out with a reason."""
-    release = threading.Event()
-    runner = Runner(timeout=0.05)
+    hanging = RuleThatHangs()
+    runner = Runner(timeout=0.05, now=lambda: hanging.time)
     made = Reconciler(
-        plugins=(RuleThatHangs(release), rig.toy),
+        plugins=(hanging, rig.toy),
         sync=rig.parts.sync,
         inventory=rig.parts.inventory,
         applier=rig.parts.applier,
@@ -792,5 +796,20 @@ async def test_a_rule_that_hangs_holds_up_nobody(rig: Rig) -> None:
         assert set(made.rules.by_plugin) == {"toy"}
         assert made.rules.problems == {"hanging": "left out, it did not return in time before"}
     finally:
-        release.set()
+        hanging.release.set()
         await runner.close()
+
+
+async def test_values_of_a_plugin_that_cannot_be_loaded_stay(rig: Rig) -> None:
+    """A package that breaks in an upgrade changes nothing of what it set; one that is off does."""
+    sandbox = ls_pod(rig.parts.node, "web")
+    before = rig.of_pod(sandbox, SHARES)
+    rig.want(Level.POD, cpu_shares=99)
+    await rig.round()
+    broken: list[AnyPlugin] = [UnusablePlugin("toy", "ImportError")]
+    for plugins, value in ((broken, 99), ([], before)):
+        later = rig.restarted(plugins)
+        await later.round()
+        assert rig.of_pod(sandbox, SHARES) == value != 0
+        await later.parts.close()
+    assert before != 99
