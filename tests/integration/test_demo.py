@@ -61,7 +61,7 @@ def test_the_demo_shows_values_reasons_and_that_all_comes_back(place: Path, scra
     restored, _, recorded = rest.partition("8. The relay has recorded all calls")
     assert "$ interpose pod ls NAMESPACE NAME UP STATUS RESTARTS AGE shop reports 1/1 Running 0" in started
     assert "cpu.shares container 2 -> 1536 BatchResource: CPU request 1500m in annotation" in started
-    assert "shop mailer 0/1 Error 1" in failed
+    assert "shop mailer 0/1 CrashLoopBackOff 1" in failed
     assert "$ interpose pod logs shop/mailer cannot reach the mail server" in failed
     assert "(back-off 10 s)" in failed
     assert "web cpuset.cpus container any -> 0-1,6-15" in arrived

@@ -176,7 +176,7 @@ async def test_what_is_written_can_be_counted(scratch: Path, cleaned: Path, over
 
 async def test_ids_cannot_lead_out(cleaned: Path) -> None:
     """A name with a slash is no id."""
-    with pytest.raises(ValueError, match="no id"):
+    with pytest.raises(ValueError, match="is not an id"):
         await Rootfs(cleaned, overlay=False).remove("../x")
 
 

@@ -63,7 +63,7 @@ from interpose.testing.lab.relay import program
 
 POLICY: Final = "static"
 CREATED: Final = len(PODS) + 2  # the one that fails, twice; on a slow machine it comes to more
-_WAIT: Final = re.compile(r'"Container restart delayed (back-off)" .* reason="(back-off \d+ s)')
+_WAIT: Final = re.compile(r'"Container restart delayed \(back-off\)" .* reason="(back-off \d+ s)')
 
 
 class Story:
