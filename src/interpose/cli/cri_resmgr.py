@@ -25,7 +25,7 @@ from interpose.cli.cri_resmgr_line import (
     wants,
 )
 from interpose.cli.option_file import read_option_file
-from interpose.cli.standard_streams import open_standard_streams
+from interpose.cli.standard_streams import standard_streams
 from interpose.config.load import Given, Loaded, load
 from interpose.config.table import RELAY
 from interpose.errors import ConfigError, SocketInUseError
@@ -147,5 +147,5 @@ def _print(text: str) -> int:
 
 def main() -> None:
     """Entry point of the `cri-resmgr` program."""
-    open_standard_streams()
-    sys.exit(run_command(sys.argv[1:], os.environ))
+    with standard_streams():
+        sys.exit(run_command(sys.argv[1:], os.environ))

@@ -12,7 +12,7 @@ from typing import Final
 
 from interpose.cli.cri_resmgr_flags import Flag, socket_or_off
 from interpose.cli.cri_resmgr_program import COMMON, Program, run_program
-from interpose.cli.standard_streams import open_standard_streams
+from interpose.cli.standard_streams import standard_streams
 from interpose.config.agent_table import AGENT
 from interpose.config.load import Loaded
 
@@ -92,5 +92,5 @@ def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
 
 def main() -> None:
     """Entry point of the `cri-resmgr-agent` program."""
-    open_standard_streams()
-    sys.exit(run_command(sys.argv[1:], os.environ))
+    with standard_streams():
+        sys.exit(run_command(sys.argv[1:], os.environ))

@@ -8,7 +8,7 @@ from typing import Final
 from interpose.cli.cri_resmgr_agent import SOCKET
 from interpose.cli.cri_resmgr_flags import Flag, read_line
 from interpose.cli.cri_resmgr_program import PRINTED, printed
-from interpose.cli.standard_streams import open_standard_streams
+from interpose.cli.standard_streams import standard_streams
 from interpose.errors import ConfigError
 
 PROGRAM: Final = "cri-resmgr-agent-probe"
@@ -42,5 +42,5 @@ def run_command(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of the `cri-resmgr-agent-probe` program."""
-    open_standard_streams()
-    sys.exit(run_command(sys.argv[1:]))
+    with standard_streams():
+        sys.exit(run_command(sys.argv[1:]))

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from interpose import __version__
 from interpose.cli.go_flags import parse_go_flags
-from interpose.cli.standard_streams import open_standard_streams
+from interpose.cli.standard_streams import standard_streams
 from interpose.config.endpoint import WELL_KNOWN_DOCKER
 from interpose.config.load import Given, Loaded, load
 from interpose.config.schema import Instead
@@ -128,5 +128,5 @@ def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
 
 def main() -> None:
     """Entry point of the `koord-runtime-proxy` program."""
-    open_standard_streams()
-    sys.exit(run_command(sys.argv[1:], os.environ))
+    with standard_streams():
+        sys.exit(run_command(sys.argv[1:], os.environ))

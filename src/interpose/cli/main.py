@@ -4,19 +4,30 @@ Exit codes: 0 fine, 1 failed, 2 wrong usage, 78 settings cannot be used (EX_CONF
 a mistake in a file from a crash), 130 interrupted by Ctrl-C.
 """
 
+import io
 import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import click
 
 from interpose import __version__
 from interpose.cli.lazy import LazyGroup, Subcommand
-from interpose.cli.standard_streams import open_standard_streams
+from interpose.cli.standard_streams import (
+    EXIT_INTERRUPTED,
+    EXIT_UNREAD,
+    forget_output,
+    nobody_reads,
+    standard_streams,
+)
 from interpose.errors import ConfigError, SocketInUseError
 
 EXIT_FAILED = 1
 EXIT_CONFIG = 78
-EXIT_INTERRUPTED = 130  # as shells report it
 
 
 SUBCOMMANDS = {
@@ -50,15 +61,50 @@ SUBCOMMANDS = {
 class MainGroup(LazyGroup):
     """The whole program."""
 
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run to the process exit, unless somebody else calls. Errors of command lines look as all others do."""
+        run: Callable[[], Any] = partial(super().main, args, prog_name, complete_var, standalone_mode=False, **extra)
+        if not standalone_mode:
+            return run()
+        try:
+            code = run()
+        except click.ClickException as error:
+            code = _show(error)
+        except click.Abort:  # Ctrl-C before the command was found
+            code = EXIT_INTERRUPTED
+        sys.exit(code)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand; its return value is the exit code, its known errors become messages."""
         try:
             code = super().invoke(ctx)
         except (ConfigError, SocketInUseError, OSError) as error:
+            if isinstance(error, BrokenPipeError) and nobody_reads():
+                forget_output()
+                ctx.exit(EXIT_UNREAD)
             ctx.exit(report(error))
         except KeyboardInterrupt:
             ctx.exit(EXIT_INTERRUPTED)  # before anybody was there to handle it
         ctx.exit(code or 0)
+
+
+def _show(error: click.ClickException) -> int:
+    """Write what click says to stderr, with our spelling; the exit code."""
+    if isinstance(error.__context__, BrokenPipeError) and nobody_reads():
+        forget_output()
+        return EXIT_UNREAD
+    text = io.StringIO()
+    error.show(text)
+    with suppress(BrokenPipeError):
+        click.echo(re.sub(r"(?m)^Error: ", "error: ", text.getvalue(), count=1), err=True, nl=False)
+    return error.exit_code
 
 
 def report(error: ConfigError | SocketInUseError | OSError) -> int:
@@ -89,5 +135,5 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the `interpose` program."""
-    open_standard_streams()
-    cli(prog_name="interpose")
+    with standard_streams():
+        cli(prog_name="interpose")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from interpose.cli.pod_options import namespace_option, output_option, reach_of, reach_options, selector_option
+from interpose.cli.standard_streams import nobody_reads
 
 if TYPE_CHECKING:
     from interpose.kuberuntime.events import PodEvent
@@ -53,6 +54,8 @@ def events(**parameters: Any) -> None:
         if fresh or first:
             _show(fresh, parameters, first=first)
         first = False
+        if nobody_reads():
+            raise BrokenPipeError
         _pause(_EVERY)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from interpose.cli.pod_options import output_option, reach_of, reach_options, selector_option
+from interpose.cli.standard_streams import nobody_reads
 from interpose.cli.terminal import output_width
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def ls(**parameters: Any) -> None:
         shown: dict[str, PodRow] = {}
         while True:
             _show_changes(rows, shown, parameters)
+            if nobody_reads():
+                raise BrokenPipeError
             await asyncio.sleep(_EVERY)
             rows = await _rows(runtime, parameters)
 

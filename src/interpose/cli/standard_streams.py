@@ -1,11 +1,38 @@
-"""Standard input, output and error, for programs that were started without them, as some supervisors and scripts do.
+"""Standard input, output and error of a program, whatever they are.
 
-The next descriptors that are opened would take their numbers: an event loop would close them as its own and end the
-process, and whatever is printed would go into a socket.
+Some supervisors and scripts start programs without them. The next descriptors that are opened would take their numbers:
+an event loop would close them as its own and end the process, and whatever is printed would go into a socket. And who
+reads what is printed may leave early, as `head` does: then the program ends, too, without a word about it.
 """
 
 import os
+import select
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+EXIT_INTERRUPTED: Final = 130  # as shells report it
+EXIT_UNREAD: Final = 141  # likewise, of a program that writes to a pipe that nobody reads
+
+
+@contextmanager
+def standard_streams() -> Iterator[None]:
+    """Around a whole program: all three are there, what was printed is written at its end, and if nobody reads it any
+    more, or at Ctrl-C, the program ends with the exit code that shells know for it."""
+    open_standard_streams()
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        if not nobody_reads():
+            raise
+        forget_output()
+        raise SystemExit(EXIT_UNREAD) from None
+    except KeyboardInterrupt:
+        raise SystemExit(EXIT_INTERRUPTED) from None
 
 
 def open_standard_streams() -> None:
@@ -17,3 +44,24 @@ def open_standard_streams() -> None:
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def nobody_reads() -> bool:
+    """Whether whoever read what we print has left."""
+    poll = select.poll()
+    for fd in (1, 2):
+        poll.register(fd, 0)
+    return any(found & select.POLLERR for _fd, found in poll.poll(0))
+
+
+def forget_output() -> None:
+    """What is still held must not fail when the program ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream, fd in ((sys.stdout, 1), (sys.stderr, 2)):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, fd)
+            with suppress(BrokenPipeError):
+                stream.flush()
+    os.close(nowhere)

@@ -68,7 +68,7 @@ def test_without_the_extra_it_says_how_to_install(run: Any, monkeypatch: pytest.
     monkeypatch.setattr(builtins, "__import__", missing)
     code, output, _ = run()
     assert code == 1
-    assert output == "Error: the live view needs textual, which is not installed: pip install 'interpose[ui]'\n"
+    assert output == "error: the live view needs textual, which is not installed: pip install 'interpose[ui]'\n"
 
 
 @pytest.mark.usefixtures("terminal")

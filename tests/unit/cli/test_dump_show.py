@@ -162,7 +162,7 @@ def test_wrong_usage_ends_with_2(sample: Path, arguments: list[str], reason: str
 
 def test_a_mistake_in_a_filter_is_all_that_is_said(sample: Path) -> None:
     """Without how the command is used."""
-    assert run(sample, "--status", "x").stderr.startswith("Error: --status: ")
+    assert run(sample, "--status", "x").stderr.startswith("error: --status: ")
     assert "Usage" not in run(sample, "~x").stderr
 
 

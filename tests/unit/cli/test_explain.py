@@ -60,14 +60,14 @@ def test_a_name_of_several_is_answered_with_their_names(serve: Callable[[RouteTa
     """So that the next try is right."""
     result = run(serve(ROUTES), "c")
     assert result.exit_code == 1
-    assert result.stderr == "Error: not one container is called c\n  ns/p/c (abc)\n  ns/q/c (abd)\n"
+    assert result.stderr == "error: not one container is called c\n  ns/p/c (abc)\n  ns/q/c (abd)\n"
 
 
 def test_a_name_of_nobody_is_an_error(serve: Callable[[RouteTable], str]) -> None:
     """Exit code 1, as for any other trouble of the relay's."""
     address = serve(ROUTES)
     result = run(address, "nobody")
-    assert (result.exit_code, result.stderr) == (1, "Error: not one container is called nobody\n")
+    assert (result.exit_code, result.stderr) == (1, "error: not one container is called nobody\n")
     assert "a bug (500)" in run(address, "broken").stderr
 
 
@@ -104,8 +104,8 @@ def test_before_the_state_is_known_that_is_said(serve: Callable[[RouteTable], st
         return json_response({"policy": "static", "ready": False, "assignments": known})
 
     address = serve({**ROUTES, ("GET", "/v1/policy"): early})
-    assert (run(address).exit_code, run(address).stderr) == (1, f"Error: {NOT_LISTED}\n")
-    assert run(address, "early").stderr == "Error: it is not known yet\n"
+    assert (run(address).exit_code, run(address).stderr) == (1, f"error: {NOT_LISTED}\n")
+    assert run(address, "early").stderr == "error: it is not known yet\n"
     known.extend(ASSIGNED)
     result = run(address)
     assert (result.exit_code, result.stdout) == (0, assignments_text(ASSIGNED) + "\n")

@@ -202,7 +202,7 @@ def test_an_image_gets_more_names(root: Path, archive: Path) -> None:
         "docker.io/library/y:2",
     ]
     result = run("tag", "none", "y:2", "--root", root)
-    assert (result.exit_code, result.stderr) == (1, "Error: image none: there is none\n")
+    assert (result.exit_code, result.stderr) == (1, "error: image none: there is none\n")
     assert "image reference 'A b'" in run("tag", "x:1", "A b", "--root", root).stderr
 
 
@@ -230,5 +230,5 @@ def test_no_room_is_told_with_place_and_bytes(root: Path, archive: Path, monkeyp
     needed = len(IMAGE.layers[0])
     assert (result.exit_code, result.stderr) == (
         1,
-        f"Error: {root}/images: not enough space: {needed} bytes are needed and 1 are free\n",
+        f"error: {root}/images: not enough space: {needed} bytes are needed and 1 are free\n",
     )

@@ -5,10 +5,13 @@ import subprocess
 import sys
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from interpose import __version__
+from interpose.cli import main
+from interpose.cli.lazy import LazyGroup
 from interpose.cli.main import SUBCOMMANDS, cli
 from interpose.errors import ConfigError, SocketInUseError
 
@@ -109,3 +112,39 @@ def test_an_interrupt_has_the_code_of_one(process: Any) -> None:
     process.error = KeyboardInterrupt()
     result = CliRunner().invoke(cli, ["relay"])
     assert (result.exit_code, result.output) == (130, "")
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["relay", "--nonsense"], ["pod", "ls", "-r", "/no/such.sock"]])
+def test_errors_have_one_spelling(arguments: list[str]) -> None:
+    """Whoever finds them: a wrong command line looks as a wrong setting does."""
+    lines = CliRunner().invoke(cli, arguments).stderr.splitlines()
+    assert [line for line in lines if line.lower().startswith("error")] == [lines[-1]]
+    assert lines[-1].startswith("error: ")
+
+
+def test_an_error_about_output_that_nobody_reads_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where somebody made a message of it."""
+
+    def broken(*_: object, **__: object) -> None:
+        try:
+            raise BrokenPipeError(32, "Broken pipe")
+        except OSError as error:
+            raise click.ClickException(str(error)) from None
+
+    monkeypatch.setattr(main, "nobody_reads", lambda: True)
+    monkeypatch.setattr(LazyGroup, "invoke", broken)
+    result = CliRunner().invoke(cli, ["policies"])
+    assert (result.exit_code, result.output) == (141, "")
+
+
+def test_a_connection_that_broke_is_told(process: Any) -> None:
+    """It is not our output."""
+    process.error = BrokenPipeError(32, "Broken pipe")
+    result = CliRunner().invoke(cli, ["relay"])
+    assert (result.exit_code, result.stderr) == (1, "error: Broken pipe\n")
+
+
+def test_somebody_else_may_call() -> None:
+    """And hears what happened as click says it."""
+    with pytest.raises(click.UsageError):
+        cli.main(["nonsense"], standalone_mode=False)
