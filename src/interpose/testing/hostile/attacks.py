@@ -4,6 +4,7 @@ A row's function gets a fresh connection and returns or raises at its end; whoev
 built once, before the first byte goes out, so that even a Python client keeps a proxy busy.
 """
 
+import gzip
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from interpose.testing.h2peer import (
     settings_ack,
     window_update,
 )
-from interpose.testing.hostile.paths import BIG, FLOOD, MIDDLING, QUICK, STALLED, TAKEN
+from interpose.testing.hostile.paths import BIG, FLOOD, INTERCEPTED, MIDDLING, QUICK, STALLED, TAKEN
 from interpose.testing.hostile.peer import HostilePeer
 
 Attack = Callable[[HostilePeer], None]
@@ -239,6 +240,45 @@ def unknown_methods(peer: HostilePeer) -> None:
         for _ in range(10):
             numbers = [peer.next_stream() for _ in range(50)]
             peer.send(b"".join(headers(n, request(b"/no.Such/Method%d" % n), end=True) for n in numbers))
+
+
+# Calls that somebody reads on the way.
+
+
+def intercepted_calls(peer: HostilePeer) -> None:
+    """Hundreds at once that a policy has to decide about."""
+    block = request(INTERCEPTED)
+    peer.hello()
+    while True:
+        before = peer.seen["HEADERS"]
+        numbers = [peer.next_stream() for _ in range(500)]
+        peer.send(b"".join(headers(number, block) + data(number, _MESSAGE, end=True) for number in numbers))
+        peer.await_frames("HEADERS", before + 500)
+
+
+def unpacked_messages(peer: HostilePeer) -> None:
+    """A few bytes each that unpack to megabytes."""
+    body = gzip.compress(b"\xc2\x3e\x80\x80\x80\x0f" + bytes(15 << 21), mtime=0)
+    message = b"\x01" + len(body).to_bytes(4, "big") + body
+    block = request(INTERCEPTED, (b"grpc-encoding", b"gzip"))
+    peer.hello()
+    while True:
+        before = peer.seen["HEADERS"]
+        for number in [peer.next_stream() for _ in range(50)]:
+            parts = [message[at : at + 16_000] for at in range(0, len(message), 16_000)]
+            peer.send(headers(number, block) + b"".join(data(number, one, end=one is parts[-1]) for one in parts))
+        peer.await_frames("HEADERS", before + 50)
+
+
+def collected_messages(peer: HostilePeer) -> None:
+    """Large messages that never end, each to be collected before it goes on."""
+    block = request(INTERCEPTED)
+    peer.hello()
+    numbers = opened(peer, block, 200, end=False)
+    while True:
+        for number in numbers:
+            peer.send(data(number, bytes(16_000)))
+        peer.idle(0.001)
 
 
 # Header blocks.
@@ -532,6 +572,10 @@ def _rows() -> Iterator[tuple[str, str, Attack]]:
     yield calls, "all-calls-taken", all_calls_taken
     yield calls, "many-calls", as_many_calls_as_possible
     yield calls, "unknown-methods", unknown_methods
+
+    yield calls, "intercepted-calls", intercepted_calls
+    yield calls, "unpacked-messages", unpacked_messages
+    yield calls, "collected-messages", collected_messages
 
     blocks = "header blocks"
     yield blocks, "referenced-entry", _referenced_at_once

@@ -17,9 +17,18 @@ from interpose.testing.hostile.paths import BIG, FLOOD, MIDDLING, STALLED, TAKEN
 _HEAD = Encoder().block([(b":status", b"200"), (b"content-type", b"application/grpc")], "plain", coded=False)
 _TRAILERS = Encoder().block([(b"grpc-status", b"0")], "plain", coded=False)
 _INTERIM = Encoder().block([(b":status", b"103"), (b"link", b"v" * 1000)], "plain", coded=False)
-SMALL_REPLY = b"\0\0\0\0\x10" + bytes(16)
-MIDDLING_REPLY = b"\0" + (4000).to_bytes(4, "big") + bytes(4000)
-BIG_REPLY = b"\0" + (200_000).to_bytes(4, "big") + bytes(200_000)
+
+
+def message(size: int) -> bytes:
+    """A gRPC message of about this size that any method's reply may be: it has one field that nobody knows."""
+    length = bytes((size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14))
+    content = b"\xc2\x3e" + length + bytes(size)
+    return b"\0" + len(content).to_bytes(4, "big") + content
+
+
+SMALL_REPLY = message(16)
+MIDDLING_REPLY = message(4000)
+BIG_REPLY = message(200_000)
 _WINDOW = 2**20
 _FRAME = 16_384
 # Frames between two looks at whether the socket is full.
