@@ -111,6 +111,30 @@ def test_oom_score_of_the_annotation_is_in_the_create_request(
         assert [pod.noted()[-1] for pod in (common, own, asked)] == [950, 970, 900]
 
 
+def test_a_plugin_of_an_installed_package(
+    scratch: Path,
+    hooked_relay: Relay,
+    kubelet: CriClient,
+    kubepods: Kubepods,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The example of the documentation, in the same place as our own plugins: its score is there at the start."""
+    source = Path(__file__).parents[2] / "examples/in-process-plugin/src"
+    info = scratch / "packages/night_shift-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: night-shift\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[interpose.hook_plugins]\nnight-shift = night_shift:NightShift\n")
+    monkeypatch.setenv("PYTHONPATH", f"{info.parent}:{source}")
+    wait = {"example.com/may-wait": "true"}
+    with (
+        served(scratch, hooked_relay, kubepods, "--mode", "both", "--external-plugins", "night-shift"),
+        ls_pod(kubelet, kubepods, "waits", annotations=wait) as waits,
+        ls_pod(kubelet, kubepods, "other") as other,
+    ):
+        assert (waits.noted()[-1], waits.cpu[0]) == (1000, 64)
+        assert (other.noted()[-1], other.cpu[0]) == (900, LS_ASKED[0])
+
+
 # -- updating
 
 
