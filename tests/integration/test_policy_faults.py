@@ -15,6 +15,7 @@ import pytest
 
 from interpose.api import cri_pb2 as cri
 from interpose.model.cpuset import CpuSet
+from interpose.resmgr import waiting
 from interpose.resmgr.report import policy_report
 from interpose.rpc.status import Code, RpcError
 from interpose.testing.cpuwatch import CpuWatch
@@ -240,14 +241,15 @@ async def test_a_pod_removed_while_its_container_is_made(tmp_path: Path) -> None
 # -- a runtime that is slow, or says no
 
 
-async def test_a_slow_update_does_not_hold_a_create_for_ever(tmp_path: Path) -> None:
+async def test_a_slow_update_does_not_hold_a_create_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The create goes on after its time, counted as late; afterwards the newest wish wins."""
+    monkeypatch.setattr(waiting, "_SHRINKING", 0.1)
     async with watched(tmp_path) as (stack, watch):
         shared = await stack.run("web", 100, "burstable")
         pods = [await stack.pod(name) for name in ("db", "mq")]
         stall = stack.runtime.stall(UPDATE)
         watch.excused.add(shared)
-        made = [(await stack.call(request_of(pod, 2000), timeout=0.8)).container_id for pod in pods]
+        made = [(await stack.call(request_of(pod, 2000))).container_id for pod in pods]
         assert stack.manager.tally.late == 2
         assert stack.cpus(shared) == ALL
         assert stall.waiting == 1  # never two at a time for one container
@@ -522,13 +524,16 @@ async def test_a_create_waits_for_the_books_and_is_decided_then(tmp_path: Path) 
         assert [stack.cpus(await task)] == own_cpus(stack)
 
 
-async def test_without_books_a_create_gets_shared_cpus_in_the_end(tmp_path: Path) -> None:
+async def test_without_books_a_create_gets_shared_cpus_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Later, when the books are there, it gets what it is due."""
+    monkeypatch.setattr(waiting, "_BEGINNING", 0.1)
     runtime = FakeRuntime()
     stall = runtime.stall("ListPodSandbox")
     async with watched_early(tmp_path, runtime) as stack:
         pod = await stack.pod("db")
-        made = (await stack.call(request_of(pod, 2000), timeout=1.0)).container_id
+        made = (await stack.call(request_of(pod, 2000))).container_id
         assert stack.cpus(made) == ALL
         assert stack.manager.tally.failures["CreateContainer"] == 1
         stall.release()

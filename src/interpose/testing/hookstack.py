@@ -16,7 +16,7 @@ from interpose.cli.relay_interception import Interception
 from interpose.cli.relay_interceptors import Interceptors
 from interpose.config.settings import RelaySettings
 from interpose.relay.methods import METHODS
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.hookserver import FakeHookServer, register
@@ -30,7 +30,7 @@ class CriCaller:
     def __init__(self, channel: Any) -> None:
         self._channel = channel
 
-    async def __call__(self, request: Message, *, version: str = "v1", timeout: float | None = 20.0) -> Any:
+    async def __call__(self, request: Message, *, version: str = "v1", timeout: float | None = WAIT_LIMIT) -> Any:
         """Send a request; the method follows from its class."""
         name = type(request).__name__.removesuffix("Request")
         path = f"/runtime.{version}.{METHODS[name].service}/{name}"
