@@ -176,6 +176,12 @@ class Story:
         if (code := await asyncio.to_thread(manager.stop, START)) != 0:
             self.problems.append(f"pod run ended with {code}: {manager.log_tail()}")
         self.problems += [f"pod {name} was not removed" for name in await self._node.pods()]
+
+        async def clean() -> bool:
+            return not self._node.leftovers()
+
+        with suppress(AssertionError):
+            await until(clean, "everything to be removed")
         self.problems += [f"{path} was not removed" for path in self._node.leftovers()]
         self.problems += wrong_calls(await self._asked_relay("/v1/methods"), {"CreateContainer": CREATED})
 
