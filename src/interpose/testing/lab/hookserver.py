@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interpose.cli.admin_client import ask
+from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import hooks_dir, program
 from interpose.testing.lab.service import Service
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 NAME = "qos"
 """Under which it registers."""
 RATIO = "node.koordinator.sh/cpu-normalization-ratio"
-_SINGLE = 30.0  # seconds a single round may take on a busy machine
 
 
 def node_state(spec: Mapping[str, Any] | None = None, *, ratio: float | None = None) -> dict[str, Any]:
@@ -109,13 +108,11 @@ class HookServer(Service):
 
     def single(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Another process with the same paths, to its end: --once, --restore, --deregister."""
-        return subprocess.run(self.argv(*options), capture_output=True, text=True, timeout=_SINGLE, check=False)
+        return subprocess.run(self.argv(*options), capture_output=True, text=True, timeout=WAIT_LIMIT, check=False)
 
     def soon(self, what: str, condition: Callable[[], bool]) -> None:
-        """It comes to be: within a second on a machine with time to spare, a busy one gets three."""
-        began = time.monotonic()
+        """It comes to be."""
         self.child.wait_until(condition, what=what)
-        print(f"{what}: after {time.monotonic() - began:.3f} s")  # pytest shows it if the test fails, or on demand
 
     @property
     def journal(self) -> Path:
