@@ -10,6 +10,7 @@ from interpose.kuberuntime.running import RunningPod
 from interpose.views.text import plain
 
 if TYPE_CHECKING:
+    from interpose.kuberuntime.knownpods import KnownPod
     from interpose.kuberuntime.podreader import PodReader
 
 _UID: Final = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}", re.ASCII)
@@ -67,11 +68,26 @@ def chosen_container(known: Sequence[str], wanted: str, pod: RunningPod, mains: 
     return next((name for name in (default, *mains) if name in known), known[0])
 
 
-async def main_names(reader: "PodReader", pod: RunningPod) -> tuple[str, ...]:
-    """The names of the main containers, as far as the manager noted them."""
-    import asyncio
+async def chosen_pod(reader: "PodReader", name: str, namespace: str | None) -> "KnownPod":
+    """All that is known of the pod that `name` means: also of one that the runtime has nothing of."""
+    from interpose.kuberuntime.knownpods import known_pod, known_pods
 
-    from interpose.kuberuntime.origins import read_origin
+    known = await known_pods(reader)
+    pod = chosen(known.pods, name, namespace)
+    return await known_pod(reader, pod, ours=pod.uid in known.ours)
 
-    origin = await asyncio.to_thread(read_origin, reader.dirs.folder(pod.uid))
-    return origin.containers if origin is not None else ()
+
+def started(known: "KnownPod", wanted: str) -> list[str]:
+    """The containers that the runtime has, oldest first. ClickException with what is known about it if the one that is
+    `wanted` was not started, or if none was."""
+    summary = known.summary
+    names = list(dict.fromkeys(one.name for one in reversed(summary.status.containers)))
+    view = next((one for one in summary.containers if one.name == wanted), None)
+    title = plain(title_of(known.pod))
+    if view is not None and wanted not in names:
+        why = ": ".join(plain(part) for part in (view.reason, view.message) if part)
+        raise click.ClickException(f"container {plain(wanted)} of pod {title} was not started: {why}")
+    if not names and not wanted:
+        why = ": ".join(plain(part) for part in (summary.word, summary.message) if part)
+        raise click.ClickException(f"no container of pod {title} was started: {why}")
+    return names

@@ -183,17 +183,21 @@ def has(info: "Mapping[str, str]") -> tuple[bool, bool]:
 
 
 async def _running(runtime: "Opened", parameters: dict[str, Any]) -> "ListedContainer":
-    from interpose.cli.pod_choice import chosen, chosen_container, main_names
+    from interpose.cli.pod_choice import chosen, chosen_container, started
+    from interpose.kuberuntime.knownpods import known_pod, known_pods
+    from interpose.kuberuntime.origins import read_origin
     from interpose.model.pod import ContainerState
 
-    pod = chosen(await runtime.pods.get_pods(all=True), parameters["name"], parameters["namespace"])
+    known = await known_pods(runtime.pods)
+    pod, wanted = chosen(known.pods, parameters["name"], parameters["namespace"]), parameters["container"]
     names = list(dict.fromkeys(one.name for one in reversed(pod.containers)))
+    if not names or (wanted and wanted not in names):
+        started(await known_pod(runtime.pods, pod, ours=pod.uid in known.ours), wanted)
     up = {one.name: one for one in reversed(pod.containers) if one.state is ContainerState.RUNNING}
-    wanted = parameters["container"]
     if not wanted and not up:
         raise click.ClickException(f"no container of pod {pod.title} runs")
-    mains = await main_names(runtime.pods, pod)
-    name = chosen_container(names if wanted else list(up), wanted, pod, mains)
+    origin = await asyncio.to_thread(read_origin, runtime.pods.dirs.folder(pod.uid))
+    name = chosen_container(names if wanted else list(up), wanted, pod, origin.containers if origin is not None else ())
     if name not in up:
         raise click.ClickException(f"container {name} of pod {pod.title} does not run")
     return up[name]

@@ -84,8 +84,9 @@ async def forward_ports(runtime: "Opened", parameters: dict[str, Any]) -> int:
 
 async def _pod(runtime: "Opened", parameters: dict[str, Any]) -> "RunningPod":
     from interpose.cli.pod_choice import chosen
+    from interpose.kuberuntime.knownpods import known_pods
 
-    return chosen(await runtime.pods.get_pods(all=True), parameters["name"], parameters["namespace"])
+    return chosen((await known_pods(runtime.pods)).pods, parameters["name"], parameters["namespace"])
 
 
 class _Way:

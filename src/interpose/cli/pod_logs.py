@@ -13,6 +13,7 @@ from interpose.cli.pod_options import container_option, namespace_option, reach_
 if TYPE_CHECKING:
     from interpose.cli.pod_runtime import Opened
     from interpose.kuberuntime.crilog import LogLine
+    from interpose.kuberuntime.origins import Origin
     from interpose.kuberuntime.podlogs import Wish
     from interpose.kuberuntime.podstatus import ContainerStatus
 
@@ -87,31 +88,28 @@ def logs(**parameters: Any) -> None:
 
 
 async def _instance(runtime: "Opened", parameters: dict[str, Any]) -> "ContainerStatus":
-    from interpose.cli.pod_choice import chosen, chosen_container, main_names
+    from interpose.cli.pod_choice import chosen_container, chosen_pod, started
 
-    pod = chosen(await runtime.pods.get_pods(all=True), parameters["name"], parameters["namespace"])
-    status = await runtime.pods.get_pod_status(pod)
-    # Oldest first, as the manifest has them.
-    names = list(dict.fromkeys(one.name for one in reversed(status.containers)))
-    mains = await main_names(runtime.pods, pod)
+    known = await chosen_pod(runtime.pods, parameters["name"], parameters["namespace"])
+    pod, status = known.pod, known.summary.status
+    names = started(known, parameters["container"])
+    mains = known.origin.containers if known.origin is not None else ()
     name = chosen_container(names, parameters["container"], pod, mains)
     instances = [one for one in status.containers if one.name == name]
     if not parameters["previous"]:
         return instances[0]
     # Of one that is about to be started again the current one is still to come.
-    before = instances if await _comes_again(runtime, pod.uid, instances[0]) else instances[1:]
+    before = instances if _comes_again(known.origin, instances[0]) else instances[1:]
     if not before:
         raise click.ClickException(f"container {name} of pod {pod.title} has no instance before the current one")
     return before[0]
 
 
-async def _comes_again(runtime: "Opened", uid: str, newest: "ContainerStatus") -> bool:
+def _comes_again(origin: "Origin | None", newest: "ContainerStatus") -> bool:
     """Whether a container has ended and waits to be started again, as far as the manager noted that."""
-    from interpose.kuberuntime.origins import read_origin
     from interpose.kuberuntime.pod import RestartPolicy
     from interpose.model.pod import ContainerState
 
-    origin = await asyncio.to_thread(read_origin, runtime.pods.dirs.folder(uid))
     policy = RestartPolicy.ALWAYS.value if origin is None else origin.restart_policy
     again = policy == RestartPolicy.ALWAYS.value or (policy == RestartPolicy.ON_FAILURE.value and newest.exit_code != 0)
     return newest.state is ContainerState.EXITED and again

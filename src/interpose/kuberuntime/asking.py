@@ -20,11 +20,17 @@ _LARGEST_BODY: Final = 10 << 10
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _READ: Final = 64 << 10
 _LARGEST_PORT: Final = 65535
+# What OpenSSL finds where a record of TLS should begin: its releases have several words for it.
+_NO_TLS: Final = frozenset(("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"))
 _LEFT_OUT: Final = frozenset(("accept", "user-agent"))  # if they are given and empty
 
 
 class AskError(Exception):
     """There was no answer, or none that can be understood."""
+
+
+class NoTlsError(AskError):
+    """Who was asked with TLS answered without."""
 
 
 def port_of(action: HttpAction | TcpAction, container: Container) -> int:
@@ -139,4 +145,5 @@ async def _limited(what: str, timeout: float) -> AsyncGenerator[None, None]:
     except TimeoutError:
         raise AskError(f"{what}: no answer within {timeout:g} s") from None
     except (OSError, ssl.SSLError, UnicodeError, ValueError) as error:
-        raise AskError(f"{what}: {error}") from None
+        kind = NoTlsError if getattr(error, "reason", "") in _NO_TLS else AskError
+        raise kind(f"{what}: {error}") from None

@@ -1,14 +1,17 @@
 """What a container wants done after its start and before its end."""
 
+import logging
 from collections.abc import Sequence
 from typing import Final
 
-from interpose.kuberuntime.asking import AskError, http_get, port_of, tcp_connect
+from interpose.kuberuntime.asking import AskError, NoTlsError, http_get, port_of, tcp_connect
 from interpose.kuberuntime.clocks import Clocks
 from interpose.kuberuntime.labels import Hook
 from interpose.kuberuntime.pod import Container, ExecAction, HttpAction, SleepAction, TcpAction
 from interpose.kuberuntime.runtime import ContainerManager
 from interpose.rpc.status import RpcError
+
+_log = logging.getLogger(__name__)
 
 # A hook over the network that was given no time: as long as nobody would mind.
 _NETWORK: Final = 60.0
@@ -50,8 +53,17 @@ class Hooks:
     async def _http(self, hook: HttpAction, container: Container, reach: Sequence[str]) -> None:
         try:
             port, host = port_of(hook, container), _host(hook.host, reach)
-            # Any answer will do: the hook has arrived.
-            await http_get(host, port, hook.path, scheme=hook.scheme, headers=hook.headers, timeout=_NETWORK)
+            try:
+                # Any answer will do: the hook has arrived.
+                await http_get(host, port, hook.path, scheme=hook.scheme, headers=hook.headers, timeout=_NETWORK)
+            except NoTlsError as error:
+                # Once, kubelets did not look at the scheme: manifests of that time mean HTTP, and still work.
+                open_ones = [one for one in hook.headers if one[0].lower() != "authorization"]
+                await http_get(host, port, hook.path, headers=open_ones, timeout=_NETWORK)
+                about = {"container": container.name, "err": str(error)}
+                _log.warning(
+                    "HTTPS lifecycle hook got an HTTP response, retry with HTTP succeeded", extra={"kv": about}
+                )
         except AskError as error:
             raise HookError(str(error)) from None
 

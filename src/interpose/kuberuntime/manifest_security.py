@@ -28,7 +28,7 @@ def _sysctl_name(text: str) -> str:
 _SYSCTL: Final = Group(
     {
         "name": Worded(re.compile(r"[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*"), "a sysctl"),
-        "value": Text(),
+        "value": Worded(re.compile(r"[^\0]*"), "a value of at most 4095 characters, as the kernel takes it", 4095),
     },
     lambda one: (_sysctl_name(one["name"]), one["value"]),
     required=("name", "value"),

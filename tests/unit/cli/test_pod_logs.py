@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from interpose.rpc.status import Code
 from interpose.testing.podcommands import PodCommands, pod_commands
 
 OLD = "2020-01-02T03:04:05.000000001Z"
@@ -85,3 +86,33 @@ def test_a_log_that_is_not_there_is_named(commands: PodCommands) -> None:
     assert commands("logs", "web").stderr.endswith(f"{folder / 'main/0.log'}\n")
     commands.do(lambda runtime: runtime.exit_container(next(iter(runtime.containers)), 128, "StartError", "no\nfile"))
     assert commands("logs", "web").stderr.endswith("/main/0.log; it ended with StartError: no file\n")
+
+
+@pytest.mark.parametrize(
+    ("container", "words"),
+    [
+        ((), "no container of pod default/bad was started"),
+        (("-c", "main"), "container main of pod default/bad was not started"),
+    ],
+)
+def test_a_container_that_was_not_started_has_no_log(
+    commands: PodCommands, container: tuple[str, ...], words: str
+) -> None:
+    """It is said why it was not."""
+    never = {"name": "main", "image": "nosuch:1", "imagePullPolicy": "Never"}
+    commands("run", "-f", commands.manifest("bad", containers=[never]), "-q")
+    result = commands("logs", "bad", *container)
+    assert result.exit_code == 1
+    assert f"error: {words}: ErrImageNeverPull: Container image 'nosuch:1' is not present" in result.stderr
+
+
+def test_a_pod_without_a_sandbox_has_no_log(commands: PodCommands) -> None:
+    """It is known all the same."""
+    commands.do(lambda runtime: runtime.fail("RunPodSandbox", Code.INTERNAL, "no such handler"))
+    commands("run", "-f", commands.manifest("bad"), "-q", "--timeout", "1s")
+    for verb in (("logs", "bad"), ("exec", "bad", "--", "true"), ("attach", "bad")):
+        result = commands(*verb)
+        assert result.exit_code == 1
+        assert "no container of pod default/bad was started: FailedCreatePodSandBox: INTERNAL: no such" in result.stderr
+    assert "pod default/bad does not run" in commands("port-forward", "bad", ":80").stderr
+    assert commands("stats", "bad", "--interval", "0.1").stdout == "No container runs.\n"

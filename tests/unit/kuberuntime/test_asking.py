@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.asking import AskError, http_get, port_of, request_bytes, tcp_connect
+from interpose.kuberuntime.asking import AskError, NoTlsError, http_get, port_of, request_bytes, tcp_connect
 from interpose.kuberuntime.pod import HttpAction, Port, TcpAction
 from interpose.testing.certificates import Authority
 from interpose.testing.eventually import WAIT_LIMIT
@@ -182,3 +182,17 @@ def test_ports_that_are_none(port: int | str) -> None:
     """Named in the message."""
     with pytest.raises(AskError, match=str(port)):
         port_of(TcpAction(port=port), container())
+
+
+async def test_who_speaks_no_tls_is_told_apart() -> None:
+    """A hook is sent again without; a probe has failed."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(NoTlsError):
+            await http_get("127.0.0.1", port, scheme="HTTPS", timeout=WAIT_LIMIT)

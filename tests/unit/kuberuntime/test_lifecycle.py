@@ -99,3 +99,32 @@ async def test_a_post_start_hook_that_succeeds(tmp_path: Path) -> None:
     web = pod(container(lifecycle=Lifecycle(post_start=ExecAction(command=("true",)))))
     assert (await node.sync(web)).ok
     assert node.calls("StartContainer", "ExecSync") == ["StartContainer", "ExecSync"]
+
+
+async def test_a_hook_with_tls_goes_to_who_speaks_none(runtime: FakeRuntime, caplog: pytest.LogCaptureFixture) -> None:
+    """As kubelets do it: without what is secret, and it is told. Who speaks neither is not reached."""
+    asked: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.read(1000))
+        plain = asked[-1].startswith(b"GET")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" if plain else b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async def nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+        writer.write(b"220 mail.example ESMTP\r\n")
+        writer.close()
+
+    headers = (("Authorization", "Bearer secret"), ("X-A", "b"))
+    hooks = Hooks(Services(runtime), Clocks())
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        await hooks.run(HttpAction(port=port, scheme="HTTPS", headers=headers), "c", container(), ("127.0.0.1",))
+    assert b"X-A: b\r\n" in asked[-1]
+    assert b"secret" not in asked[-1]
+    assert "retry with HTTP succeeded" in caplog.text
+    async with await asyncio.start_server(nonsense, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(HookError):
+            await hooks.run(HttpAction(port=port, scheme="HTTPS"), "c", container(), ("127.0.0.1",))

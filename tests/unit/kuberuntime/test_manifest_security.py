@@ -210,3 +210,11 @@ def test_annotations_that_are_none() -> None:
     with pytest.raises(ConfigError) as caught:
         read_pods(text_of, "x")
     assert caught.value.problems == ["x line 1: metadata.annotations: expected a group of keys, found a list"]
+
+
+def test_a_sysctl_that_the_kernel_would_not_take_is_refused() -> None:
+    """It reads a page at most; the message is short."""
+    assert read(f"{{sysctls: [{{name: a.b, value: '{'1' * 4095}'}}]}}").security.sysctls[0][1] == "1" * 4095
+    [problem] = problems(f"{{sysctls: [{{name: a.b, value: '{'1' * 70_000}'}}]}}")
+    assert problem.startswith(".sysctls[0].value: expected a value of at most 4095 characters")
+    assert len(problem) < 300
