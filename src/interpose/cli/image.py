@@ -5,9 +5,10 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -174,6 +175,53 @@ def inspect_command(references: tuple[str, ...], root: str) -> int:
         return 0 if all(found.values()) else 1
 
     return _run(root, work, sweep=False)
+
+
+@image.command("save")
+@click.argument("references", nargs=-1, required=True, metavar="REF...")
+@click.option(
+    "-o", "--output", "file", metavar="FILE", default="-", help="Where to write it. [default: standard output]"
+)
+@root_option
+def save_command(references: tuple[str, ...], file: str, root: str) -> None:
+    """Write images to an archive that docker, containerd, podman and `interpose image import` can read.
+
+    \b
+      interpose image save busybox:1.36 -o busybox.tar
+      docker load -i busybox.tar
+      ctr -n k8s.io images import busybox.tar
+
+    REF is a name or an id. An image that is asked for by its id has no name in the archive, as with `docker save`.
+    """
+    if file == "-" and sys.stdout.isatty():
+        raise click.UsageError("an archive is nothing for a terminal: say -o FILE, or pipe it")
+
+    async def work(store: "ImageStore") -> None:
+        with whole_file(file) as target:
+            saved = await store.save(references, target)
+        for one in saved:
+            click.echo(f"Saved {plain(', '.join(one.tags) or one.id)}, {size(one.size)}", err=True)
+            if one.id != one.was:
+                click.echo(f"  its layers were packed anew, so its id there is {one.id}", err=True)
+
+    _run(root, work, sweep=False)
+
+
+@contextmanager
+def whole_file(name: str) -> "Iterator[IO[bytes]]":
+    """A file that is there when it is whole, or not at all; - is standard output."""
+    if name == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(name)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with unfinished.open("xb") as target:
+            yield target
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 @image.command("rm")

@@ -190,7 +190,7 @@ def test_help_says_how_to_begin() -> None:
     """Without loading a store."""
     text = run("--help").output
     assert "docker save" in text
-    assert list(image.commands) == ["import", "pull", "ls", "tag", "inspect", "rm", "prune"]
+    assert list(image.commands) == ["import", "pull", "ls", "tag", "inspect", "save", "rm", "prune"]
 
 
 def test_an_image_gets_more_names(root: Path, archive: Path) -> None:
@@ -232,3 +232,48 @@ def test_no_room_is_told_with_place_and_bytes(root: Path, archive: Path, monkeyp
         1,
         f"error: {root}/images: not enough space: {needed} bytes are needed and 1 are free\n",
     )
+
+
+def test_saved_images_can_be_imported(root: Path, archive: Path, tmp_path: Path) -> None:
+    """With the same id, under the name they were asked for by; by its id without one."""
+    run("import", archive, "--name", "y:2", "--root", root)
+    for reference, tags in (("x:1", ["docker.io/library/x:1"]), (IMAGE.id, [])):
+        file, other = tmp_path / "saved.tar", tmp_path / f"other{len(tags)}"
+        result = run("save", reference, "-o", file, "--root", root)
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert f"Saved {(tags or [IMAGE.id])[0]}, " in result.stderr
+        (found,) = json.loads(run("import", file, "--root", other, "-o", "json").stdout)
+        assert (found["id"], found["tags"]) == (IMAGE.id, tags)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_an_archive_goes_to_standard_output(root: Path, archive: Path, tmp_path: Path) -> None:
+    """So that it can be piped."""
+    run("import", archive, "--root", root)
+    result = run("save", "x:1", "--root", root)
+    (tmp_path / "piped.tar").write_bytes(result.stdout_bytes)
+    assert IMAGE.id in run("import", tmp_path / "piped.tar", "--root", tmp_path / "other", "-o", "json").stdout
+
+
+def test_layers_of_older_stores_are_packed_anew(root: Path, archive: Path, tmp_path: Path) -> None:
+    """Which is said, with the id that the image has then."""
+    run("import", archive, "--root", root)
+    (split,) = (root / "images/layers").glob("*/tar-split")
+    split.unlink()
+    result = run("save", "x:1", "-o", tmp_path / "saved.tar", "--root", root)
+    (found,) = json.loads(run("import", tmp_path / "saved.tar", "--root", tmp_path / "other", "-o", "json").stdout)
+    assert found["id"] != IMAGE.id
+    assert f"its layers were packed anew, so its id there is {found['id']}" in result.stderr
+
+
+def test_what_cannot_be_saved_leaves_no_file(root: Path, archive: Path, tmp_path: Path) -> None:
+    """An older file of that name stays as it was."""
+    run("import", archive, "--root", root)
+    file = tmp_path / "saved.tar"
+    file.write_text("before")
+    result = run("save", "x:1", "none", "-o", file, "--root", root)
+    assert (result.exit_code, result.stderr) == (1, "Error: image none: there is none\n")
+    assert file.read_text() == "before"
+    assert not list(tmp_path.glob(".*"))
+    result = run("save", "x:1", "-o", tmp_path / "no/such", "--root", root)
+    assert (result.exit_code, "No such file" in result.stderr) == (1, True)

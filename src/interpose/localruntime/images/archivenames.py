@@ -91,6 +91,11 @@ def annotated_names(annotations: Mapping[str, str], base: str) -> tuple[str, ...
     return (written_out(f"{base}:{name}"),) if base else ()
 
 
+def tag_annotations(tag: str) -> dict[str, str]:
+    """Annotations that say a name with a tag, as tools write them."""
+    return {_WHOLE: tag, _REF: parse_reference(tag).tag}
+
+
 def with_digest(names: tuple[str, ...], digest: str) -> tuple[str, ...]:
     """The same repositories, each with a digest instead of a tag."""
     repositories = dict.fromkeys(parse_reference(name).repository for name in names)

@@ -11,14 +11,15 @@ import asyncio
 import errno
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Final
 
 from interpose.localruntime.images.archives import Files, FoundImage, LayerFile, check_layer
 from interpose.localruntime.images.collecting import Collector
-from interpose.localruntime.images.disk import Disk
+from interpose.localruntime.images.disk import SPLIT, Disk
 from interpose.localruntime.images.index import Entry
 from interpose.localruntime.images.manifests import chain_ids, digest_of, read_config, short
+from interpose.localruntime.images.saving.tarsplit import TarSplitWriter
 from interpose.localruntime.images.threads import Threads
 from interpose.localruntime.images.turns import Turns
 from interpose.localruntime.images.unpack import unpack
@@ -178,7 +179,11 @@ class Bringer:
         made.mkdir(mode=0o700)
         try:
             below = [self.disk.layer(one) for one in chain[:-1]]
-            found = unpack(file, made / "fs", below, self.disk.form, limits=self._limits, stopped=stopped)
+            with TarSplitWriter(made / SPLIT) as split:
+                found = unpack(
+                    file, made / "fs", below, self.disk.form, limits=self._limits, split=split, stopped=stopped
+                )
+            found = replace(found, size=found.size + split.size, inodes=found.inodes + 1)
             if found.diff_id != diff_id:
                 raise ValueError(f"its content has the digest {found.diff_id}, the config says {diff_id}")
             self.disk.put_layer(chain[-1], made, found)

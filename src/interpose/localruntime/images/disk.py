@@ -5,6 +5,7 @@
     configs/HEX           configs of images, by digest
     layers/HEX/fs         unpacked layers, by what they are together with those below
     layers/HEX/layer.json what they cost
+    layers/HEX/tar-split  what their tar files were besides the files; not in layers of older versions
     holds/ID              which layers a container needs
     work/                 what does not count yet, or no more; and the layers that processes are bringing
     lock                  held while something of the above changes
@@ -35,6 +36,7 @@ from interpose.localruntime.images.references import encoded
 from interpose.localruntime.images.values import ImageConfig, Unpacked
 from interpose.localruntime.images.workroom import Workroom, discard
 
+SPLIT: Final = "tar-split"
 _CONTAINER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _FOLDERS: Final = ("configs", "layers", "holds", "work")
 _UNFINISHED: Final = re.compile(r".*\.[0-9]+\.tmp")  # what a process that was killed had begun to write
@@ -187,6 +189,10 @@ class Disk:
     def layer(self, chain_id: str) -> Path:
         """Where the files of a layer are."""
         return self.root / "layers" / encoded(chain_id) / "fs"
+
+    def split(self, chain_id: str) -> Path:
+        """Where it is written down what the tar file of a layer was like."""
+        return self.root / "layers" / encoded(chain_id) / SPLIT
 
     def has_layer(self, chain_id: str) -> bool:
         """Whether they are."""

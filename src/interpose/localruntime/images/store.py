@@ -8,8 +8,9 @@ import asyncio
 import logging
 import platform as machine
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeAlias
+from typing import IO, TypeAlias
 
 from interpose.instrumentation.logging import kv
 from interpose.localruntime.images import archives
@@ -19,11 +20,12 @@ from interpose.localruntime.images.collecting import Collector
 from interpose.localruntime.images.disk import Disk
 from interpose.localruntime.images.dockerconfig import shown_to
 from interpose.localruntime.images.index import Entry, ImageIndex
-from interpose.localruntime.images.manifests import Platform, chain_ids, linux_platform
+from interpose.localruntime.images.manifests import Platform, chain_ids, linux_platform, read_config
 from interpose.localruntime.images.pulling import pull_image
 from interpose.localruntime.images.references import is_digest, parse_reference
 from interpose.localruntime.images.registries import Registries
 from interpose.localruntime.images.registry import Registry
+from interpose.localruntime.images.saving.archive import ImageToSave, LayerFolder, SavedImage, merged, save_images
 from interpose.localruntime.images.threads import Threads
 from interpose.localruntime.images.values import Auth, Limits, Progress, StoredImage, silent
 
@@ -153,6 +155,36 @@ class ImageStore:
 
         entry = await self._bringer.short.run(change)
         return None if entry is None else self._here(entry)
+
+    async def save(self, references: Sequence[str], target: IO[bytes]) -> Sequence[SavedImage]:
+        """Write an archive of images; one that is asked for by a name has that name there. ValueError names one that is
+        not there, or cannot be read."""
+        wanted = [self._to_save(await self._known(one), one) for one in references]
+        chains = [chain_ids(read_config(one.config, f"config {one.id}").diff_ids) for one in wanted]
+        with ExitStack() as stack:
+            claim = self._disk.bringing([one for chain in chains for one in chain])
+            await self._bringer.short.run(lambda _: stack.enter_context(claim))
+            form = self._disk.form
+            return await self._bringer.long.run(lambda stopped: save_images(merged(wanted), target, form, stopped))
+
+    async def _known(self, reference: str) -> StoredImage:
+        found = await self.get(reference)
+        if found is None:
+            raise ValueError(f"image {reference}: there is none")
+        return found
+
+    def _to_save(self, image: StoredImage, reference: str) -> ImageToSave:
+        name = _written_out(reference)
+        layers = zip(image.chain, image.config.diff_ids, strict=True)
+        return ImageToSave(
+            id=image.id,
+            config=self._disk.config_data(image.id),
+            tags=(name,) if name in image.repo_tags else (),
+            layers=tuple(
+                LayerFolder(files=self._disk.layer(one), split=self._disk.split(one), diff_id=diff_id)
+                for one, diff_id in layers
+            ),
+        )
 
     def _here(self, entry: Entry) -> StoredImage:
         image = self._stored(entry)

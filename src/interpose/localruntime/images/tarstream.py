@@ -65,14 +65,24 @@ def _zstd(file: IO[bytes]) -> Readable:
 class TarBytes:
     """What a TarFile reads from: forwards only, counted, hashed, and with a bound on what headers take."""
 
-    def __init__(self, source: Readable, *, limit: int, stopped: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        source: Readable,
+        *,
+        limit: int,
+        stopped: Callable[[], bool],
+        record: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """`record` is given all bytes but the data of files that is read by `data_of`."""
         self._source = source
+        self._record = record
         self._limit = limit
         self._stopped = stopped
         self._hash = hashlib.sha256()
         self._at = 0
         self._room: int | None = None  # for the headers of the next entry
         self._header = b""  # what was read last of them
+        self._in_data = False
 
     @property
     def digest(self) -> str:
@@ -107,6 +117,14 @@ class TarBytes:
             self._header = data
         return data
 
+    def read_data(self, size: int) -> bytes:
+        """The same, of a file: whoever records gets that from the file."""
+        self._in_data = True
+        try:
+            return self.read(size)
+        finally:
+            self._in_data = False
+
     def check_end(self) -> None:
         """ValueError unless what was read last is where a tar file ends: nothing any more, or two empty blocks.
 
@@ -120,6 +138,8 @@ class TarBytes:
             raise StoppedError
         data = self._source.read(size)
         self._hash.update(data)
+        if self._record is not None and not self._in_data:
+            self._record(data)
         self._at += len(data)
         if self._at > self._limit:
             raise ValueError(f"it is larger than {self._limit} bytes when unpacked")
@@ -155,7 +175,7 @@ def data_of(source: TarBytes, member: tarfile.TarInfo) -> Iterator[tuple[int, by
     for offset, length in blocks:
         at, end = offset, offset + length
         while at < end:
-            data = source.read(min(end - at, _STEP))
+            data = source.read_data(min(end - at, _STEP))
             if not data:
                 raise ValueError("it ends in the middle of a file")
             yield at, data

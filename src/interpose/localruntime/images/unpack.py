@@ -24,6 +24,7 @@ from interpose.localruntime.images.entrynames import Meaning, read_name, split_n
 from interpose.localruntime.images.forms import Form, is_whiteout
 from interpose.localruntime.images.ghosts import Ghosts
 from interpose.localruntime.images.merged import Found, Merged, Parts, Way
+from interpose.localruntime.images.saving.tarsplit import TarSplitWriter
 from interpose.localruntime.images.tarstream import BROKEN, StoppedError, TarBytes, data_of, decompressed, entries
 from interpose.localruntime.images.values import Limits, Unpacked
 
@@ -42,19 +43,22 @@ def unpack(
     form: Form,
     *,
     limits: Limits | None = None,
+    split: TarSplitWriter | None = None,
     privileged: bool | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Unpacked:
     """Unpack a layer into a new folder; `below` are the layers under it, lowest first.
 
-    ValueError says what is wrong with the layer, StoppedError that `stopped` said so. What was made until then stays.
+    `split` writes down what the tar file is besides. ValueError says what is wrong with the layer, StoppedError that
+    `stopped` said so. What was made until then stays.
     """
     limits = limits or Limits()
     root = os.geteuid() == 0 if privileged is None else privileged
     target.mkdir(mode=0o755)
     try:
-        source = TarBytes(decompressed(file), limit=limits.size, stopped=stopped)
-        with _Layer(target, below, form, Giver(privileged=root), limits) as layer:
+        record = None if split is None else split.raw
+        source = TarBytes(decompressed(file), limit=limits.size, stopped=stopped, record=record)
+        with _Layer(target, below, form, Giver(privileged=root), limits, split) as layer:
             for member in entries(source, most=limits.entries):  # asks `stopped` for each
                 layer.add(member, source)
             layer.finish(stopped)
@@ -71,7 +75,15 @@ def _go_on_unless(stopped: Callable[[], bool]) -> None:
 class _Layer:
     """A layer that is being made."""
 
-    def __init__(self, target: Path, below: Sequence[Path], form: Form, giver: Giver, limits: Limits) -> None:
+    def __init__(
+        self,
+        target: Path,
+        below: Sequence[Path],
+        form: Form,
+        giver: Giver,
+        limits: Limits,
+        split: TarSplitWriter | None,
+    ) -> None:
         lower = [str(path) for path in reversed(below)]
         self._path = str(target)
         self._below = Merged(lower, form)
@@ -79,6 +91,7 @@ class _Layer:
         self._form = form
         self._giver = giver
         self._limits = limits
+        self._split = split
         self._root = os.open(target, _FOLDER)
         self._last: tuple[Parts, int] | None = None  # the folder that was used last, open
         self._folders: set[Parts] = set()  # of this layer, no link on the way; some of them
@@ -145,14 +158,15 @@ class _Layer:
             self._link(place, member.linkname)
         else:
             self._clear(folder, place[-1])
-            self._make_file(folder, place[-1], member, source, attributes)
+            self._make_file(folder, place, member, source, attributes)
 
     def _make_file(
-        self, folder: int, name: str, member: tarfile.TarInfo, source: TarBytes, attributes: Attributes
+        self, folder: int, place: Parts, member: tarfile.TarInfo, source: TarBytes, attributes: Attributes
     ) -> None:
+        name = place[-1]
         if member.isreg():
             mode = stat.S_IFREG
-            self._write(folder, name, member, source)
+            self._write(folder, place, member, source)
         elif member.issym():
             mode = stat.S_IFLNK
             os.symlink(member.linkname, name, dir_fd=folder)
@@ -168,12 +182,14 @@ class _Layer:
         self.inodes += 1
         self._giver.give(folder, name, attributes, mode=mode)
 
-    def _write(self, folder: int, name: str, member: tarfile.TarInfo, source: TarBytes) -> None:
+    def _write(self, folder: int, place: Parts, member: tarfile.TarInfo, source: TarBytes) -> None:
         if member.size > self._limits.file:
             raise ValueError(f"it is larger than {self._limits.file} bytes")
-        descriptor = os.open(name, _NEW, 0o600, dir_fd=folder)
+        descriptor = os.open(place[-1], _NEW, 0o600, dir_fd=folder)
         try:
             for offset, data in data_of(source, member):
+                if self._split is not None:
+                    self._split.piece(place, offset, len(data))
                 rest = memoryview(data)
                 while rest:
                     count = os.pwrite(descriptor, rest, offset)

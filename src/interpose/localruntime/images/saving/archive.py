@@ -1,0 +1,197 @@
+"""An archive of images, as `docker save` writes it: docker's manifest.json and an OCI layout over the same blobs, so
+that docker, containerd and others find what they know. Blocking: callers use threads.
+
+Each layer is made twice, once for its digest and once into the archive: that takes no room on a disk.
+"""
+
+import hashlib
+import json
+import os
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any, Final
+
+from interpose.localruntime.images.archivenames import tag_annotations
+from interpose.localruntime.images.forms import Form
+from interpose.localruntime.images.manifests import digest_of
+from interpose.localruntime.images.references import encoded
+from interpose.localruntime.images.saving.repack import repacked
+from interpose.localruntime.images.saving.tarsplit import tar_bytes
+from interpose.localruntime.images.tarstream import BROKEN, StoppedError
+
+_MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
+_INDEX: Final = "application/vnd.oci.image.index.v1+json"
+_CONFIG: Final = "application/vnd.oci.image.config.v1+json"
+_LAYER: Final = "application/vnd.oci.image.layer.v1.tar"
+_LAYOUT: Final = {"imageLayoutVersion": "1.0.0"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerFolder:
+    """A layer of the store: its files, what its tar file was like besides, and the digest that had."""
+
+    files: Path
+    split: Path
+    diff_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageToSave:
+    """An image of the store, under these names."""
+
+    id: str
+    config: bytes
+    tags: tuple[str, ...]
+    layers: tuple[LayerFolder, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedImage:
+    """What is in the archive. `id` is another one if layers had to be packed anew."""
+
+    id: str
+    was: str
+    tags: tuple[str, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PackedLayer:
+    digest: str
+    size: int
+    make: Callable[[], Iterator[bytes]]
+
+    @property
+    def described(self) -> dict[str, Any]:
+        return {"mediaType": _LAYER, "digest": self.digest, "size": self.size}
+
+
+def save_images(
+    images: Sequence[ImageToSave], target: IO[bytes], form: Form, stopped: Callable[[], bool]
+) -> list[SavedImage]:
+    """Write an archive of images. OSError or ValueError if a layer cannot be read."""
+    archive = _Archive(target, stopped)
+    saved, docker, manifests = [], [], []
+    for image in images:
+        layers = [_packed(one, form, stopped) for one in image.layers]
+        config = _config(image.config, [one.digest for one in layers])
+        manifest = _document(
+            {
+                "schemaVersion": 2,
+                "mediaType": _MANIFEST,
+                "config": _described(config, _CONFIG),
+                "layers": [one.described for one in layers],
+            }
+        )
+        for layer in layers:
+            archive.blob(layer.digest, layer.size, layer.make())
+        for data in (config, manifest):
+            archive.blob(digest_of(data), len(data), iter((data,)))
+        docker.append(
+            {
+                "Config": _place(digest_of(config)),
+                "RepoTags": list(image.tags) or None,
+                "Layers": [_place(one.digest) for one in layers],
+            }
+        )
+        named = [{"annotations": tag_annotations(tag)} for tag in image.tags] or [{}]
+        manifests += [_described(manifest, _MANIFEST) | one for one in named]
+        size = sum(one.size for one in layers)
+        saved.append(SavedImage(id=digest_of(config), was=image.id, tags=image.tags, size=size))
+    archive.file("index.json", _document({"schemaVersion": 2, "mediaType": _INDEX, "manifests": manifests}))
+    archive.file("manifest.json", _document(docker))
+    archive.file("oci-layout", _document(_LAYOUT))
+    archive.close()
+    return saved
+
+
+def _packed(layer: LayerFolder, form: Form, stopped: Callable[[], bool]) -> _PackedLayer:
+    """The layer as it came if that can be had, else packed anew."""
+
+    def as_it_was() -> Iterator[bytes]:
+        return tar_bytes(layer.split, layer.files)
+
+    def anew() -> Iterator[bytes]:
+        return repacked(str(layer.files), form, owner=os.geteuid() or None)
+
+    try:
+        found = _measured(as_it_was, stopped)
+    except (OSError, ValueError, *BROKEN):
+        found = None
+    return found if found is not None and found.digest == layer.diff_id else _measured(anew, stopped)
+
+
+def _measured(make: Callable[[], Iterator[bytes]], stopped: Callable[[], bool]) -> _PackedLayer:
+    digest, size = hashlib.sha256(), 0
+    for data in make():
+        if stopped():
+            raise StoppedError
+        digest.update(data)
+        size += len(data)
+    return _PackedLayer(digest=f"sha256:{digest.hexdigest()}", size=size, make=make)
+
+
+def _config(data: bytes, diff_ids: Sequence[str]) -> bytes:
+    """The config as it came if its layers are what they were."""
+    document = json.loads(data)
+    if document["rootfs"]["diff_ids"] == list(diff_ids):
+        return data
+    document["rootfs"] = document["rootfs"] | {"diff_ids": list(diff_ids)}
+    return _document(document)
+
+
+class _Archive:
+    """A tar file that is written from front to back; a blob that is in it already is not written again."""
+
+    def __init__(self, target: IO[bytes], stopped: Callable[[], bool]) -> None:
+        self._target = target
+        self._stopped = stopped
+        self._blobs: set[str] = set()
+
+    def blob(self, digest: str, size: int, content: Iterable[bytes]) -> None:
+        if digest not in self._blobs:
+            self._blobs.add(digest)
+            self._add(_place(digest), size, content)
+
+    def file(self, name: str, data: bytes) -> None:
+        self._add(name, len(data), (data,))
+
+    def close(self) -> None:
+        self._target.write(bytes(2 * tarfile.BLOCKSIZE))
+
+    def _add(self, name: str, size: int, content: Iterable[bytes]) -> None:
+        info = tarfile.TarInfo(name)
+        info.size = size
+        self._target.write(info.tobuf(tarfile.PAX_FORMAT))
+        left = size
+        for data in content:
+            if self._stopped():
+                raise StoppedError
+            left -= len(data)
+            self._target.write(data)
+        if left:
+            raise ValueError(f"layer {name}: its files have changed meanwhile")
+        self._target.write(bytes(-size % tarfile.BLOCKSIZE))
+
+
+def _described(data: bytes, media_type: str) -> dict[str, Any]:
+    return {"mediaType": media_type, "digest": digest_of(data), "size": len(data)}
+
+
+def _place(digest: str) -> str:
+    return f"blobs/sha256/{encoded(digest)}"
+
+
+def _document(document: object) -> bytes:
+    return json.dumps(document).encode()
+
+
+def merged(images: Iterable[ImageToSave]) -> list[ImageToSave]:
+    """Each image once, with all the names it is asked for by."""
+    found: dict[str, ImageToSave] = {}
+    for one in images:
+        known = found.get(one.id)
+        found[one.id] = one if known is None else replace(known, tags=tuple(dict.fromkeys((*known.tags, *one.tags))))
+    return list(found.values())

@@ -1,0 +1,145 @@
+"""What the tar file of a layer was besides the files in it (tar-split): with it and the unpacked files the same tar
+file can be made again, to the last byte, and so the image keeps its id.
+
+A compressed file of records: bytes as they were, or a piece of a file of the layer. Blocking: callers use threads.
+"""
+
+import gzip
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final, Self
+
+from interpose.localruntime.images.merged import Parts
+
+_HEAD: Final = struct.Struct(">cI")  # the kind of a record, and how long it is
+_PIECE: Final = struct.Struct(">QQ")
+_RAW: Final = b"R"
+_FILE: Final = b"F"
+_STEP: Final = 1 << 20
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class TarSplitWriter:
+    """Writes down a tar file as it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = gzip.GzipFile(path, "xb", compresslevel=1)
+        self._records = bytearray()
+        self._raw = bytearray()
+        self._place: Parts = ()  # of the file whose piece came last
+        self._offset = self._length = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._end_record()
+            self._file.write(self._records)
+        finally:
+            self._file.close()
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disk, when it is closed."""
+        return self._path.stat().st_size
+
+    def raw(self, data: bytes) -> None:
+        """Bytes that are in no file."""
+        if self._length or len(self._raw) >= _STEP:
+            self._end_record()
+        self._raw += data
+
+    def piece(self, place: Parts, offset: int, length: int) -> None:
+        """Bytes that are in a file."""
+        if self._length and self._place == place and self._offset + self._length == offset:
+            self._length += length
+            return
+        self._end_record()
+        self._place, self._offset, self._length = place, offset, length
+
+    def _end_record(self) -> None:
+        if self._raw:
+            self._records += _HEAD.pack(_RAW, len(self._raw)) + self._raw
+            self._raw.clear()
+        if self._length:
+            body = _PIECE.pack(self._offset, self._length) + os.fsencode("/".join(self._place))
+            self._records += _HEAD.pack(_FILE, len(body)) + body
+            self._length = 0
+        if len(self._records) >= _STEP:
+            self._file.write(self._records)
+            self._records.clear()
+
+
+def tar_bytes(split: Path, folder: Path) -> Iterator[bytes]:
+    """The tar file whose files are in a folder. OSError, EOFError or ValueError if it cannot be made again."""
+    with gzip.GzipFile(split, "rb") as file, _Files(folder) as files:
+        while head := file.read(_HEAD.size):
+            if len(head) != _HEAD.size:
+                raise EOFError
+            kind, length = _HEAD.unpack(head)
+            body = file.read(length)
+            if len(body) != length:
+                raise EOFError
+            if kind == _RAW:
+                yield body
+            else:
+                if length <= _PIECE.size:
+                    raise ValueError("a record without a file")
+                offset, size = _PIECE.unpack(body[: _PIECE.size])
+                place = tuple(os.fsdecode(body[_PIECE.size :]).split("/"))
+                yield from files.read(place, offset, size)
+
+
+class _Files:
+    """Files of a layer. No link is followed: there was none on the way when they were written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._root = os.open(folder, _FOLDER)
+        self._last: tuple[Parts, int] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._let_go()
+        os.close(self._root)
+
+    def read(self, place: Parts, offset: int, length: int) -> Iterator[bytes]:
+        with self._open(place) as file:
+            file.seek(offset)
+            left = length
+            while left:
+                data = file.read(min(left, _STEP))
+                if not data:
+                    raise EOFError
+                left -= len(data)
+                yield data
+
+    def _open(self, place: Parts) -> IO[bytes]:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.fdopen(os.open(place[-1], flags, dir_fd=self._parent(place[:-1])), "rb", buffering=0)
+
+    def _parent(self, parts: Parts) -> int:
+        """Files of one folder come one after the other."""
+        if self._last is None or self._last[0] != parts:
+            descriptor = os.dup(self._root)
+            try:
+                for part in parts:
+                    inner = os.open(part, _FOLDER, dir_fd=descriptor)
+                    os.close(descriptor)
+                    descriptor = inner
+            except BaseException:
+                os.close(descriptor)
+                raise
+            self._let_go()
+            self._last = (parts, descriptor)
+        return self._last[1]
+
+    def _let_go(self) -> None:
+        if self._last is not None:
+            os.close(self._last[1])
+            self._last = None
