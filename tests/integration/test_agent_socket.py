@@ -14,7 +14,8 @@ from interpose.agent.nodeservice import AgentSocket, NodeService
 from interpose.api import resmgr_agent_pb2 as agent
 from interpose.host.sockets import bind_unix
 from interpose.rpc.tasks import TaskBag
-from interpose.testing.eventually import WAIT_LIMIT, eventually
+from interpose.testing.echoservice import failed
+from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.nodeapi import NodeApi, plain_node
 
@@ -129,9 +130,10 @@ async def test_a_message_that_is_too_large(call: Caller, api: NodeApi) -> None:
 async def test_the_deadline_of_the_caller_ends_the_call(call: Caller, api: NodeApi) -> None:
     """At the API server too."""
     api.gate.clear()
-    with pytest.raises(grpc.aio.AioRpcError) as error:
-        await call(agent.GetNodeRequest(), timeout=0.1)
-    assert error.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    error = await pass_deadline(
+        lambda timeout: failed(call(agent.GetNodeRequest(), timeout=timeout)), lambda: api.standing or api.calls
+    )
+    assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     await eventually(lambda: not api.standing, "the request to be given up")
 
 

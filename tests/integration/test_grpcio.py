@@ -14,7 +14,7 @@ from interpose.rpc.status import RpcError
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
 from interpose.testing.echoservice import DETAILS, EchoService, failed
-from interpose.testing.eventually import WAIT_LIMIT, eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, unary
 from interpose.testing.stack import Stack, relay_stack
 
@@ -141,10 +141,16 @@ async def test_compressed_replies_pass_untouched(relay_path: Path, runtime_path:
 
 async def test_deadline_travels_and_ends_the_call(channel: Any, service: EchoService) -> None:
     """grpc-timeout arrives at the server, and its end is DEADLINE_EXCEEDED on both sides."""
-    error = await failed(channel.unary_unary("/test.Echo/Hang")(b"", timeout=0.3))
+    given = []
+
+    async def hang(timeout: float) -> Any:
+        given.append(timeout)
+        return await failed(channel.unary_unary("/test.Echo/Hang")(b"", timeout=timeout))
+
+    error = await pass_deadline(hang, service.entered.is_set)
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     assert service.remaining is not None
-    assert 0 < service.remaining <= 0.31
+    assert 0 < service.remaining <= given[-1] + 0.01
     await asyncio.wait_for(service.cancelled.wait(), WAIT_LIMIT)
     await channel.unary_unary("/test.Echo/Unary")(b"")
     assert service.remaining is None

@@ -9,7 +9,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.relay.interceptor import Call, Proceed, Reply
 from interpose.rpc.framing import frame
 from interpose.rpc.status import Code
-from interpose.testing.eventually import WAIT_LIMIT, eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
 from interpose.testing.seams import CREATE, ODD, Notes, Stub, look, prefixed, seams
 
 # -- calls of our own
@@ -49,10 +49,13 @@ async def test_originated_call_has_a_deadline(scratch: Path) -> None:
     notes = Notes()
     async with seams(scratch, Stub(look), taps=[notes]) as it:
         it.backend.answer = None
-        reply = await it.stack.relay.call(CREATE, ODD, origin="somebody", timeout=0.05)
+        reply = await pass_deadline(
+            lambda timeout: it.stack.relay.call(CREATE, ODD, origin="somebody", timeout=timeout),
+            lambda: it.backend.requests,
+        )
         assert reply.code == Code.DEADLINE_EXCEEDED
-        await asyncio.wait_for(it.backend.changes.until(lambda: it.backend.resets == [8]), WAIT_LIMIT)
-        assert [code for _, code in notes.ends] == [Code.DEADLINE_EXCEEDED]
+        await asyncio.wait_for(it.backend.changes.until(lambda: 8 in it.backend.resets), WAIT_LIMIT)
+        assert {code for _, code in notes.ends} == {Code.DEADLINE_EXCEEDED}
 
 
 # -- subscriptions

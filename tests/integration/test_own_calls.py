@@ -18,7 +18,7 @@ from interpose.rpc.status import Code, RpcError
 from interpose.rpc.transport import Hub
 from interpose.rpc.upstream import Upstream
 from interpose.testing.echoservice import DETAILS, EchoService, failed
-from interpose.testing.eventually import WAIT_LIMIT, eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, server_stream
 
 MIB = 1024 * 1024
@@ -67,9 +67,13 @@ async def test_failed_call(service: EchoService, runtime_path: Path) -> None:
 async def test_timeout_and_cancel(service: EchoService, runtime_path: Path) -> None:
     """The deadline travels; cancelling the awaiting task cancels the call at the other side."""
     async with our_client(runtime_path) as client:
-        with pytest.raises(RpcError) as caught:
-            await client.unary(b"/test.Echo/Hang", b"", timeout=0.1)
-        assert caught.value.code is Code.DEADLINE_EXCEEDED
+
+        async def hang(timeout: float) -> Code:
+            with pytest.raises(RpcError) as caught:
+                await client.unary(b"/test.Echo/Hang", b"", timeout=timeout)
+            return caught.value.code
+
+        assert await pass_deadline(hang, service.entered.is_set) is Code.DEADLINE_EXCEEDED
         assert service.remaining is not None
         await asyncio.wait_for(service.cancelled.wait(), WAIT_LIMIT)
         service.entered.clear()
@@ -251,6 +255,7 @@ async def test_our_stream_arrives(channel: Any) -> None:
 
 async def test_cancelled_call_cancels_the_handler(channel: Any, local: Local) -> None:
     """By the client, and by its deadline."""
-    error = await failed(channel.unary_unary("/test.Local/Hang")(b"", timeout=0.1))
+    call = channel.unary_unary("/test.Local/Hang")
+    error = await pass_deadline(lambda timeout: failed(call(b"", timeout=timeout)), local.cancelled.is_set)
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     await asyncio.wait_for(local.cancelled.wait(), WAIT_LIMIT)

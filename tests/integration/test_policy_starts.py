@@ -19,7 +19,7 @@ from interpose.api import cri_pb2 as cri
 from interpose.hookapi.hookpoint import HookPoint
 from interpose.resmgr.report import policy_report
 from interpose.rpc.status import Code
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import eventually, pass_deadline
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.hookserver import FakeHookServer, register, serve_hooks
 from interpose.testing.machines import machine
@@ -47,6 +47,12 @@ async def settled(stack: PolicyStack) -> None:
 def start(stack: PolicyStack, container_id: str, **more: Any) -> "asyncio.Task[Any]":
     """A start on its way."""
     return asyncio.ensure_future(stack.call(cri.StartContainerRequest(container_id=container_id), **more))
+
+
+async def ended(call: "asyncio.Task[Any]") -> "asyncio.Task[Any]":
+    """The call, when it has ended, well or not."""
+    await asyncio.wait([call])
+    return call
 
 
 async def shared_container(stack: PolicyStack) -> str:
@@ -95,7 +101,7 @@ async def test_an_update_and_a_start_that_meet_all_the_same(stack: PolicyStack) 
     db = await stack.pod("db")
     await stack.create(db, milli=2000)
     await updating.entered.wait()
-    begun = start(stack, web, timeout=0.5)
+    begun = start(stack, web, timeout=2.0)
     await starting.entered.wait()
     updating.release()
     await eventually(lambda: stack.cpus(web) == REST, "the runtime to have taken the update")
@@ -129,8 +135,11 @@ async def test_a_start_whose_reply_is_lost_is_in_flight_until_the_status_says_ot
     """The runtime goes on with it: an update that comes then is not lost."""
     web = await shared_container(stack)
     stall = stack.runtime.stall(START, "during")
-    starting = start(stack, web, timeout=0.2 if how == "deadline" else 20)
-    await stall.entered.wait()
+    if how == "deadline":
+        starting = await pass_deadline(lambda timeout: ended(start(stack, web, timeout=timeout)), stall.entered.is_set)
+    else:
+        starting = start(stack, web)
+        await stall.entered.wait()
     if how == "cancelled":
         starting.cancel()
     elif how == "connection":

@@ -21,7 +21,7 @@ from interpose.rpc.status import Code
 from interpose.store.requested import ANNOTATION
 from interpose.store.store import Store
 from interpose.store.sync import Synchronizer
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import eventually, pass_deadline
 from interpose.testing.fakequeries import Identity
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import container_config, create_request, linux_resources, pod_config, run_request
@@ -366,7 +366,10 @@ async def test_cancelled_create_that_did_not_happen(it: Node) -> None:
 async def test_pod_that_timed_out(it: Node, when: str, pods: int) -> None:
     """A deadline leaves the outcome open; the runtime is asked."""
     stall = it.runtime.stall("RunPodSandbox", when)
-    assert await it.code("RunPodSandbox", run_request(pod_config("late")), timeout=0.05) == Code.DEADLINE_EXCEEDED
+    code = await pass_deadline(
+        lambda timeout: it.code("RunPodSandbox", run_request(pod_config("late")), timeout=timeout), stall.entered.is_set
+    )
+    assert code == Code.DEADLINE_EXCEEDED
     stall.release()
     await it.sync.settle()
     assert (len(it.store.pods), len(it.store.pending)) == (pods, 0)

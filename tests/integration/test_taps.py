@@ -16,7 +16,8 @@ from interpose.relay.interceptor import Body, Call, Direction, Interest, Proceed
 from interpose.relay.messages import CriParser
 from interpose.rpc.framing import frame
 from interpose.rpc.status import Code
-from interpose.testing.eventually import WAIT_LIMIT, eventually
+from interpose.testing.echoservice import failed
+from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.pods import pod_config, run_request
@@ -205,13 +206,12 @@ async def test_large_reply_is_tapped_whole(relay_path: Path, runtime_path: Path,
 async def test_deadline_of_a_tapped_call(relay_path: Path, runtime_path: Path, runtime: FakeRuntime) -> None:
     """Nothing about time changes for a tapped call."""
     notes = Notes(("ListContainers",))
-    runtime.stall("ListContainers")
+    stall = runtime.stall("ListContainers")
     async with relay_stack(relay_path, runtime_path, taps=[notes]), grpc_channel(relay_path) as channel:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await channel.unary_unary(LIST)(b"", timeout=0.1)
-        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        await eventually(lambda: notes.ends, "the end to be told")
-    assert len(notes.ends) == 1
+        call = channel.unary_unary(LIST)
+        error = await pass_deadline(lambda timeout: failed(call(b"", timeout=timeout)), stall.entered.is_set)
+        assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        await eventually(lambda: len(notes.ends) == len(notes.calls), "the end to be told")
 
 
 async def test_tap_sees_methods_nobody_knows(scratch: Path) -> None:

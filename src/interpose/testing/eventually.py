@@ -6,7 +6,7 @@ busy the machine is. A test about time asserts order and state, or moves a clock
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -26,3 +26,17 @@ async def eventually(condition: Callable[[], T], what: str, *, within: float = W
             raise AssertionError(f"waited {within:g} s in vain for {what}")
         await asyncio.sleep(0.002)
     return value
+
+
+async def pass_deadline(call: Callable[[float], Awaitable[T]], arrived: Callable[[], object]) -> T:
+    """The outcome of a call whose time is over while the other side has it.
+
+    How soon it arrives there is up to the machine, so there is no right deadline: each call has twice as long as the
+    one before.
+    """
+    timeout = 0.1
+    while True:
+        outcome = await call(timeout)
+        if arrived():
+            return outcome
+        timeout *= 2
