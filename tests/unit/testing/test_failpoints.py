@@ -115,7 +115,7 @@ async def test_clearing_lets_held_calls_go_without_failing_them() -> None:
         (lambda points: points.fail("Version", Code.INTERNAL, times=0), "times"),
         (lambda points: points.fail("Version", Code.OK), "OK"),
         (lambda points: points.delay("Version", -1), "-1"),
-        (lambda points: points.fail("Version", Code.INTERNAL, when="during"), "during"),
+        (lambda points: points.fail("Version", Code.INTERNAL, when="meanwhile"), "meanwhile"),
     ],
 )
 def test_what_makes_no_sense_is_refused(act: "object", text: str) -> None:

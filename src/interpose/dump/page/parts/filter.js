@@ -96,7 +96,7 @@ const filters = (() => {
     const date = OF_DATE.exec(text);
     const parsed = date ? Date.parse(`${date[1]}T${date[2] ?? "00:00"}${date[3] ?? "Z"}`) : NaN;
     if (Number.isNaN(parsed)) {
-      const ago = /^-\d+[smhd]$/.test(text) ? `${text} counts from now, which a page does not know` : `${text} is no time`;
+      const ago = /^-\d+[smhd]$/.test(text) ? `${text} counts from now, which a page does not know` : `${text} is not a time`;
       throw new Mistake(`${ago}; write 09:00:30 (any day, UTC) or 2026-11-16T09:00:00Z`);
     }
     // Browsers read milliseconds; the digits behind them count as well.
