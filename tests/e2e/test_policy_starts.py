@@ -7,6 +7,7 @@ updates about CPUs meet starts in every round. What counts is the kernel's file,
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -17,15 +18,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import grpc
 import pytest
 
 from interpose.api import cri_pb2 as cri
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.images import FOREVER
 from interpose.testing.lab.policypods import BURSTABLE, PolicyPod, PolicyRelay
+from interpose.testing.lab.processes import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from interpose.testing.lab.containerd import Containerd
     from interpose.testing.lab.qospods import Kubepods
@@ -35,6 +38,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("two_cpus")]
 # Many rounds are for long runs (make soak); INTERPOSE_ROUNDS says how many.
 THOROUGH = bool(os.environ.get("INTERPOSE_THOROUGH"))
 ROUNDS = int(os.environ.get("INTERPOSE_ROUNDS", "1000" if THOROUGH else "8"))
+KILLS = int(os.environ.get("INTERPOSE_KILLS", "40" if THOROUGH else "4"))
 SHARING = 4
 
 
@@ -80,9 +84,51 @@ class Race:
         list(self._pool.map(begin, self.pods, pauses))
         return self.kernel()
 
+    def come_and_fail(self, trouble: Callable[[], None]) -> None:
+        """The same, with trouble in the middle of it: calls may fail."""
+
+        def begin(pod: PolicyPod) -> None:
+            with contextlib.suppress(grpc.RpcError):
+                time.sleep(self._chance.random() * 0.1)
+                pod.create()
+                pod.start()
+
+        done = [self._pool.submit(begin, pod) for pod in self.pods]
+        time.sleep(self._chance.random() * 0.4)
+        trouble()
+        for one in done:
+            one.result()
+
     def kernel(self) -> dict[str, str]:
         """The CPUs of each container by the kernel."""
         return {pod.name: pod.cpus for pod in self.pods}
+
+    def running(self, runtime: CriClient) -> dict[str, PolicyPod]:
+        """The pods of the containers that run, by container: also of those whose creates nobody was told of."""
+        pods = {pod.sandbox_id: pod for pod in self.pods}
+        state = cri.ContainerStateValue(state=cri.CONTAINER_RUNNING)
+        listed = runtime.call("ListContainers", cri.ListContainersRequest(filter=cri.ContainerFilter(state=state)))
+        return {one.id: pods[one.pod_sandbox_id] for one in listed.containers if one.pod_sandbox_id in pods}
+
+    def clear(self) -> None:
+        """Every container goes, whoever knows of it; the runtime may still be at work on a start.
+
+        After a start that was cut off containerd may not know that its task runs: then it cannot stop it either.
+        """
+        pods = {pod.sandbox_id: pod for pod in self.pods}
+
+        def gone() -> bool:
+            listed = self.client.call("ListContainers").containers
+            left = [(one.id, pods[one.pod_sandbox_id]) for one in listed if one.pod_sandbox_id in pods]
+            for one, pod in left:
+                self.client.outcome("StopContainer", cri.StopContainerRequest(container_id=one, timeout=0))
+                pod.kill(one)
+                self.client.outcome("RemoveContainer", cri.RemoveContainerRequest(container_id=one))
+            return not left
+
+        wait_for(gone, what="containers to be removed", every=0.1)
+        for pod in self.pods:
+            pod.container_config.metadata.attempt += 1
 
     def go(self) -> None:
         """All containers end; the next ones are others."""
@@ -102,10 +148,34 @@ WANTED = {**{f"web{n}": "0" for n in range(SHARING)}, "db": "1"}
 def test_an_update_that_meets_a_start_is_not_lost(relay: PolicyRelay, kubepods: Kubepods) -> None:
     """Nobody shares a CPU with its owner when the calls that made them have ended, in any round."""
     wrong = []
-    with CriClient(relay.socket) as client, Race(client, kubepods, seed=1) as race:
+    with CriClient(relay.socket) as client, Race(client, kubepods, seed=ROUNDS) as race:
         for number in range(ROUNDS):
             found = race.come()
             if found != WANTED:
                 wrong.append((number, found))
             race.go()
     assert wrong == []
+
+
+@pytest.mark.timeout(60 + KILLS * 60)
+def test_a_relay_killed_among_starts_finds_what_was_lost(
+    relay: PolicyRelay, kubepods: Kubepods, runtime: CriClient
+) -> None:
+    """Starts go on without it, and updates of that moment are lost: the next one puts every cgroup right."""
+    with CriClient(relay.socket) as client, Race(client, kubepods, seed=KILLS) as race:
+
+        def differing() -> list[str]:
+            client.call("ListContainers")  # as a kubelet does all the time
+            wanted = {row["id"]: row["cpus"] for row in relay.policy()["assignments"]}
+            has = {one: pod.cpus_of(one) for one, pod in race.running(runtime).items()}
+            return [f"{one} has {cpus}, not {wanted.get(one)}" for one, cpus in has.items() if cpus != wanted.get(one)]
+
+        def restart() -> None:
+            relay.kill()
+            relay.start()
+            wait_for(lambda: client.outcome("Version").code == "OK", what="the client to connect again", every=0.05)
+
+        for _ in range(KILLS):
+            race.come_and_fail(restart)
+            wait_for(lambda: not differing(), what="cgroups to be right", every=0.2)
+            race.clear()

@@ -17,6 +17,7 @@ import pytest
 from interpose.admin.routes import Request, Response
 from interpose.api import cri_pb2 as cri
 from interpose.hookapi.hookpoint import HookPoint
+from interpose.policy.request import Key
 from interpose.resmgr.report import policy_report
 from interpose.rpc.status import Code
 from interpose.testing.eventually import eventually, pass_deadline
@@ -245,6 +246,18 @@ async def test_what_the_kernel_lost_is_found_and_written_again(
     assert [one.levelno for one in said] == [logging.WARNING]
 
 
+async def test_what_an_earlier_relay_lost_is_found_at_the_start(tmp_path: Path) -> None:
+    """It was killed: the runtime tells what it was told, and the cgroup has something else."""
+    node = FakeNode(PlainCgroups(tmp_path / "host/sys/fs/cgroup", 2, "0-15"))
+    async with policy_stack(tmp_path, machine(MACHINE), runtime=node.runtime, **STATIC) as stack:
+        web = await stack.run("web", 100, "burstable")
+        await stack.run("db", 2000)
+    write_cpus(node, web, ALL)
+    async with policy_stack(tmp_path, None, runtime=node.runtime, **STATIC) as stack:
+        stack.tick()
+        await eventually(lambda: read_cpus(node, web) == REST, "the value to be written again")
+
+
 async def test_in_step_is_what_the_kernel_has(on_cgroups: tuple[PolicyStack, FakeNode]) -> None:
     """Who asks about a container hears the truth of that moment."""
     stack, node = on_cgroups
@@ -276,6 +289,25 @@ async def test_a_value_that_somebody_keeps_replacing_is_held_back(
     (problem,) = [one for one in policy_problems(stack) if "in turn" in one]
     assert problem.startswith("container default/web/app: policy static and somebody else")
     assert (await shown(stack, web))["state"] == "failing"
+
+
+async def test_an_update_around_the_relay_that_comes_again_and_again_is_held_back(stack: PolicyStack) -> None:
+    """A hook server without a relay, say, that wants something else at each of its rounds."""
+    web = await stack.run("web", 100, "burstable")
+    update = cri.UpdateContainerResourcesRequest(container_id=web, linux=cri.LinuxContainerResources(cpuset_cpus="0"))
+    theirs = 30
+    for _ in range(theirs):
+        await stack.runtime.call(UPDATE, update)
+        await stack.books.sync.refresh(web)
+        await eventually(lambda: stack.books.writers.all[web_key(stack, web)].state != "writing", "our update to end")
+    assert 2 <= stack.runtime.calls[UPDATE] - theirs <= 5
+    (problem,) = [one for one in policy_problems(stack) if "in turn" in one]
+    assert "CPUs 0" in problem
+
+
+def web_key(stack: PolicyStack, container_id: str) -> Key:
+    """How the books know a container."""
+    return stack.books.ledger.by_id[container_id]
 
 
 def policy_problems(stack: PolicyStack) -> list[str]:

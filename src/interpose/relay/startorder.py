@@ -69,7 +69,8 @@ class StartOrder:
     async def _start(self, call: Call, proceed: Proceed, container_id: str) -> Reply:
         starts = self._starts
         with starts.starting(container_id):
-            await self._within(call, _UPDATE, starts.updates_over(container_id))
+            if starts.is_updated(container_id):
+                await self._within(call, _UPDATE, starts.updates_over(container_id))
             starts.sent(container_id)
             try:
                 reply = await proceed()

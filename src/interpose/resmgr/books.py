@@ -6,7 +6,7 @@ machine (`changing`), and what nobody told us (`upkeep`).
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -85,7 +85,7 @@ class Books:
         self.sync = sync
         self.capacity = capacity
         self.tasks = TaskBag()
-        self.overlaps = Overlaps(self.in_the_way, clock)
+        self.overlaps = Overlaps(self._overlaps, clock)
         self.ready = asyncio.Event()
         self.on_change: Callable[[], None] = _nothing  # told when there is something new to remember
         self.on_configured: Callable[[], None] = _nothing  # told when another configuration decides
@@ -146,17 +146,21 @@ class Books:
         Nobody may have what is its own; what it shares, nobody may have alone. Who is not pinned goes where it likes.
         One that was not started yet is on no CPU, and loses what it has too much before it is.
         """
+        return list(self._in_the_way(key))
+
+    def _in_the_way(self, key: Key) -> Iterator[Key]:
         if key not in self.ledger.held:
-            return []
+            return
         grants = self.ledger.policy.book.grants
         own, cpus = grants.get(key, _NO_GRANT).exclusive, self.ledger.assignment(key).cpus
-        found = []
         for other, writer in self.writers.all.items():
             grant = grants.get(other, _NO_GRANT)
             wrong = cpus if grant.exclusive else own
             if other != key and grant.pinned and wrong and writer.may_have(wrong) and self._may_run(writer.id):
-                found.append(other)
-        return found
+                yield other
+
+    def _overlaps(self, key: Key) -> bool:
+        return next(self._in_the_way(key), None) is not None
 
     def _may_run(self, container_id: str) -> bool:
         container = self.store.containers.get(container_id)
@@ -346,6 +350,7 @@ class Books:
         if container.state is not ContainerState.RUNNING:
             self.starts.doubt(one.id)  # somebody else may be starting it: a relay before us, or a caller around us
         self.writers.add(key, one.id, actual(container.resources))
+        self.cgroups.soon(key)  # what a relay before us wrote may have had no effect
         self._touched.drop(key)
         self._touched.note(key, written_by_us(container, self.beginning.entries.get(key)))
         if decision.refusal is not None:

@@ -108,8 +108,8 @@ class CgroupCheck:
         self.unreadable.pop(key, None)
 
     def confirms(self, key: Key, wanted: Assignment | None) -> bool:
-        """Whether the kernel was seen to have this."""
-        return wanted is not None and self._confirmed.get(key) == wanted
+        """Whether the kernel was seen to have this; whoever wants nothing has it."""
+        return wanted is not None and (self._confirmed.get(key) == wanted or not _values(wanted))
 
     @property
     def confirmed(self) -> int:

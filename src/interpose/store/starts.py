@@ -31,6 +31,10 @@ class Starts:
         """Whether a start of this container may be in flight."""
         return container_id in self._starting or container_id in self._doubtful
 
+    def is_updated(self, container_id: str) -> bool:
+        """Whether an update of this container is at the runtime."""
+        return container_id in self._updating
+
     async def over(self, container_id: str) -> None:
         """Wait until no start of this container is in flight."""
         while self.in_flight(container_id):
@@ -38,7 +42,7 @@ class Starts:
 
     async def updates_over(self, container_id: str) -> None:
         """Wait until no update of this container is in flight."""
-        while container_id in self._updating:
+        while self.is_updated(container_id):
             await self._change(container_id)
 
     @contextmanager

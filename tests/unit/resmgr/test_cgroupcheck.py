@@ -68,6 +68,7 @@ async def test_everybody_is_looked_at_within_a_minute(it: CgroupNode) -> None:
     assert it.check.confirms(it.own, wanted(it.own))
     assert not it.check.confirms(it.own, wanted(it.shared))
     assert not it.check.confirms(it.own, None)
+    assert it.check.confirms(it.own, Assignment())
 
 
 async def test_what_differs_is_written_again(it: CgroupNode) -> None:
