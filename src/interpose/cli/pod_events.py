@@ -9,6 +9,7 @@ import click
 
 from interpose.cli.pod_options import namespace_option, output_option, reach_of, reach_options, selector_option
 from interpose.cli.standard_streams import nobody_reads
+from interpose.cli.terminal import output_width
 
 if TYPE_CHECKING:
     from interpose.kuberuntime.events import PodEvent
@@ -96,7 +97,7 @@ def _show(found: "list[tuple[RunningPod, PodEvent]]", parameters: dict[str, Any]
     if not found:
         click.echo("No events.", err=parameters["watch"])
         return
-    lines = event_table([_row(pod, event) for pod, event in found]).splitlines()
+    lines = event_table([_row(pod, event) for pod, event in found], output_width()).splitlines()
     click.echo("\n".join(lines if first else lines[1:]))
 
 

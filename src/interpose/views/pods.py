@@ -100,12 +100,13 @@ class EventRow:
     count: int = 1
 
 
-def event_table(rows: Sequence[EventRow]) -> str:
-    """All events, one line each; messages stand last, and are not cut."""
+def event_table(rows: Sequence[EventRow], width: int = WIDTH) -> str:
+    """All events, one line each; messages stand last, and are not cut. Names take a third of the line at most."""
     lines = [["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]]
     for row in rows:
         seen = age(row.last) + (f" (x{row.count} over {age(row.first)})" if row.count > 1 else "")
-        lines.append([seen, *map(plain, (row.type, row.reason, row.object, row.message))])
+        named = cut(plain(row.object), max(width // 3, _LEAST_DETAIL))
+        lines.append([seen, plain(row.type), plain(row.reason), named, plain(row.message)])
     return "\n".join(flat(table(lines, width=1 << 30)))
 
 

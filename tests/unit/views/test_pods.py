@@ -1,8 +1,21 @@
 """Pods for people."""
 
+from dataclasses import replace
+
 import pytest
 
-from interpose.views.pods import Line, PodRow, UsageRow, age, board, described, pod_table, usage_table
+from interpose.views.pods import (
+    EventRow,
+    Line,
+    PodRow,
+    UsageRow,
+    age,
+    board,
+    described,
+    event_table,
+    pod_table,
+    usage_table,
+)
 
 
 @pytest.mark.parametrize(
@@ -149,3 +162,25 @@ def test_colours_are_for_terminals_that_want_them() -> None:
     """Only the mark has one."""
     (line,) = shown(Line(name="a", words="✔", mark="good"), colour=True)
     assert line == "\x1b[32m✔\x1b[0m a  ✔"
+
+
+def test_labels_and_pods_without_a_name_are_shown() -> None:
+    """Labels in their order, if they are asked for; for a name what there is of the uid."""
+    nameless = replace(ROW, name="", namespace="", labels={"tier": "back", "app": "web"})
+    line = pod_table([nameless], wide=False, namespaces=True, labels=True).splitlines()[1]
+    assert line.split() == ["-", "0123456789abc", "1/2", "Running", "0", "1m5s", "app=web,tier=back"]
+    assert (nameless.title, replace(nameless, name="web").title) == ("0123456789abcdef", "web")
+
+
+def test_events_are_lines_with_counts() -> None:
+    """Names are cut where the line is short, messages never are."""
+    event = EventRow(
+        object="default/a-rather-long-name/main", type="Normal", reason="Pulled", message="m" * 90, last=5, first=5
+    )
+    again = replace(event, type="Warning", reason="BackOff", message="no\x1b[2J", first=125, count=3)
+    header, first, second = event_table([event, again], 1000).splitlines()
+    assert header.split() == ["LAST", "SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+    assert first.split() == ["5s", "Normal", "Pulled", "default/a-rather-long-name/main", "m" * 90]
+    assert second.split() == ["5s", "(x3", "over", "2m5s)", "Warning", "BackOff", event.object, "no?[2J"]
+    short = event_table([event], 60).splitlines()[1].split()
+    assert (short[3], short[4]) == ("default…ng-name/main", "m" * 90)
