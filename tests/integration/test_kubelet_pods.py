@@ -174,6 +174,7 @@ async def test_kubelet_that_hangs_is_left(caplog: pytest.LogCaptureFixture) -> N
         await eventually(lambda: fake.left == 1, "the connection to end")
         fake.stalled = None
         await eventually(lambda: source._under_way is None or source._under_way.done(), "the thread to leave")
+        source._timeout = WAIT_LIMIT
         assert await source.refresh(), source.trouble
 
 

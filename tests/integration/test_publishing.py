@@ -28,7 +28,7 @@ from interpose.rpc.status import Code, RpcError
 from interpose.rpc.transport import Hub
 from interpose.testing.apiserver.jsonpatch import apply_json_patch
 from interpose.testing.apiserver.server import ApiServer
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_server, unary
 from interpose.testing.lab.relay import Relay
@@ -142,7 +142,7 @@ async def api() -> NodeApi:
 @pytest.fixture
 async def client(path: Path) -> AsyncIterator[AgentClient]:
     """Of the agent at that path."""
-    client = AgentClient(str(path), hub=Hub(), timeout=2.0, patience=0.2)
+    client = AgentClient(str(path), hub=Hub(), timeout=WAIT_LIMIT, patience=2.0)
     yield client
     await client.close()
 

@@ -255,8 +255,8 @@ async def test_a_client_sees_the_new_certificate(webhook: Running) -> None:
 
 async def test_slow_clients_are_cut_and_others_served(webhook: Running) -> None:
     """No handshake, no request, half a head, half a body: each has its time and no more."""
-    http = HttpLimits(request_timeout=0.1, first_timeout=0.1)
-    webhook.start(limits=ServerLimits(http=http, handshake_timeout=0.1))
+    http = HttpLimits(request_timeout=1.0, first_timeout=1.0)  # enough for the one who is not slow
+    webhook.start(limits=ServerLimits(http=http, handshake_timeout=1.0))
     silent = await webhook.connect(plain=webhook.port)
     others = [await webhook.connect() for _ in range(3)]
     others[1].writer.write(b"POST /mutate HT")
