@@ -39,7 +39,11 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/neighbours.py", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=1, help="how often each attack is run (default 1)")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long an attack lasts (default 4)")
-    parser.add_argument("--connections", default="1,4", help="comma separated: from how many connections (default 1,4)")
+    parser.add_argument(
+        "--connections",
+        default="1,4,4p",
+        help="comma separated: from how many connections; with p each in a process of its own (default 1,4,4p)",
+    )
     parser.add_argument("--quick", action="store_true", help="2 seconds from 4 connections, for a quick look")
     parser.add_argument("--only", default="", help="comma separated: attacks, groups of them, or proxies")
     parser.add_argument("--json", type=Path, help="write all samples to this file")
@@ -80,7 +84,7 @@ def longest_lag(before: dict[float, int], after: dict[float, int]) -> float:
 
 
 def sample(
-    contestant: Contestant, row: Row | None, connections: int, seconds: float, round_: int, folder: Path
+    contestant: Contestant, row: Row | None, connections: str, seconds: float, round_: int, folder: Path
 ) -> NeighbourSample:
     """One attack on a proxy that was started for it."""
     folder.mkdir(parents=True)
@@ -94,7 +98,9 @@ def sample(
             if row is None:
                 time.sleep(seconds)
             else:
-                outcome = attack(listen, row, connections=connections, seconds=seconds)
+                count = int(connections.rstrip("p"))
+                each, processes = (1, count) if connections.endswith("p") else (count, 1)
+                outcome = attack(listen, row, connections=each, seconds=seconds, processes=processes)
             time.sleep(AFTER)
         longest = longest_lag(lag, lag_buckets(admin)) if contestant.name == OURS else None
         if not proxy.running:
@@ -121,9 +127,9 @@ def sample(
 def run(args: argparse.Namespace, folder: Path) -> NeighbourResults:
     known = [one for one in contestants() if one.name in (YARDSTICK, OURS)]
     people, rows = choose(args.only, known)
-    counts = [int(text) for text in args.connections.split(",")]
+    counts = [text.strip() for text in args.connections.split(",")]
 
-    def visits() -> Iterable[tuple[int, Row | None, int, Contestant]]:
+    def visits() -> Iterable[tuple[int, Row | None, str, Contestant]]:
         for round_ in range(args.rounds):
             for row in rows:
                 for count in counts if row is not None else counts[:1]:

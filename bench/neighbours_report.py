@@ -27,7 +27,7 @@ class NeighbourSample:
 
     contestant: str
     attack: str
-    connections: int
+    connections: str
     round: int
     calls: int
     failed: int
@@ -53,17 +53,17 @@ class NeighbourResults:
     samples: Sequence[NeighbourSample]
 
 
-def cases(results: NeighbourResults) -> list[tuple[str, int]]:
+def cases(results: NeighbourResults) -> list[tuple[str, str]]:
     """Attacks with the number of their connections, in the order in which they were run."""
     return list(dict.fromkeys((one.attack, one.connections) for one in results.samples))
 
 
-def of(results: NeighbourResults, contestant: str, case: tuple[str, int]) -> list[NeighbourSample]:
+def of(results: NeighbourResults, contestant: str, case: tuple[str, str]) -> list[NeighbourSample]:
     """What one proxy did in one case, over the rounds."""
     return [one for one in results.samples if one.contestant == contestant and (one.attack, one.connections) == case]
 
 
-def verdict(results: NeighbourResults, case: tuple[str, int]) -> str:
+def verdict(results: NeighbourResults, case: tuple[str, str]) -> str:
     """Whether our relay met its goal in this case, or what it missed."""
     ours, theirs = of(results, OURS, case), of(results, YARDSTICK, case)
     if not ours:
@@ -83,7 +83,7 @@ def tables(results: NeighbourResults) -> list[Table]:
     """One row for each case: the worst call and the failed ones beside each proxy, then what it did to ours."""
     rows: list[Row] = []
     for case in cases(results):
-        cells = [case[0], str(case[1]) if case[0] != NOTHING else "-"]
+        cells = [case[0], case[1] if case[0] != NOTHING else "-"]
         for contestant in results.contestants:
             own = of(results, contestant.name, case)
             worst = statistics.median(one.worst for one in own) if own else 0.0
@@ -107,6 +107,7 @@ def page(results: NeighbourResults) -> str:
         f"Measured by `bench/neighbours.py` on {results.machine}; rounds: {results.rounds}.\n"
         f"A neighbour makes {results.rate} calls a second on a connection of its own (50 a second, each on a new one,\n"
         f"where the attack is about connections) while a hostile client attacks the proxy for {results.seconds:g} s.\n"
+        "With p each of its connections belongs to a process of its own.\n"
         "Attackers that are cut come back at once. The first row is the neighbour alone: it shows the machine.\n"
         f"The goal: a worst call no longer than beside HAProxy, or {TOLERATED * 1e3:.0f} ms, no failed call, at most\n"
         f"{RSS_BOUND / 1e6:.0f} MB. The loop lag is the bound of the highest bucket of `interpose_loop_lag_seconds`\n"

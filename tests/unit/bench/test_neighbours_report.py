@@ -11,7 +11,7 @@ from bench.neighbours import choose, longest_lag
 from bench.neighbours_report import NeighbourResults, NeighbourSample, page, tables, verdict
 from interpose.testing.hostile.attacks import ATTACKS
 
-CASE = ("rapid-reset", 4)
+CASE = ("rapid-reset", "4p")
 
 
 def sample(who: str, **values: Any) -> NeighbourSample:
@@ -52,8 +52,8 @@ def test_a_row_shows_both_proxies_and_what_ours_paid() -> None:
     rounds = [sample("haproxy", worst=0.03)]
     rounds += [sample("interpose", worst=worst, failed=1, lag=0.005) for worst in (0.01, 0.02, 0.9)]
     (table,) = tables(results(*rounds))
-    assert table.rows == [("rapid-reset", "4", "30", "0", "20", "3", "10", "40", "5", "fails")]
-    assert "| rapid-reset | 4 | 30 | 0 | 20 | 3 | 10 | 40 | 5 | fails |" in page(results(*rounds))
+    assert table.rows == [("rapid-reset", "4p", "30", "0", "20", "3", "10", "40", "5", "fails")]
+    assert "| rapid-reset | 4p | 30 | 0 | 20 | 3 | 10 | 40 | 5 | fails |" in page(results(*rounds))
 
 
 def test_the_longest_lag_is_the_highest_bucket_that_grew() -> None:

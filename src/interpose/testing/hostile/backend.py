@@ -31,22 +31,27 @@ MIDDLING_REPLY = message(4000)
 BIG_REPLY = message(200_000)
 _WINDOW = 2**20
 _FRAME = 16_384
+# Credit is given back in steps.
+_CREDIT = 64 * 1024
 # Frames between two looks at whether the socket is full.
 _ROUND = 16
 
 
 class _Stream:
-    __slots__ = ("block", "left", "queued", "window")
+    __slots__ = ("block", "left", "queued", "taken", "window")
 
     def __init__(self, block: bytes, window: int) -> None:
         self.block = block
         self.window = window
         self.left = b""
         self.queued = False
+        self.taken = 0
 
 
 class BackendConnection(asyncio.Protocol):
     """One connection of a proxy."""
+
+    frames_in_a_turn = 200
 
     def __init__(self) -> None:
         self._transport: Any = None
@@ -59,6 +64,9 @@ class BackendConnection(asyncio.Protocol):
         self._block: tuple[int, int, bytes] | None = None
         self._floods: set[int] = set()
         self._active: deque[int] = deque()
+        self._behind = False  # frames wait for their turn
+        self._paused = False
+        self._taken = 0
         self._writable = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -66,23 +74,39 @@ class BackendConnection(asyncio.Protocol):
         self._transport.write(settings((3, 100_000), (4, _WINDOW)) + window_update(0, 2**31 - 1 - 65_535))
 
     def data_received(self, received: bytes) -> None:
-        received = self._rest + received if self._rest else received
-        at, size = 0, len(received)
+        self._rest = self._rest + received if self._rest else received
         if not self._greeted:
-            if size < len(PREFACE):
-                self._rest = received
+            if len(self._rest) < len(PREFACE):
                 return
-            at, self._greeted = len(PREFACE), True
-        while at + 9 <= size:
+            self._greeted = True
+            self._rest = self._rest[len(PREFACE) :]
+        if not self._behind:
+            self._take()
+
+    def _take(self) -> None:
+        """Some frames; other connections have their turn before the next ones, as with servers that have threads."""
+        received = self._rest
+        at, size = 0, len(received)
+        self._behind = False
+        for _ in range(self.frames_in_a_turn):
+            if at + 9 > size:
+                break
             end = at + 9 + int.from_bytes(received[at : at + 3], "big")
             if end > size:
                 break
             number = int.from_bytes(received[at + 5 : at + 9], "big")
             self._frame(received[at + 3], received[at + 4], number, received[at + 9 : end])
             at = end
+        else:
+            self._behind = True
         self._rest = received[at:]
         self._flush()
         self._write_more()
+        if self._behind != self._paused and not self._transport.is_closing():
+            self._paused = self._behind
+            (self._transport.pause_reading if self._behind else self._transport.resume_reading)()
+        if self._behind:
+            self._again(self._take)
 
     def _flush(self) -> None:
         if self._out:
@@ -119,14 +143,19 @@ class BackendConnection(asyncio.Protocol):
 
     def _data(self, flags: int, number: int, size: int) -> None:
         stream = self._streams.get(number)
-        if size:
-            self._out.append(window_update(0, size))
+        self._taken += size
+        if self._taken >= _CREDIT:
+            self._out.append(window_update(0, self._taken))
+            self._taken = 0
         if stream is None:
             return
         if flags & 1:
             self._answer(number, stream)
-        elif size and TAKEN in stream.block:
-            self._out.append(window_update(number, size))
+        elif TAKEN in stream.block:
+            stream.taken += size
+            if stream.taken >= _CREDIT:
+                self._out.append(window_update(number, stream.taken))
+                stream.taken = 0
 
     def _answer(self, number: int, stream: _Stream) -> None:
         if STALLED in stream.block:

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,11 +58,18 @@ def neighbour(listen: Path, *, fresh: bool = False) -> Iterator[Beside]:
             process.communicate()
 
 
-def attack(listen: Path, row: Row, *, connections: int, seconds: float) -> Outcome:
-    """Run one attack to its end."""
+def attack(listen: Path, row: Row, *, connections: int, seconds: float, processes: int = 1) -> Outcome:
+    """Run one attack to its end, in each of so many processes."""
     argv = module("attacking", listen, row.name, connections, seconds)
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
-        return Outcome(**_told(process))
+    total = Outcome()
+    with ExitStack() as stack:
+        running = [stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE)) for _ in range(processes)]
+        for process in running:
+            one = Outcome(**_told(process))
+            total.connections += one.connections
+            total.cut += one.cut
+            total.sent += one.sent
+    return total
 
 
 def _told(process: "subprocess.Popen[bytes]") -> dict[str, Any]:

@@ -94,7 +94,9 @@ class _Pipe:
 
 
 class _PatientBackend(BackendConnection):
-    """Floods once: there is no loop that would call again."""
+    """Does everything at once, and floods once: there is no loop that would call again."""
+
+    frames_in_a_turn = 10**9
 
     def _again(self, act: Callable[[], None]) -> None:
         """Not here."""
