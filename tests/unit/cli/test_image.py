@@ -272,7 +272,7 @@ def test_what_cannot_be_saved_leaves_no_file(root: Path, archive: Path, tmp_path
     file = tmp_path / "saved.tar"
     file.write_text("before")
     result = run("save", "x:1", "none", "-o", file, "--root", root)
-    assert (result.exit_code, result.stderr) == (1, "Error: image none: there is none\n")
+    assert (result.exit_code, result.stderr) == (1, "error: image none: there is none\n")
     assert file.read_text() == "before"
     assert not list(tmp_path.glob(".*"))
     result = run("save", "x:1", "-o", tmp_path / "no/such", "--root", root)
