@@ -24,7 +24,7 @@ _REMEMBERED_RESETS = 1024
 _RESET_COST = 40
 _WALK_COST = 2
 # Each costs about as much as a call.
-_LOST_IN_A_SLICE = 128
+_LOST_IN_A_SLICE = 256
 # Streams that wait for the connection's window get this many bytes each in turn.
 _QUANTUM = 4 * frames.DEFAULT_FRAME_SIZE
 # Only a write tells whether the transport is full, so no more than this is taken from queues between two writes.

@@ -81,6 +81,8 @@ class Field:
 # What a call and a field of a new block cost, in the units of `h2.connection`'s slices.
 _CALL_COST: Final = 60
 FIELD_COST: Final = 16
+DEAR: Final = _CALL_COST + 500
+"""Calls that cost more have 8 KB of headers, which no client of CRI has, or are over the limit."""
 _CODES: Final = {b"%d" % code: code for code in range(17)}
 
 
@@ -110,6 +112,7 @@ class Headers:
             self._look_at_status(fields[0].value)
         if size:
             self.event = 0
+            self.cost += size >> 4
 
     def _look_at_status(self, status: bytes) -> None:
         if len(status) != 3 or not status.isdigit():

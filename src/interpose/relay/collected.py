@@ -35,6 +35,7 @@ from interpose.rpc.framing import (
 )
 from interpose.rpc.status import Code, RpcError
 from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import Upstream
 
 
 class Collector(Originator):
@@ -55,9 +56,11 @@ class Collector(Originator):
         self.ledger = ledger
         self.unpacking = asyncio.Semaphore(1)  # a few bytes can stand for megabytes: one message after the other
 
-    def collect(self, stream: Stream, headers: Headers, route: Route, peer: object, end: bool) -> None:
-        """Take over a client's stream."""
-        collected = Collected(self, stream, headers, route, peer)
+    def collect(
+        self, stream: Stream, headers: Headers, route: Route, peer: object, end: bool, upstream: Upstream
+    ) -> None:
+        """Take over a client's stream; its call goes on over this upstream."""
+        collected = Collected(self, stream, headers, route, peer, upstream)
         if end:
             collected.complete()
 
@@ -89,8 +92,11 @@ class Collector(Originator):
 class Collected:
     """The sink of one intercepted client stream."""
 
-    def __init__(self, owner: Collector, stream: Stream, headers: Headers, route: Route, peer: object) -> None:
+    def __init__(
+        self, owner: Collector, stream: Stream, headers: Headers, route: Route, peer: object, upstream: Upstream
+    ) -> None:
         self._owner = owner
+        self._upstream = upstream
         self._stream = stream
         self._headers = headers
         self._route = route
@@ -245,7 +251,7 @@ class Collected:
             wire = _rewritten(self._headers, timeout_field(left), len(body) != len(self._sent_body))
         elif len(body) != len(self._sent_body):
             wire = _rewritten(self._headers, b"", True)
-        client = Client(self._route.upstream, owner.hub, limit=owner.limit + PREFIX)
+        client = Client(self._upstream, owner.hub, limit=owner.limit + PREFIX)
         reply = owner.reply(await client.exchange(wire, body), self._method)
         if self._view is not None:
             self._view.answered(reply)

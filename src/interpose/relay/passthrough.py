@@ -225,7 +225,7 @@ class Passthrough:
 
 
 class Held:
-    """The sink of a client stream that waits for a backend."""
+    """The sink of a client stream that waits for a backend. What it holds counts as bytes that wait in memory."""
 
     def __init__(
         self, owner: Passthrough, ledger: Ledger, stream: Stream, upstream: Upstream, wire: bytes, end: bool
@@ -238,9 +238,10 @@ class Held:
         self._end = end
         self._body = bytearray()
         self.share = BufferedShare(stream.conn.buffered)
+        self.share.add(len(wire))
         self._body_ends = False
         self._trailers: bytes | None = None
-        self._waiter = Waiter(self._ready, self._expired)
+        self._waiter = Waiter(self._ready, self._expired, len(wire))
         stream.sink = self
         upstream.wait(self._waiter)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from interpose.h2.headers import Headers
+from interpose.h2.headers import DEAR, Headers
 from interpose.h2.stream import Stream
 from interpose.relay.interceptor import Direction, Sighting
 from interpose.relay.passthrough import Ledger, Passthrough
@@ -47,6 +47,7 @@ class Relay(Switchboard):
         clock = self.ledger.clock
         requests = self.passthrough.requests
         replies = self.passthrough.replies
+        account = link.account
 
         def accept(stream: Stream, headers: Headers, end: bool) -> None:
             route = known.get(headers.path)
@@ -56,14 +57,11 @@ class Relay(Switchboard):
             stats.started += 1
             stream.call = stats
             stream.since = clock()
+            if account.memory:
+                self._open_apart(link, stream, headers, route, end)
+                return
             conn = route.upstream.current
-            if (
-                route.special
-                or conn is None
-                or len(conn.streams) >= conn.ample
-                or conn.blocked
-                or not headers.event  # over the limit
-            ):
+            if route.special or conn is None or len(conn.streams) >= conn.ample or conn.blocked or headers.cost > DEAR:
                 self._open_slowly(link, stream, headers, route, end)
                 return
             stream.sink = requests
@@ -72,41 +70,70 @@ class Relay(Switchboard):
 
         return accept
 
-    def _open_slowly(self, link: ClientLink, stream: Stream, headers: Headers, route: Route, end: bool) -> None:
+    def _open_apart(self, link: ClientLink, stream: Stream, headers: Headers, route: Route, end: bool) -> None:
+        """A peer that asks for more than its share has a connection to the backend of its own: windows, places and what
+        the backend leaves unread on the one that everybody has are not for it to fill."""
+        upstream = route.upstream.separate(link.account)
+        conn = upstream.current
+        if route.special or conn is None or not conn.usable or conn.blocked or headers.oversized:
+            self._open_slowly(link, stream, headers, route, end, upstream)
+        else:
+            self.passthrough.join(stream, conn, headers.wire, end)
+
+    def _open_slowly(
+        self,
+        link: ClientLink,
+        stream: Stream,
+        headers: Headers,
+        route: Route,
+        end: bool,
+        upstream: Upstream | None = None,
+    ) -> None:
         if headers.oversized:
             self._refuse(stream, f"header list of {headers.size} bytes is over the limit of {self._header_list}")
-        elif greedy(link, route.upstream):
+            return
+        if upstream is None and headers.cost > DEAR:
+            link.account.remember()
+            upstream = route.upstream.separate(link.account)
+        if upstream is None:
+            upstream = route.upstream
+        if upstream is route.upstream and greedy(link, upstream):
             self._refuse(stream, f"this client has {link.calls} calls in progress, and others want a place, too")
         elif route.special:
-            self._special(link, stream, headers, route, end)
+            self._special(link, stream, headers, route, end, upstream)
         else:
-            self._forward(self.passthrough, stream, headers, route, end)
+            self._forward(self.passthrough, stream, headers, upstream, end)
 
     def _refuse(self, stream: Stream, why: str) -> None:
         self.ledger.finish(stream, Code.RESOURCE_EXHAUSTED)
         answer(stream, Code.RESOURCE_EXHAUSTED, why)
 
-    def _forward(self, way: Passthrough, stream: Stream, headers: Headers, route: Route, end: bool) -> None:
+    def _forward(self, way: Passthrough, stream: Stream, headers: Headers, upstream: Upstream, end: bool) -> None:
         """Pass on, also when the backend is away, full or not reading."""
-        upstream = route.upstream
         conn = upstream.connection()
-        if conn is None:
+        if conn is None and upstream.overfull:
+            self._fail(way, stream, f"too much waits for runtime {upstream.path}")
+        elif conn is None:
             way.wait(stream, upstream, headers.wire, end)
         elif upstream.congested:
-            self.ledger.finish(stream, Code.UNAVAILABLE)
-            why = f"runtime {upstream.path} does not read its socket"
-            answer(stream, Code.UNAVAILABLE, why)
-            way.over(Code.UNAVAILABLE, why)
+            self._fail(way, stream, f"runtime {upstream.path} does not read its socket")
         else:
             way.join(stream, conn, headers.wire, end)
 
-    def _special(self, link: ClientLink, stream: Stream, headers: Headers, route: Route, end: bool) -> None:
+    def _fail(self, way: Passthrough, stream: Stream, why: str) -> None:
+        self.ledger.finish(stream, Code.UNAVAILABLE)
+        answer(stream, Code.UNAVAILABLE, why)
+        way.over(Code.UNAVAILABLE, why)
+
+    def _special(
+        self, link: ClientLink, stream: Stream, headers: Headers, route: Route, end: bool, upstream: Upstream
+    ) -> None:
         if route.refusal:
             self.ledger.finish(stream, Code.UNIMPLEMENTED)
             answer(stream, Code.UNIMPLEMENTED, route.refusal)
             return
         if route.intercepted:
-            self.collector.collect(stream, headers, route, link.peer, end)
+            self.collector.collect(stream, headers, route, link.peer, end, upstream)
             return
         from interpose.relay.taps import Viewing, tapped
 
@@ -120,4 +147,4 @@ class Relay(Switchboard):
             way = edited(self.ledger, view, Editing(self.editors, route.editors, route.method, self._message_limit))
         else:
             way = tapped(self.ledger, view)
-        self._forward(way, stream, headers, route, end)
+        self._forward(way, stream, headers, upstream, end)

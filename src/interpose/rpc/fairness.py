@@ -26,7 +26,9 @@ _BUSY_PEERS: Final = 4
 SHORT_READ: Final = 1024
 # How long those that wait are served in one turn of the loop, in seconds. It ends with a slice, which takes 1 to 2 ms.
 _TURN: Final = 0.002
-# Seconds for which a peer that had to wait is remembered.
+# A peer that was not done after so many slices in a second asks for more than its share, and for how long, in seconds,
+# that is remembered. A thousand calls at once are a few slices.
+_PATIENCE: Final = 4
 _MEMORY: Final = 10
 
 
@@ -40,7 +42,7 @@ class Worker(Protocol):
 class PeerAccount:
     """What the connections of one peer have in common. `left` is negative when its share of this turn is used up."""
 
-    __slots__ = ("connections", "guard", "left", "memory", "shared", "waiting")
+    __slots__ = ("_waited", "connections", "guard", "left", "memory", "shared", "waiting")
 
     def __init__(self, limits: Limits, *, shared: bool = False) -> None:
         """`shared` if other connections may come to have it, and somebody else ticks it."""
@@ -48,12 +50,24 @@ class PeerAccount:
         self.shared = shared
         self.left = _SHARE
         self.connections = 0
-        self.memory = 0  # seconds for which it counts as one that asks for more than its share
+        self.memory = 0  # seconds for which it counts as one that asks for more: its calls are kept apart
         self.waiting: deque[Worker] = deque()
+        self._waited = 0
+
+    def had_to_wait(self) -> None:
+        """It was not done with a slice, or its share was used up."""
+        self._waited += 1
+        if self._waited > _PATIENCE:
+            self.remember()
+
+    def remember(self) -> None:
+        """It has asked for more than its share."""
+        self.memory = _MEMORY
 
     def tick(self) -> None:
         """A second has passed."""
         self.guard.tick()
+        self._waited = 0
         if self.memory:
             self.memory -= 1
 
@@ -80,10 +94,13 @@ class Turns:
             self.crowded = len(self._spent) >= _BUSY_PEERS
             self._arm()
 
-    def wait(self, account: PeerAccount, worker: Worker) -> None:
-        """Let this worker go on when it is its account's turn. It stands there once."""
-        account.memory = _MEMORY
-        account.waiting.append(worker)
+    def wait(self, account: PeerAccount, worker: Worker, *, first: bool = False) -> None:
+        """Let this worker go on when it is its account's turn, `first` before the others of this account. It stands
+        there once."""
+        if first:
+            account.waiting.appendleft(worker)
+        else:
+            account.waiting.append(worker)
         self._waiting[account] = None
         self._arm()
 
@@ -105,7 +122,8 @@ class Turns:
             account, _ = waiting.popitem(last=False)
             worker = account.waiting.popleft()
             if worker.work():
-                account.waiting.append(worker)
+                account.had_to_wait()
+                account.waiting.appendleft(worker)  # what one has left is soon done, and then out of memory
             if account.waiting:
                 waiting[account] = None
             if self._clock() >= end:

@@ -235,7 +235,6 @@ class Listener(Entrance):
     def _connected(self) -> ClientLink:
         conn = ServerConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
         link = ClientLink(conn, self._hub, self._admit, self._lost)
-        conn.accept = self._accept(link)
         conn.on_idle = link.close
         return link
 
@@ -255,6 +254,7 @@ class Listener(Entrance):
             return False
         link.siblings = self._limit.siblings
         link.belong(account)
+        link.server.accept = self._accept(link)
         self.accepted += 1
         self.links.add(link)
         return True

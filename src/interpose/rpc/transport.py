@@ -82,10 +82,13 @@ class Link(asyncio.Protocol):
     def __init__(
         self, conn: Connection, hub: Hub, ended: "Callable[[Link], None]", account: PeerAccount | None = None
     ) -> None:
-        """Without an `account` it has one of its own."""
+        """With an `account` somebody else pays for what is read; the guard stays the connection's."""
         self.conn = conn
         self._buffered = conn.buffered = hub.buffered
-        self.account = account if account is not None else PeerAccount(conn.limits)
+        if account is None:
+            account = PeerAccount(conn.limits)
+            conn.guard = account.guard
+        self.account = account
         self.transport: Any = None
         self.bytes_read = 0
         self._hub = hub
@@ -94,7 +97,6 @@ class Link(asyncio.Protocol):
         self._fd = -1
         self._turns = hub.turns
         self._waits = False  # for its turn; it is not read meanwhile
-        conn.guard = self.account.guard
         conn.on_unread = self._wait
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -129,6 +131,7 @@ class Link(asyncio.Protocol):
         self.bytes_read += len(data)
         if self._waits or account.left < 0 or (self._turns.crowded and len(data) > SHORT_READ):
             conn.hold(data)
+            account.had_to_wait()
             self._wait()
             return
         try:
@@ -146,6 +149,7 @@ class Link(asyncio.Protocol):
         if left < 0:
             self._turns.spent(account)
         if conn.unread:
+            account.had_to_wait()
             self._wait()
         if conn.failed is not None:
             self.close()
@@ -155,13 +159,13 @@ class Link(asyncio.Protocol):
         _log.exception("Connection handler failed")
         self.conn.fail(ConnectionFault(ErrorCode.INTERNAL_ERROR, "internal error"))
 
-    def _wait(self) -> None:
+    def _wait(self, *, first: bool = False) -> None:
         """Do the rest when it is our turn again."""
         if not self._waits:
             self._waits = True
             if not self.transport.is_closing():
                 self.transport.pause_reading()
-            self._turns.wait(self.account, self)
+            self._turns.wait(self.account, self, first=first)
 
     def work(self) -> bool:
         """Go on with what was left."""
@@ -199,13 +203,15 @@ class Link(asyncio.Protocol):
         finally:
             self._hub.flush()
             if self.conn.unread:
-                self._wait()
+                self._wait(first=True)
             self._ended(self)
 
     def tick(self) -> None:
         """A second has passed: cut a peer that lets our output pile up."""
         self.conn.tick()
-        if not self.account.shared:
+        if self.conn.guard is not self.account.guard:
+            self.conn.guard.tick()
+        elif not self.account.shared:
             self.account.tick()
         if self.backlog > BACKLOG_LIMIT:
             self.abort()

@@ -3,6 +3,9 @@
 Callers ask for a connection; if there is none now they wait for the next dial, at most `wait` seconds. The relay never
 re-sends a call: what was on a lost connection is over. A peer that was there and is gone is dialled at once; one that
 takes connections and hangs up, again and again, is dialled at the pace of one that takes none.
+
+A client that asks for more than its share has connections to the backend of its own (`separate`), for as long as that
+is remembered: what it does to windows, places and buffers there is felt by nobody else.
 """
 
 import asyncio
@@ -11,14 +14,17 @@ import random
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from itertools import islice
 from typing import Final, Protocol
 
 from interpose.h2.client import ClientConnection
 from interpose.h2.limits import Limits
 from interpose.h2.monomorphic import own_code
 from interpose.instrumentation.logging import RateLimited
+from interpose.rpc.fairness import PeerAccount
 from interpose.rpc.tasks import TaskBag
-from interpose.rpc.transport import Hub, Link
+from interpose.rpc.transport import BACKLOG_LIMIT, Hub, Link
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +34,12 @@ _DIAL_TIMEOUT: Final = 5.0
 # A connection that ended sooner than this was of no use: dialling again at once would go round in circles.
 _OF_USE: Final = 1.0
 _MOST_CONNECTIONS: Final = 64
+# So many clients have connections of their own; further ones share these. Each may have this part of all calls.
+_MOST_SEPARATE: Final = 4
+_SEPARATE_PART: Final = 4
 _LOOK_AGAIN: Final = 0.02
+# Calls that waited and go on in one turn of the loop.
+_SERVED_AT_ONCE: Final = 16
 _CLOSED: Final = "the backend closed the connection"
 # Lines of a kind in a minute: a peer that restarts a few times is told each time, one that comes and goes all the time
 # does not fill the disk.
@@ -38,11 +49,15 @@ LOG_BURST: Final = 5
 class Waiter:
     """A call that waits for a connection. Exactly one of `ready` and `expired` is called, unless cancelled."""
 
-    __slots__ = ("_timer", "expired", "ready")
+    __slots__ = ("_timer", "expired", "ready", "size")
 
-    def __init__(self, ready: Callable[[ClientConnection], None], expired: Callable[[str], None]) -> None:
+    def __init__(
+        self, ready: Callable[[ClientConnection], None], expired: Callable[[str], None], size: int = 0
+    ) -> None:
+        """`size` is how many bytes of headers it holds meanwhile."""
         self.ready = ready
         self.expired = expired
+        self.size = size
         self._timer: asyncio.TimerHandle | None = None
 
     def arm(self, timer: asyncio.TimerHandle) -> None:
@@ -108,10 +123,12 @@ class Upstream:
         pace: Callable[[int], Awaitable[None]] = doubling_pause,
         dial_timeout: float = _DIAL_TIMEOUT,
         reports: Reports | None = None,
+        account: PeerAccount | None = None,
     ) -> None:
         """`pace` is awaited before a dial, with the number of dials just before it that were in vain.
 
-        `vet` is asked about each connection before anything is sent; OSError says why it is not for us.
+        `vet` is asked about each connection before anything is sent; OSError says why it is not for us. With `account`
+        it is there for the calls of one client, who pays for reading the answers, and is dialled for calls only.
         """
         self.path = path
         self.on_up: Callable[[], None] | None = None  # called each time a backend that was away is there
@@ -129,8 +146,12 @@ class Upstream:
         self._dial_timeout = dial_timeout
         self._reports = reports if reports is not None else BackendLog()
         self._reported = ""  # the failure told last, so that each is told once
+        self._account = account
+        self._separate: dict[PeerAccount, Upstream] = {}
+        self._parts: list[Upstream] = []  # those, and the ones that are still to end
         self._links: dict[ClientConnection, _BackendLink] = {}
         self._waiters: dict[Waiter, None] = {}
+        self._waiting_size = 0
         self._tasks = TaskBag()
         self._dialling = False
         self._polling = False
@@ -145,7 +166,7 @@ class Upstream:
 
     @property
     def connections(self) -> int:
-        return len(self._links)
+        return len(self._links) + sum(part.connections for part in self._parts)
 
     @property
     def state_age(self) -> float:
@@ -168,6 +189,52 @@ class Upstream:
         self._dial()
         return None
 
+    def separate(self, account: PeerAccount) -> "Upstream":
+        """The connections for the calls of this client alone."""
+        part = self._separate.get(account)
+        if part is None:
+            used = list(dict.fromkeys(self._separate.values()))
+            part = used[len(self._separate) % len(used)] if len(used) >= _MOST_SEPARATE else self._part(account)
+            self._separate[account] = part
+        return part
+
+    def _part(self, account: PeerAccount) -> "Upstream":
+        part = Upstream(
+            self.path,
+            hub=self._hub,
+            limits=replace(self._limits, streams=max(self._limits.streams // _SEPARATE_PART, 1)),
+            wait=self._wait,
+            find=self._find,
+            vet=self._vet,
+            pace=self._pace,
+            dial_timeout=self._dial_timeout,
+            reports=self._reports,
+            account=account,
+        )
+        self._parts.append(part)
+        return part
+
+    def _tick_parts(self) -> None:
+        for account in [account for account in self._separate if not account.memory]:
+            del self._separate[account]
+        used = set(map(id, self._separate.values()))
+        for part in list(self._parts):
+            part.tick()
+            if id(part) not in used and part.idle:
+                self._parts.remove(part)
+                part.end()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is asked of it."""
+        return not self._waiters and not self._dialling and not any(conn.streams for conn in self._links)
+
+    def end(self) -> None:
+        """Close what is idle."""
+        self._closing = True
+        for link in list(self._links.values()):
+            link.close()
+
     @property
     def places(self) -> tuple[int, int]:
         """How many further calls may be in progress, and how many in all."""
@@ -180,21 +247,29 @@ class Upstream:
         link = self._links.get(self.current) if self.current is not None else None
         return link is not None and link.congested
 
+    @property
+    def overfull(self) -> bool:
+        """Those who wait hold more than would be written to a backend that does not read."""
+        return self._waiting_size > BACKLOG_LIMIT // 2
+
     def wait(self, waiter: Waiter) -> None:
         """Call back with the next usable connection, or after the longest wait with the reason."""
         loop = asyncio.get_running_loop()
         self._waiters[waiter] = None
+        self._waiting_size += waiter.size
         waiter.arm(loop.call_later(self._wait, self._expire, waiter))
         self._dial()
 
     def cancel(self, waiter: Waiter) -> None:
         """The call is over; it waits no more."""
-        self._waiters.pop(waiter, None)
+        if waiter in self._waiters:
+            del self._waiters[waiter]
+            self._waiting_size -= waiter.size
         waiter.disarm()
 
     def _expire(self, waiter: Waiter) -> None:
-        if self._waiters.pop(waiter, _MISSING) is not _MISSING:
-            waiter.disarm()
+        if waiter in self._waiters:
+            self.cancel(waiter)
             waiter.expired(self._trouble())
             self._hub.flush()
 
@@ -204,26 +279,36 @@ class Upstream:
         return f"runtime {self.path} is not reachable: {self.last_error}"
 
     def _serve_waiters(self) -> None:
-        while self._waiters:
+        """Give out places, some at a time: what all who wait have to say may be more than the backend takes now."""
+        for waiter in list(islice(self._waiters, _SERVED_AT_ONCE)):
             conn = self.connection()
             if conn is None:
                 return
-            waiter = next(iter(self._waiters))
-            self.cancel(waiter)
-            waiter.ready(conn)
+            if conn.blocked:
+                self._look_again(_LOOK_AGAIN)
+                return
+            if waiter in self._waiters:
+                self.cancel(waiter)
+                waiter.ready(conn)
+        if self._waiters:
+            self._look_again(0.0)
 
     def _dial(self) -> None:
         calls = sum(len(conn.streams) for conn in self._links)
         full = len(self._links) >= _MOST_CONNECTIONS or calls >= self._limits.streams
-        if full and self._waiters and not self._polling:
-            self._polling = True
-            asyncio.get_running_loop().call_later(_LOOK_AGAIN, self._poll)
+        if full and self._waiters:
+            self._look_again(_LOOK_AGAIN)
         if not self._dialling and not self._closing and not full:
             self._dialling = True
             self._tasks.spawn(self._keep_dialling(), name=f"dial {self.path}")
 
+    def _look_again(self, pause: float) -> None:
+        if not self._polling:
+            self._polling = True
+            asyncio.get_running_loop().call_later(pause, self._poll)
+
     def _poll(self) -> None:
-        """No further connection may be dialled, so a waiting call needs a place that another one leaves."""
+        """Calls wait for a place that another one leaves, for a backend that reads, or for their turn."""
         self._polling = False
         self._serve_waiters()
         self._hub.flush()
@@ -277,7 +362,7 @@ class Upstream:
 
     def _connected(self) -> "_BackendLink":
         conn = ClientConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
-        link = _BackendLink(conn, self._hub, lambda _: self._lost(conn), self._vet)
+        link = _BackendLink(conn, self._hub, lambda _: self._lost(conn), self._vet, self._account)
         conn.on_idle = link.close
         conn.on_greeting = lambda: self._greeted(conn, link)
         return link
@@ -311,24 +396,34 @@ class Upstream:
             self.last_error = fault or _CLOSED
         if not self._closing:
             self._reports.lost(self.path, fault)
-            if not self._links:
+            if not self._links and self._wanted:
                 self._dial()
+
+    @property
+    def _wanted(self) -> bool:
+        """Whether there has to be a connection now."""
+        return self._account is None or bool(self._waiters)
 
     def tick(self) -> None:
         """A second has passed. A backend that said GOAWAY is dialled again even if no call asks for it."""
         for link in list(self._links.values()):
             link.tick()
-        if not self.up:
+        self._tick_parts()
+        if not self.up and self._wanted:
             self._dial()
 
     def hang_up(self) -> None:
         """End the connections and dial anew: somebody else listens there now."""
+        for part in self._parts:
+            part.hang_up()
         for link in list(self._links.values()):
             link.abort()
 
     async def close(self) -> None:
         """Drop everything."""
         self._closing = True
+        for part in self._parts:
+            await part.close()
         await self._tasks.cancel()
         for waiter in list(self._waiters):
             self._expire(waiter)
@@ -349,8 +444,9 @@ class _BackendLink(Link):
         hub: Hub,
         ended: Callable[[Link], None],
         vet: Callable[[socket.socket], None] | None,
+        account: PeerAccount | None,
     ) -> None:
-        super().__init__(conn, hub, ended)
+        super().__init__(conn, hub, ended, account)
         self.since = 0.0  # when the peer's settings came
         self._vet = vet
 
@@ -372,6 +468,3 @@ class _BackendLink(Link):
         if not self.greeting.done():
             why = str(self.conn.failed) if self.conn.failed is not None else "closed before its first settings"
             self.greeting.set_exception(ConnectionError(why))
-
-
-_MISSING: Final = object()

@@ -55,9 +55,37 @@ async def test_accounts_take_turns() -> None:
         turns.wait(many, Job(f"many{number}", 2, log))
     turns.wait(one, Job("one", 3, log))
     await idle()
-    assert log == ["many0", "one", "many1", "one", "many2", "one", "many0", "many1", "many2"]
-    assert many.memory
+    assert log == ["many0", "one", "many0", "one", "many1", "one", "many1", "many2", "many2"]
     assert not many.waiting
+
+
+async def test_some_come_first() -> None:
+    """What ends connections comes before what others of the same peer still want."""
+    log: list[str] = []
+    turns = Turns()
+    account = PeerAccount(LIMITS)
+    turns.wait(account, Job("reading", 1, log))
+    turns.wait(account, Job("gone", 2, log), first=True)
+    await idle()
+    assert log == ["gone", "gone", "reading"]
+
+
+async def test_asking_for_more_is_remembered() -> None:
+    """Some slices are nothing; many in a second are, for some seconds."""
+    turns = Turns()
+    account = PeerAccount(LIMITS)
+    turns.wait(account, Job("few", 4, []))
+    await idle()
+    account.tick()
+    turns.wait(account, Job("few", 4, []))
+    await idle()
+    assert not account.memory
+    turns.wait(account, Job("more", 4, []))
+    await idle()
+    remembered = account.memory
+    for _ in range(remembered):
+        account.tick()
+    assert (remembered > 1, account.memory) == (True, 0)
 
 
 async def test_others_of_the_loop_come_in_between() -> None:

@@ -1,0 +1,179 @@
+"""A client that asks for more than its share, and the connection to the backend that it has for itself."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from interpose.h2.limits import Limits
+from interpose.rpc.fairness import PeerAccount
+from interpose.rpc.status import Code
+from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import Upstream
+from interpose.testing import h2peer
+from interpose.testing.echoservice import EchoService
+from interpose.testing.eventually import eventually
+from interpose.testing.grpcpeer import grpc_channel, grpc_server
+from interpose.testing.h2bench import REQUEST
+from interpose.testing.h2hpack import Decoder, Encoder
+from interpose.testing.rawbackend import raw_backend
+from interpose.testing.stack import Stack, relay_stack
+
+LONG = ("x-long", "v" * 9000)
+
+
+class Caller:
+    """A client that writes frames."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._encoder = Encoder()
+        self._decoder = Decoder()
+        self._rest = b""
+        self.codes: list[bytes] = []  # of calls that ended
+
+    def send(self, *parts: bytes) -> None:
+        self._writer.write(b"".join(parts))
+
+    def request(self, number: int, *more: tuple[bytes, bytes]) -> bytes:
+        return h2peer.headers(number, self._encoder.block([*REQUEST, *more]), end=True)
+
+    async def read_until(self, count: int) -> None:
+        """So many calls have ended."""
+        while len(self.codes) < count:
+            self._rest += await self._reader.read(1 << 16)
+            end = 0
+            while len(self._rest) - end >= 9:
+                size = 9 + int.from_bytes(self._rest[end : end + 3], "big")
+                if len(self._rest) - end < size:
+                    break
+                end += size
+            for frame in h2peer.read_frames(self._rest[:end]):
+                if frame.kind == "HEADERS":
+                    fields = dict(self._decoder.pairs(frame.payload))
+                    self.codes += [fields[b"grpc-status"]] if frame.end else []
+            self._rest = self._rest[end:]
+
+
+@asynccontextmanager
+async def caller(path: Path) -> AsyncIterator[Caller]:
+    """Connected inside the block."""
+    reader, writer = await asyncio.open_unix_connection(str(path))
+    one = Caller(reader, writer)
+    one.send(h2peer.PREFACE, h2peer.settings((4, 1 << 20)), h2peer.window_update(0, 1 << 28))
+    try:
+        yield one
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+def remember(stack: Stack) -> PeerAccount:
+    """All clients of this stack are one process; it has asked for too much."""
+    (account,) = {link.account for link in stack.listener.links}
+    account.remember()
+    return account
+
+
+async def test_many_calls_in_a_read(relay_path: Path, runtime_path: Path) -> None:
+    """Once is nothing; a client that goes on with it has a connection of its own. None of its calls fails."""
+    async with (
+        raw_backend(runtime_path) as backend,
+        relay_stack(relay_path, runtime_path) as stack,
+        caller(relay_path) as client,
+    ):
+        await eventually(lambda: stack.runtime.up, "the backend")
+        for times in range(1, 11):
+            client.send(*[client.request(number) for number in range(times * 2000 + 1, times * 2000 + 1801, 2)])
+            await client.read_until(times * 900)
+            if times == 1:
+                assert stack.runtime.connections == 1
+        assert client.codes == [b"0"] * 9000
+        assert len(backend.requests) == 9000
+        assert stack.runtime.connections == 2
+
+
+async def test_headers_that_no_client_of_cri_has(relay_path: Path, runtime_path: Path) -> None:
+    """A call with such headers is no burden for the connection that everybody has, from the first one on."""
+    service = EchoService()
+    async with (
+        grpc_server(runtime_path, service.handlers(), options=[("grpc.max_metadata_size", 1 << 16)]),
+        relay_stack(relay_path, runtime_path) as stack,
+        grpc_channel(relay_path) as channel,
+    ):
+        assert await channel.unary_unary("/test.Echo/Unary")(b"short") == b"short"
+        assert stack.runtime.connections == 1
+        assert await channel.unary_unary("/test.Echo/Unary")(b"long", metadata=[LONG]) == b"long"
+        assert stack.runtime.connections == 2
+
+
+async def test_it_ends_when_it_is_forgotten(relay_path: Path, runtime_path: Path) -> None:
+    """Some seconds later calls go the common way again, and the other connection is closed when its last one has
+    ended."""
+    service = EchoService()
+    async with (
+        grpc_server(runtime_path, service.handlers()),
+        relay_stack(relay_path, runtime_path) as stack,
+        grpc_channel(relay_path) as channel,
+    ):
+        echo = channel.unary_unary("/test.Echo/Unary")
+        await echo(b"")
+        account = remember(stack)
+        assert await echo(b"apart") == b"apart"
+        assert stack.runtime.connections == 2
+        stack.runtime.tick()
+        assert stack.runtime.connections == 2
+        while account.memory:
+            account.tick()
+        stack.runtime.tick()
+        await eventually(lambda: stack.runtime.connections == 1, "the connection to be closed")
+        assert await echo(b"together") == b"together"
+
+
+async def test_lost_one_is_dialled_for_calls_only(relay_path: Path, runtime_path: Path) -> None:
+    """Nobody keeps it alive for its own sake."""
+    service = EchoService()
+    async with relay_stack(relay_path, runtime_path) as stack, grpc_channel(relay_path) as channel:
+        echo = channel.unary_unary("/test.Echo/Unary")
+        async with grpc_server(runtime_path, service.handlers()):
+            await echo(b"")
+            account = remember(stack)
+            await echo(b"")
+            assert stack.runtime.connections == 2
+        await eventually(lambda: stack.runtime.connections == 0, "both to be lost")
+        async with grpc_server(runtime_path, service.handlers()):
+            await eventually(lambda: stack.runtime.up, "the common one to be back")
+            stack.runtime.tick()
+            assert stack.runtime.connections == 1
+            account.remember()
+            assert await echo(b"again") == b"again"
+            assert stack.runtime.connections == 2
+            stack.runtime.hang_up()
+            await eventually(lambda: stack.runtime.up, "the common one to be back")
+
+
+async def test_what_waits_for_a_backend_is_bounded(relay_path: Path, runtime_path: Path) -> None:
+    """Calls whose headers are long are refused when a lot of such wait already, and not held for the longest wait."""
+    async with relay_stack(relay_path, runtime_path), caller(relay_path) as client:
+        first = client.request(1, (b"x-long", b"v" * 4000))
+        again = [client.request(number, *[(b"x-long", b"v" * 4000)] * 12) for number in range(3, 403, 2)]
+        client.send(first, *again)
+        await client.read_until(50)
+        assert client.codes == [b"%d" % Code.UNAVAILABLE] * len(client.codes)
+        async with raw_backend(runtime_path):
+            await client.read_until(201)
+        assert client.codes.count(b"0") > 50
+
+
+async def test_few_are_kept_apart_each_for_itself() -> None:
+    """The others share what there is."""
+    upstream = Upstream("/nowhere", hub=Hub(), limits=Limits(), wait=1.0)
+    accounts = [PeerAccount(Limits()) for _ in range(12)]
+    for account in accounts:
+        account.remember()
+    parts = [upstream.separate(account) for account in accounts]
+    assert len(set(map(id, parts))) == 4
+    assert [upstream.separate(account) for account in accounts] == parts
+    upstream.tick()
+    await upstream.close()
