@@ -87,6 +87,7 @@ TESTED_ELSEWHERE: Mapping[str, str] = {
     "config/runtime_settings": "tests/unit/config/test_schema.py compares it with its table",
     "cri/calls": "a protocol; every runtime and wrapper is one",
     "cri/messages": "the door to generated classes",
+    "kuberuntime/containervalues": "values; tests/unit/kuberuntime/test_containernotes.py reads them back",
     "kuberuntime/remote": "tests/integration/test_runtime_manager.py",
     "kuberuntime/runtime": "protocols; tests/unit/kuberuntime/test_services.py",
     "testing/managednode": "tests/unit/kuberuntime stands on it",

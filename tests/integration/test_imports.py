@@ -143,6 +143,7 @@ ACTING = (
     "interpose.kuberuntime.manifest",
     "interpose.kuberuntime.manifest_kinds",
     "interpose.kuberuntime.nodereading",
+    "interpose.kuberuntime.pod",
     "interpose.kuberuntime.podcgroups",
     "interpose.kuberuntime.poddirs",
     "interpose.kuberuntime.syncing",

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from interpose.kuberuntime.pod import Container
+if TYPE_CHECKING:
+    from interpose.kuberuntime.pod import Container
 
 
 class KillReason(StrEnum):
@@ -48,7 +49,7 @@ _WORDS: Final = MappingProxyType(
 class Kill:
     """A container to stop; `container` None: the manifest has none of that name."""
 
-    container: Container | None
+    container: "Container | None"
     name: str
     reason: KillReason
     message: str

@@ -11,8 +11,7 @@ from fractions import Fraction
 from typing import Any, Final, TypeVar
 
 from interpose.kuberuntime import labels
-from interpose.kuberuntime.labels import Hook
-from interpose.kuberuntime.pod import (
+from interpose.kuberuntime.containervalues import (
     ExecAction,
     HttpAction,
     Port,
@@ -21,6 +20,7 @@ from interpose.kuberuntime.pod import (
     TcpAction,
     TerminationMessagePolicy,
 )
+from interpose.kuberuntime.labels import Hook
 from interpose.model.quantity import parse_quantity
 
 _T = TypeVar("_T")

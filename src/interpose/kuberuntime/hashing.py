@@ -6,16 +6,18 @@ Both must stay as they are from release to release: a changed hash restarts ever
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from interpose.kuberuntime.pod import Container
+if TYPE_CHECKING:
+    from interpose.kuberuntime.pod import Container
+
 
 _OFFSET: Final = 0x811C9DC5
 _PRIME: Final = 0x01000193
 _UID_DIGITS: Final = 32  # as the uid of a static pod
 
 
-def container_hash(container: Container) -> str:
+def container_hash(container: "Container") -> str:
     """What tells a container from one that needs a restart to become it: its name and image, nothing else."""
     # Neither may hold a zero byte, so that two different pairs are two different texts.
     data = f"{container.name}\0{container.image}".encode()

@@ -7,19 +7,13 @@ ours: what was asked for when the container was made, or last changed in place.
 
 import json
 from fractions import Fraction
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from interpose.kuberuntime.containervalues import ExecAction, HttpAction, Port, Resources, SleepAction, TcpAction
 from interpose.kuberuntime.hashing import container_hash
-from interpose.kuberuntime.pod import (
-    Container,
-    ExecAction,
-    HttpAction,
-    Pod,
-    Port,
-    Resources,
-    SleepAction,
-    TcpAction,
-)
+
+if TYPE_CHECKING:
+    from interpose.kuberuntime.pod import Container, Pod
 
 POD_NAME: Final = "io.kubernetes.pod.name"
 POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
@@ -43,12 +37,12 @@ _PARTS: Final = (("", 1), ("m", 10**3), ("u", 10**6), ("n", 10**9))
 Hook = ExecAction | HttpAction | TcpAction | SleepAction
 
 
-def pod_labels(pod: Pod) -> dict[str, str]:
+def pod_labels(pod: "Pod") -> dict[str, str]:
     """Of a sandbox: the pod's and where it belongs."""
     return {**pod.labels, POD_NAME: pod.name, POD_NAMESPACE: pod.namespace, POD_UID: pod.uid}
 
 
-def container_labels(pod: Pod, container: Container) -> dict[str, str]:
+def container_labels(pod: "Pod", container: "Container") -> dict[str, str]:
     """Of a container: where it belongs. The pod's own are on the sandbox only."""
     return {
         CONTAINER_NAME: container.name,
@@ -58,7 +52,7 @@ def container_labels(pod: Pod, container: Container) -> dict[str, str]:
     }
 
 
-def container_annotations(pod: Pod, container: Container, restart_count: int) -> dict[str, str]:
+def container_annotations(pod: "Pod", container: "Container", restart_count: int) -> dict[str, str]:
     """Of a container: what it takes to judge and to stop it."""
     notes = {
         HASH: container_hash(container),
@@ -92,7 +86,7 @@ def amount_text(amount: Fraction) -> str:
     return str(amount)
 
 
-def log_directory(pod: Pod, log_root: str = LOG_ROOT) -> str:
+def log_directory(pod: "Pod", log_root: str = LOG_ROOT) -> str:
     """Where the logs of a pod are."""
     return f"{log_root.rstrip('/')}/{pod.namespace}_{pod.name}_{pod.uid}"
 

@@ -8,8 +8,8 @@ import stat
 from typing import Any, Final
 
 from interpose.kuberuntime.containernotes import ContainerNotes
+from interpose.kuberuntime.containervalues import TerminationMessagePolicy
 from interpose.kuberuntime.crilog import last_content
-from interpose.kuberuntime.pod import TerminationMessagePolicy
 
 _LARGEST_MESSAGE: Final = 4096
 _LARGEST_LOG: Final = 2048

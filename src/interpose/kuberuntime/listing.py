@@ -6,9 +6,9 @@ from typing import Final
 
 from interpose.cri.messages import cri
 from interpose.kuberuntime.containernotes import notes_of
+from interpose.kuberuntime.containervalues import Resources
 from interpose.kuberuntime.labels import POD_UID
 from interpose.kuberuntime.lastwords import last_words
-from interpose.kuberuntime.pod import Resources
 from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus, SandboxStatus
 from interpose.kuberuntime.running import ListedContainer, RunningPod, grouped
 from interpose.kuberuntime.runtime import ContainerManager, PodSandboxManager

@@ -9,14 +9,17 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from interpose.host.replacing import replace_file
-from interpose.kuberuntime.pod import Pod, RestartPolicy
+from interpose.kuberuntime.containervalues import RestartPolicy
 from interpose.kuberuntime.podfolders import PodFolders
 from interpose.kuberuntime.restarts import is_sidecar
 from interpose.kuberuntime.running import RunningPod
 from interpose.model.resources import nothing
+
+if TYPE_CHECKING:
+    from interpose.kuberuntime.pod import Pod
 
 _NAME: Final = "origin"
 _LARGEST: Final = 64 << 10
@@ -59,7 +62,7 @@ def read_origin(folder: str) -> Origin | None:
         return None
 
 
-def note_origin(folder: str, pod: Pod, now: int, runtime: str = "") -> Origin:
+def note_origin(folder: str, pod: "Pod", now: int, runtime: str = "") -> Origin:
     """Note where a pod comes from; when it began is noted once. OSError if that cannot be written."""
     known = read_origin(folder)
     origin = Origin(

@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from interpose.kuberuntime.actionvalues import UNPROBED, Health
-from interpose.kuberuntime.pod import Container, Pod, RestartPolicy
+from interpose.kuberuntime.containervalues import RestartPolicy
 from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus
 from interpose.kuberuntime.restarts import is_sidecar, policy_of, rule_for, should_restart
 from interpose.model.pod import ContainerState
+
+if TYPE_CHECKING:
+    from interpose.kuberuntime.pod import Container, Pod
 
 _KILLED: Final = 137
 
@@ -81,7 +84,7 @@ class ContainerView:
         return self.reason or self.lot.value
 
 
-def pod_phase(pod: Pod, status: PodStatus) -> Phase:
+def pod_phase(pod: "Pod", status: PodStatus) -> Phase:
     """The phase of a pod."""
     if _init_failed(pod, status):
         return Phase.FAILED
@@ -115,14 +118,14 @@ def seen_phase(status: PodStatus) -> Phase:
     return Phase.UNKNOWN
 
 
-def ready(pod: Pod, status: PodStatus, health: Health = UNPROBED) -> bool:
+def ready(pod: "Pod", status: PodStatus, health: Health = UNPROBED) -> bool:
     """Whether every container that is to stay is up and says that it can work."""
     staying = (*(one for one in pod.init_containers if is_sidecar(one)), *pod.containers)
     return _initialized(pod, status) and all(_is_ready(one, status.latest(one.name), health) for one in staying)
 
 
 def container_views(
-    pod: Pod,
+    pod: "Pod",
     status: PodStatus,
     health: Health = UNPROBED,
     waiting: Mapping[str, Waiting] = MappingProxyType({}),
@@ -134,14 +137,17 @@ def container_views(
         *((one, Role.MAIN) for one in pod.containers),
         *((one, Role.EPHEMERAL) for one in pod.ephemeral_containers),
     )
-    return tuple(
-        container_view(one, role, status.latest(one.name), health, _cause(pod, one, role, status, waiting, begun=begun))
-        for one, role in roles
-    )
+    views = []
+    for one, role in roles:
+        found = status.latest(one.name)
+        cause = _cause(pod, one, role, status, waiting, begun=begun)
+        is_ready = _is_ready(one, found, health)
+        views.append(container_view(one.name, one.image, role, found, cause, ready=is_ready))
+    return tuple(views)
 
 
 def _cause(
-    pod: Pod, container: Container, role: Role, status: PodStatus, waiting: Mapping[str, Waiting], *, begun: bool
+    pod: "Pod", container: "Container", role: Role, status: PodStatus, waiting: Mapping[str, Waiting], *, begun: bool
 ) -> Waiting | None:
     """Why it waits; None if it does not."""
     found = status.latest(container.name)
@@ -157,16 +163,17 @@ def _cause(
 
 
 def container_view(
-    container: Container, role: Role, found: ContainerStatus | None, health: Health, cause: Waiting | None
+    name: str, image: str, role: Role, found: ContainerStatus | None, cause: Waiting | None, *, ready: bool
 ) -> ContainerView:
-    """One container as the runtime has it (None: not at all); `cause` is why it waits, None if it does not."""
+    """One container as the runtime has it (None: not at all); `cause` is why it waits, None if it does not. Whether an
+    init container is ready follows from how it ended."""
     ended = found is not None and found.state in (ContainerState.EXITED, ContainerState.UNKNOWN)
     if found is None:
         waits = cause or Waiting(reason="ContainerCreating")
         return ContainerView(
-            name=container.name,
+            name=name,
             role=role,
-            image=container.image,
+            image=image,
             lot=Lot.WAITING,
             reason=waits.reason,
             message=waits.message,
@@ -180,9 +187,9 @@ def container_view(
     else:
         lot, reason, message = Lot.RUNNING, "", ""
     return ContainerView(
-        name=container.name,
+        name=name,
         role=role,
-        image=container.image,
+        image=image,
         lot=lot,
         reason=reason,
         message=message,
@@ -190,14 +197,12 @@ def container_view(
         started_at=found.started_at,
         finished_at=found.finished_at,
         restart_count=found.restart_count,
-        ready=_is_ready(container, found, health)
-        if role is not Role.INIT
-        else lot is Lot.TERMINATED and not found.failed,
+        ready=ready if role is not Role.INIT else lot is Lot.TERMINATED and not found.failed,
         id=found.id,
     )
 
 
-def _is_ready(container: Container, found: ContainerStatus | None, health: Health) -> bool:
+def _is_ready(container: "Container", found: ContainerStatus | None, health: Health) -> bool:
     if found is None or found.state is not ContainerState.RUNNING:
         return False
     if container.startup is not None and health.startup(found.id) is not True:
@@ -205,7 +210,7 @@ def _is_ready(container: Container, found: ContainerStatus | None, health: Healt
     return container.readiness is None or health.readiness(found.id) is True
 
 
-def _initialized(pod: Pod, status: PodStatus) -> bool:
+def _initialized(pod: "Pod", status: PodStatus) -> bool:
     """Whether main containers may run, or have run; ends of init containers may have been removed since."""
     if not pod.init_containers or any(status.latest(one.name) for one in pod.containers):
         return True
@@ -218,7 +223,7 @@ def _initialized(pod: Pod, status: PodStatus) -> bool:
     return found.state is ContainerState.EXITED and not found.failed
 
 
-def _init_failed(pod: Pod, status: PodStatus) -> bool:
+def _init_failed(pod: "Pod", status: PodStatus) -> bool:
     """Whether an init container has failed for good."""
     if any(status.latest(one.name) for one in pod.containers):
         return False

@@ -2,32 +2,26 @@
 
 Names follow the manifest (`terminationGracePeriodSeconds` is `termination_grace_period`). Amounts are exact numbers in
 base units: CPUs, bytes. What Kubernetes knows and a node without a cluster cannot do is refused when it is read, so
-nothing here is silently ignored.
+nothing here is silently ignored. Values of it that containers carry with them are in `containervalues`: whoever reads
+those alone does not load all of a manifest.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
+from interpose.kuberuntime.containervalues import ExecAction as ExecAction
+from interpose.kuberuntime.containervalues import HttpAction as HttpAction
+from interpose.kuberuntime.containervalues import Port as Port
+from interpose.kuberuntime.containervalues import Resources as Resources
+from interpose.kuberuntime.containervalues import RestartPolicy as RestartPolicy
+from interpose.kuberuntime.containervalues import SleepAction as SleepAction
+from interpose.kuberuntime.containervalues import TcpAction as TcpAction
+from interpose.kuberuntime.containervalues import TerminationMessagePolicy as TerminationMessagePolicy
+from interpose.kuberuntime.containervalues import no_amounts as no_amounts
 from interpose.model.resources import nothing
-
-_NO_AMOUNTS: Final[Mapping[str, Fraction]] = MappingProxyType({})
-
-
-def no_amounts() -> Mapping[str, Fraction]:
-    """The one empty map of amounts."""
-    return _NO_AMOUNTS
-
-
-class RestartPolicy(StrEnum):
-    """When a container that has ended is started again."""
-
-    ALWAYS = "Always"
-    ON_FAILURE = "OnFailure"
-    NEVER = "Never"
 
 
 class PullPolicy(StrEnum):
@@ -36,22 +30,6 @@ class PullPolicy(StrEnum):
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
     NEVER = "Never"
-
-
-class TerminationMessagePolicy(StrEnum):
-    """Where the last words of a container come from."""
-
-    FILE = "File"
-    FALLBACK_TO_LOGS = "FallbackToLogsOnError"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
-    """Requests and limits by the name of the resource. A missing request is NOT filled in from the limit here:
-    the rules for shares and classes tell the two cases apart."""
-
-    requests: Mapping[str, Fraction] = field(default_factory=no_amounts)
-    limits: Mapping[str, Fraction] = field(default_factory=no_amounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +58,6 @@ class EnvVar:
     name: str
     value: str = field(default="", repr=False)  # it may be of a Secret
     source: FieldRef | ResourceFieldRef | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Port:
-    """A declared port."""
-
-    container_port: int
-    host_port: int = 0
-    host_ip: str = ""
-    name: str = ""
-    protocol: str = "TCP"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,44 +117,11 @@ class Volume:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecAction:
-    """Run this in the container."""
-
-    command: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpAction:
-    """GET this; `host` empty is the pod's address. `port` is a number or the name of a port of the container."""
-
-    path: str = "/"
-    port: int | str
-    host: str = ""
-    scheme: str = "HTTP"
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TcpAction:
-    """Open a connection."""
-
-    port: int | str
-    host: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcAction:
     """Ask the health service of gRPC."""
 
     port: int
     service: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SleepAction:
-    """Wait so many seconds; of lifecycle hooks only."""
-
-    seconds: int
 
 
 Action = ExecAction | HttpAction | TcpAction | GrpcAction
@@ -287,7 +221,7 @@ class Container:
     working_dir: str = ""
     env: tuple[EnvVar, ...] = ()
     ports: tuple[Port, ...] = ()
-    resources: Resources = Resources()
+    resources: Resources = field(default_factory=Resources)
     resize_policy: Mapping[str, str] = field(default_factory=nothing)  # resource -> NotRequired, RestartContainer
     volume_mounts: tuple[VolumeMount, ...] = ()
     liveness: Probe | None = None

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role, Waiting
-from interpose.kuberuntime.pod import Pod
 from interpose.kuberuntime.podstatus import PodStatus
 from interpose.kuberuntime.steps import Act, Reason, SyncResult
 
@@ -33,6 +32,9 @@ _PULLING: Final = frozenset(
         Reason.IMAGE_INSPECT.value,
     )
 )
+
+if TYPE_CHECKING:
+    from interpose.kuberuntime.pod import Pod
 # Failures in a row after which somebody who waits is told that it does not work.
 PATIENCE: Final = 3
 
@@ -45,7 +47,7 @@ def _none() -> Mapping[str, int]:
 class PodState:
     """A pod at one moment. `reason` is about the pod as a whole: why it is not what it should be, if that is known."""
 
-    pod: Pod
+    pod: "Pod"
     status: PodStatus
     phase: Phase = Phase.PENDING
     ready: bool = False

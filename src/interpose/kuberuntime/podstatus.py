@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from interpose.kuberuntime.pod import Resources
+from interpose.kuberuntime.containervalues import Resources
 from interpose.model.pod import ContainerState
 from interpose.model.resources import nothing
 

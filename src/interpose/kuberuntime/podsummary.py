@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from interpose.kuberuntime.actionvalues import UNPROBED
 from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role, Waiting, container_view, seen_phase
-from interpose.kuberuntime.pod import Container
 from interpose.kuberuntime.podstate import STOPPED, PodState
 from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus
 from interpose.kuberuntime.steps import without_countdown
@@ -186,15 +184,15 @@ def _view(name: str, known: ContainerView | None, found: ContainerStatus | None)
     if found is None and known is not None and known.lot is not Lot.RUNNING:
         return known
     role = known.role if known is not None else Role.MAIN
-    container = Container(name=name, image=known.image if known is not None else "")
+    image = known.image if known is not None else ""
     if found is None:
         gone = Waiting(reason=_LOST, message="the runtime has it no more")
-        return container_view(container, role, None, UNPROBED, gone if known is not None else _BEGINS)
+        return container_view(name, image, role, None, gone if known is not None else _BEGINS, ready=False)
     waited = known if known is not None and known.lot is Lot.WAITING and known.id in ("", found.id) else None
     cause = Waiting(reason=waited.reason, message=waited.message) if waited is not None else None
     if found.state is ContainerState.CREATED:
         cause = cause or _BEGINS
     elif found.state is not ContainerState.EXITED or waited is None or not waited.id:
         cause = None
-    view = container_view(container, role, found, UNPROBED, cause)
-    return view if view.image else replace(view, image=found.image)
+    running = found.state is ContainerState.RUNNING
+    return container_view(name, image or found.image, role, found, cause, ready=running)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from interpose.host.replacing import replace_file
 from interpose.kuberuntime.containernotes import notes_of
+from interpose.kuberuntime.containervalues import Resources
 from interpose.kuberuntime.labels import RESOURCES, resources_text
-from interpose.kuberuntime.pod import Resources
 
 _NAME = "resized.json"
 

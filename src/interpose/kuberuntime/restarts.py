@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from interpose.kuberuntime.actionvalues import Draft, Kill, KillReason, Resize
-from interpose.kuberuntime.pod import Container, Pod, Resources, RestartPolicy
+from interpose.kuberuntime.containervalues import Resources, RestartPolicy
 from interpose.kuberuntime.podstatus import ContainerStatus
 from interpose.model.pod import ContainerState
+
+if TYPE_CHECKING:
+    from interpose.kuberuntime.pod import Container, Pod
 
 RESTART_ALL: Final = "RestartAllContainers"
 RESTART_CONTAINER: Final = "RestartContainer"
@@ -15,17 +18,17 @@ RESTART_CONTAINER: Final = "RestartContainer"
 _RESIZED: Final = ("cpu", "memory")
 
 
-def policy_of(pod: Pod, container: Container) -> RestartPolicy:
+def policy_of(pod: "Pod", container: "Container") -> RestartPolicy:
     """The container's own, or that of the pod."""
     return container.restart_policy or pod.restart_policy
 
 
-def is_sidecar(container: Container) -> bool:
+def is_sidecar(container: "Container") -> bool:
     """Of an init container: whether it stays while the others run."""
     return container.restart_policy is RestartPolicy.ALWAYS
 
 
-def rule_for(container: Container, status: ContainerStatus | None) -> str | None:
+def rule_for(container: "Container", status: ContainerStatus | None) -> str | None:
     """What the first rule that knows about the end of a container says; None if it has not ended or none knows."""
     if status is None or status.state is not ContainerState.EXITED:
         return None
@@ -35,7 +38,7 @@ def rule_for(container: Container, status: ContainerStatus | None) -> str | None
     return None
 
 
-def should_restart(pod: Pod, container: Container, status: ContainerStatus | None) -> bool:
+def should_restart(pod: "Pod", container: "Container", status: ContainerStatus | None) -> bool:
     """Whether a container whose newest instance is `status` is to be started."""
     if pod.deleted:
         return False
@@ -54,7 +57,7 @@ def restarts_after(policy: RestartPolicy, *, failed: bool) -> bool:
     return policy is RestartPolicy.ALWAYS or (policy is RestartPolicy.ON_FAILURE and failed)
 
 
-def resize(index: int, container: Container, status: ContainerStatus, draft: Draft, *, init: bool = False) -> bool:
+def resize(index: int, container: "Container", status: ContainerStatus, draft: Draft, *, init: bool = False) -> bool:
     """Note what a running container needs if its resources were edited. False: it is killed and started for it."""
     changed = _changed(container.resources, status.resources)
     if any(container.resize_policy.get(name) == RESTART_CONTAINER for name in changed):

@@ -5,8 +5,8 @@ from typing import Final
 
 from interpose.cri.messages import cri
 from interpose.kuberuntime.containernotes import ContainerNotes
+from interpose.kuberuntime.containervalues import Resources
 from interpose.kuberuntime.labels import CONTAINER_NAME
-from interpose.kuberuntime.pod import Resources
 from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus, SandboxStatus
 from interpose.kuberuntime.running import RunningPod, container_state
 from interpose.model.pod import ContainerState
