@@ -49,13 +49,18 @@ second_row() {
 }
 
 printed=$(mktemp)
-# Interrupted, pytest stops what its tests have started; it is a child of the row beside, which bash does not tell.
+# The row beside is a process group of its own, which bash does not interrupt with us. Interrupted, pytest stops what its
+# tests have started.
+beside=
 stop_beside() {
-    pkill -INT --parent "$beside" || true
-    kill "$beside" 2>/dev/null && wait "$beside" || true
+    if [ -n "$beside" ]; then
+        kill -INT -- "-$beside" 2>/dev/null && wait "$beside" || true
+    fi
     rm -f "$printed"
 }
 trap stop_beside EXIT
+trap 'exit 130' INT
+set -m
 (
     failed=0
     echo "== pure parts (pyproject.toml lists them): unit and property tests and scenarios, branch coverage 100%"
@@ -65,6 +70,7 @@ trap stop_beside EXIT
     exit "$failed"
 ) >"$printed" 2>&1 &
 beside=$!
+set +m
 
 echo "== unit, integration, end to end"
 others=0
@@ -73,5 +79,6 @@ others=0
 
 of_beside=0
 wait "$beside" || of_beside=$?
+beside=
 cat "$printed"
 ((others == 0 && of_beside == 0))
