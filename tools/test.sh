@@ -62,6 +62,7 @@ trap stop_beside EXIT
 trap 'exit 130' INT
 set -m
 (
+    trap 'exit 130' INT
     failed=0
     echo "== pure parts (pyproject.toml lists them): unit and property tests and scenarios, branch coverage 100%"
     (set -e; pure_tests "$@") || failed=1
