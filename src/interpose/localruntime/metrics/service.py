@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from google.protobuf.message import Message
 
@@ -28,6 +28,7 @@ from interpose.localruntime.metrics.figures import (
     ContainerFigures,
     FilesystemSpace,
     PodFigures,
+    ProcessCounts,
     SpecLimits,
 )
 from interpose.localruntime.metrics.processes import ContainerProcesses, process_sampler
@@ -38,6 +39,8 @@ from interpose.localruntime.records import NetworkPlace
 from interpose.localruntime.rootfs import Rootfs
 from interpose.localruntime.stats import FsUsage
 
+# A container with what was sampled of it.
+_Sampled: TypeAlias = tuple[Container, FsUsage | None, ProcessCounts | None]
 _POD: Final = "POD"  # how the container that holds a pod's network is called
 _KINDS: Final = {MetricKind.COUNTER: cri.COUNTER, MetricKind.GAUGE: cri.GAUGE}
 _MOUNTS: Final = Path("/proc/self/mountinfo")
@@ -95,27 +98,26 @@ class MetricsService:
             self._layers.of([(one.id, one.layer) for one in running]),
             self._processes.of([(_where(one), one.processes) for one in running]),
         )
-        now = self._core.clock()
+        # Messages are made in the thread, too: on a full node there are tens of thousands.
+        return await asyncio.to_thread(self._answers, pods, list(zip(running, written, counted, strict=True)))
+
+    # -- in threads
+
+    def _answers(self, pods: Sequence[Sandbox], running: Sequence[_Sampled]) -> list[cri.PodSandboxMetrics]:
+        now, space = self._core.clock(), filesystem_space(self._folder)
         found = {pod.id: cri.PodSandboxMetrics(pod_sandbox_id=pod.id) for pod in pods}
-        networks, figures = await asyncio.to_thread(self._read, pods, running, now)
-        for pod, network in zip(pods, networks, strict=True):
-            labels = (pod.id, _POD, "")
-            found[pod.id].metrics.extend(_metrics(POD_FAMILIES, PodFigures(network=network), labels, now))
-        for one, known, layer, counts in zip(running, figures, written, counted, strict=True):
-            whole = replace(known, written=None if layer is None else layer.bytes, processes=counts)
+        for pod in pods:
+            figures = PodFigures(network=_network(pod))
+            found[pod.id].metrics.extend(_metrics(POD_FAMILIES, figures, (pod.id, _POD, ""), now))
+        for one, layer, counts in running:
+            whole = replace(
+                self._figures(one, space, now), written=None if layer is None else layer.bytes, processes=counts
+            )
             labels = (one.id, one.record.config.metadata.name, one.record.config.image.image)
             found[one.record.sandbox_id].container_metrics.add(
                 container_id=one.id, metrics=_metrics(CONTAINER_FAMILIES, whole, labels, now)
             )
         return list(found.values())
-
-    # -- in threads
-
-    def _read(
-        self, pods: Sequence[Sandbox], containers: Sequence[Container], now: int
-    ) -> tuple[list[dict[str, Counters]], list[ContainerFigures]]:
-        space = filesystem_space(self._folder)
-        return [_network(pod) for pod in pods], [self._figures(one, space, now) for one in containers]
 
     def _figures(self, container: Container, space: FilesystemSpace | None, now: int) -> ContainerFigures:
         record = container.record
