@@ -4,7 +4,7 @@ Connections do their work in slices (`h2.connection`). A peer, that is a process
 all its connections. What a read takes is charged to it; once its share is used up, everything else that comes from
 this peer waits for the next turn of the loop, when bytes of others have been read too. Accounts that wait are served
 one slice each, one after the other, for a short time in each turn. So there is no rate to set: a peer that is alone has
-the whole loop, and one of many has its part.
+the whole loop, and one of many has its part. A backend that everybody shares comes first: answers end calls.
 
 An account also has the guard that counts frames without progress, and outlives its connections as long as that
 remembers something: to hang up and dial again is no way out.
@@ -42,12 +42,13 @@ class Worker(Protocol):
 class PeerAccount:
     """What the connections of one peer have in common. `left` is negative when its share of this turn is used up."""
 
-    __slots__ = ("_waited", "connections", "guard", "left", "memory", "shared", "waiting")
+    __slots__ = ("_waited", "common", "connections", "guard", "left", "memory", "shared", "waiting")
 
     def __init__(self, limits: Limits, *, shared: bool = False) -> None:
         """`shared` if other connections may come to have it, and somebody else ticks it."""
         self.guard = Guard(limits)
         self.shared = shared
+        self.common = False  # everybody waits for what comes from there: it is served before the others
         self.left = _SHARE
         self.connections = 0
         self.memory = 0  # seconds for which it counts as one that asks for more: its calls are kept apart
@@ -101,8 +102,13 @@ class Turns:
             account.waiting.appendleft(worker)
         else:
             account.waiting.append(worker)
-        self._waiting[account] = None
+        self._queue(account)
         self._arm()
+
+    def _queue(self, account: PeerAccount) -> None:
+        self._waiting[account] = None
+        if account.common:
+            self._waiting.move_to_end(account, last=False)
 
     def _arm(self) -> None:
         if not self._armed:
@@ -125,7 +131,7 @@ class Turns:
                 account.had_to_wait()
                 account.waiting.appendleft(worker)  # what one has left is soon done, and then out of memory
             if account.waiting:
-                waiting[account] = None
+                self._queue(account)
             if self._clock() >= end:
                 break
         if waiting:

@@ -447,6 +447,8 @@ class _BackendLink(Link):
         account: PeerAccount | None,
     ) -> None:
         super().__init__(conn, hub, ended, account)
+        if account is None:
+            self.account.common = True
         self.since = 0.0  # when the peer's settings came
         self._vet = vet
 

@@ -70,6 +70,18 @@ async def test_some_come_first() -> None:
     assert log == ["gone", "gone", "reading"]
 
 
+async def test_what_everybody_waits_for_comes_before_all() -> None:
+    """Whoever waits already, a connection that all share is read to its end first."""
+    log: list[str] = []
+    turns = Turns()
+    common = PeerAccount(LIMITS)
+    common.common = True
+    turns.wait(PeerAccount(LIMITS), Job("client", 2, log))
+    turns.wait(common, Job("backend", 3, log))
+    await idle()
+    assert log == ["backend", "backend", "backend", "client", "client"]
+
+
 async def test_asking_for_more_is_remembered() -> None:
     """Some slices are nothing; many in a second are, for some seconds."""
     turns = Turns()
