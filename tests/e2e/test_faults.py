@@ -6,7 +6,8 @@ Each test breaks real processes of its own.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +19,6 @@ from interpose.testing.lab.load import Load
 from interpose.testing.lab.pods import LabPod
 from interpose.testing.lab.processes import wait_for
 from interpose.testing.lab.relay import Relay
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.e2e
 
@@ -92,6 +90,46 @@ def test_relay_killed_under_load(scratch: Path, containerd: Containerd) -> None:
             after = client.call("ContainerStatus", request).status
         assert after.state == cri_pb2.CONTAINER_RUNNING
         assert (after.id, after.started_at) == (before.id, before.started_at)
+
+
+def test_relay_killed_in_the_middle_of_starts(scratch: Path, containerd: Containerd) -> None:
+    """The caller does not hear of it, but containerd is not left alone half-way: each container runs.
+
+    What the kubelet repeats afterwards is answered by containerd as CRI asks for.
+    """
+    with Relay(scratch, containerd.socket) as relay, CriClient(containerd.socket) as direct:
+        for number in range(5):
+            pod = LabPod(direct, f"start{number}")
+            with pod.removed_at_the_end():
+                pod.run()
+                pod.create()
+                relay.child.wait_until(lambda: _children(relay.child.pid), what="the connection for starts to be held")
+                request = cri_pb2.StartContainerRequest(container_id=pod.container_id)
+                with CriClient(relay.socket) as client:
+                    client.call("Version")
+                    call = client.raw("StartContainer")(request.SerializeToString(), timeout=WAIT_LIMIT)
+                    task = containerd.folder / "state/io.containerd.runtime.v2.task/k8s.io" / pod.container_id
+                    wait_for(task.exists, what="containerd to be at it", every=0.001)
+                    relay.kill()
+                    assert call.code().name in ("UNAVAILABLE", "OK")
+                wait_for(partial(_runs, pod), what="the container to run", every=0.02)
+                relay.start()
+                with CriClient(relay.socket) as client:
+                    again = client.outcome("StartContainer", request)
+                    assert again == direct.outcome("StartContainer", request)
+                    assert again.code == "UNKNOWN"
+                    stop = cri_pb2.StopContainerRequest(container_id=pod.container_id, timeout=0)
+                    remove = cri_pb2.RemoveContainerRequest(container_id=pod.container_id)
+                    calls = (("StopContainer", stop), ("RemoveContainer", remove))
+                    assert [client.outcome(name, one).code for name, one in calls for _ in range(2)] == ["OK"] * 4
+
+
+def _runs(pod: LabPod) -> bool:
+    return bool(pod.status().state == cri_pb2.CONTAINER_RUNNING)
+
+
+def _children(pid: int) -> str:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text()
 
 
 def test_relay_upgraded_under_load(own_relay: Relay) -> None:

@@ -16,6 +16,7 @@ from interpose.relay.drain import Drain, end_event_streams
 from interpose.relay.passthrough import Ledger
 from interpose.relay.relay import Relay
 from interpose.relay.routes import Routes
+from interpose.relay.startkeeper import StartKeeper
 from interpose.relay.switchboard import Switchboard
 from interpose.rpc.client import Client
 from interpose.rpc.listener import Listener
@@ -73,7 +74,10 @@ class CriFront:
         self._upstreams = _upstreams(endpoints, hub, settings.limits)
         runtime = self._upstreams["runtime"]
         refusal = _NO_IMAGES if endpoints.image == NONE else ""
-        routes = Routes(runtime, self._upstreams.get("image", runtime), refusal)
+        self._keeper = StartKeeper()
+        # A runtime in this process ends with it, whatever anybody holds.
+        self._starts = None if settings.embedded else self._kept_upstream(endpoints, hub, settings.limits)
+        routes = Routes(runtime, self._upstreams.get("image", runtime), refusal, starts=self._starts)
         self._relay = Relay(routes, Ledger(time.monotonic), header_list=settings.limits.header_list)
         self._listener = Listener(
             hub=hub,
@@ -82,6 +86,18 @@ class CriFront:
             accept=self._relay.accept,
         )
         hub.relieve = self._listener.relieve
+
+    def _kept_upstream(self, endpoints: Endpoints, hub: Hub, limits: LimitSettings) -> Upstream:
+        """It is there, and held, before the first start comes."""
+        return Upstream(
+            endpoints.runtime,
+            hub=hub,
+            limits=backend_limits(limits),
+            wait=limits.backend_wait,
+            find=endpoints.find,
+            vet=self._keeper.keep,
+            reports=self._keeper,
+        )
 
     @property
     def relay(self) -> Switchboard:
@@ -103,11 +119,15 @@ class CriFront:
         await self._listener.start(sock)
         for upstream in self._upstreams.values():
             upstream.start()
+        if self._starts is not None:
+            self._starts.start()
 
     def tick(self) -> None:
         self._listener.tick()
         for upstream in self._upstreams.values():
             upstream.tick()
+        if self._starts is not None:
+            self._starts.tick()
 
     def stop_accepting(self) -> None:
         self._listener.stop_accepting()
@@ -142,3 +162,7 @@ class CriFront:
         self._listener.stop_accepting()
         for upstream in self._upstreams.values():
             await upstream.close()
+        if self._starts is not None:
+            busy = self._starts.busy
+            await self._starts.close()
+            await self._keeper.close(busy=busy)

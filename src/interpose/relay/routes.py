@@ -47,9 +47,12 @@ class Route:
 
 
 class Routes:
-    """Looked up by path for every call. With `no_images` calls about images are refused, for that reason."""
+    """Looked up by path for every call. With `no_images` calls about images are refused, for that reason.
 
-    def __init__(self, runtime: Any, image: Any, no_images: str = "") -> None:
+    `starts` is where StartContainer goes if not with the others of the runtime.
+    """
+
+    def __init__(self, runtime: Any, image: Any, no_images: str = "", *, starts: Any = None) -> None:
         self.known: dict[bytes, Route] = {}
         self._of_method: dict[str, list[Route]] = {}
         self._runtime_other = Route(runtime, MethodStats(OTHER, OTHER), None)
@@ -58,6 +61,8 @@ class Routes:
             for path in method.paths:
                 service = path[1:].rpartition("/")[0]
                 upstream, refusal = (image, no_images) if method.service == "ImageService" else (runtime, "")
+                if method.concern is Concern.CONTAINER_START and starts is not None:
+                    upstream = starts
                 stats = MethodStats(service, method.name, endless=method.concern is Concern.EVENTS)
                 route = self.known[path.encode()] = Route(upstream, stats, method, refusal)
                 self._of_method.setdefault(method.name, []).append(route)

@@ -169,6 +169,11 @@ class Upstream:
         return len(self._links) + sum(part.connections for part in self._parts)
 
     @property
+    def busy(self) -> bool:
+        """Whether calls are in flight."""
+        return any(conn.streams for conn in self._links)
+
+    @property
     def state_age(self) -> float:
         """Seconds since the backend came or went."""
         return time.monotonic() - self._since

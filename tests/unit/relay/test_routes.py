@@ -33,6 +33,16 @@ def test_service_chooses_the_backend(routes: Routes) -> None:
     assert routes.find(b"").upstream is RUNTIME
 
 
+def test_starts_may_have_a_way_of_their_own(routes: Routes) -> None:
+    """In both versions; without one they go with the others."""
+    assert {one.upstream for one in routes.of_method("StartContainer")} == {RUNTIME}
+    starts = object()
+    apart = Routes(RUNTIME, IMAGE, starts=starts)
+    found = {route.stats.method for route in apart.known.values() if route.upstream is starts}
+    assert found == {"StartContainer"}
+    assert [one.upstream for one in apart.of_method("StartContainer")] == [starts, starts]
+
+
 def test_image_calls_can_be_refused() -> None:
     """Those alone; whoever subscribes to them does not change that."""
     routes = Routes(RUNTIME, RUNTIME, "no images here")

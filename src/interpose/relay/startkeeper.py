@@ -1,0 +1,90 @@
+"""Starts that outlive a relay which is killed: the runtime does not lose its caller.
+
+A runtime cancels what a caller had asked for whose connection ends. containerd gives a StartContainer up half-way then:
+the container ends with StartError, or stays created and can neither be started nor removed for a while; the kubelet
+replaces it. So StartContainer has a connection of its own, and a shell holds a copy of its descriptor. It does nothing
+while the relay lives. When the relay is gone the connection stays open for as long as a start may take; the reply is
+lost, but the container runs, as the kubelet finds when it looks.
+
+Other calls are cancelled with the relay, as they should be: a create that nobody waits for any more would leave a
+container behind, and a stream of events somebody who does not read it.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from contextlib import suppress
+from typing import Final
+
+from interpose.rpc.tasks import TaskBag
+
+_log = logging.getLogger(__name__)
+
+_SHELL: Final = "/bin/sh"
+# Our end of its input closes when this process ends, however it does. Seconds: longer than a start takes.
+_SCRIPT: Final = "read -r _; exec sleep 60"
+
+
+class StartKeeper:
+    """One shell for each connection. What `Upstream` calls `vet` and `reports`; nothing here fails a connection."""
+
+    def __init__(self) -> None:
+        self._shells: list[asyncio.subprocess.Process] = []
+        self._tasks = TaskBag()
+        self._told = False
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the shells."""
+        return [shell.pid for shell in self._shells]
+
+    def keep(self, sock: socket.socket) -> None:
+        """There is a connection: it shall outlive us."""
+        descriptor = os.dup(sock.fileno())
+        self._tasks.spawn(self._hold(descriptor), name="keep the connection for starts")
+
+    async def _hold(self, descriptor: int) -> None:
+        try:
+            shell = await asyncio.create_subprocess_exec(
+                _SHELL,
+                "-c",
+                _SCRIPT,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                pass_fds=(descriptor,),
+                start_new_session=True,
+            )
+        except OSError as error:
+            if not self._told:
+                self._told = True
+                kv = {"program": _SHELL, "err": str(error)}
+                _log.warning("Starts in flight are lost if this process is killed", extra={"kv": kv})
+            return
+        finally:
+            os.close(descriptor)
+        self._shells.append(shell)
+        await shell.wait()
+        self._shells.remove(shell)
+
+    def unreachable(self, path: str, error: str) -> None:
+        """The other connection of the same runtime tells of it."""
+
+    def connected(self, path: str, connections: int) -> None:
+        """It is kept already."""
+
+    def lost(self, path: str, fault: str | None) -> None:
+        """A connection is over: nothing is left of it to be kept."""
+        if self._shells:
+            with suppress(ProcessLookupError):
+                self._shells[0].kill()
+
+    async def close(self, *, busy: bool) -> None:
+        """We end. With starts in flight the shells stay for as long as those may take."""
+        for shell in list(self._shells):
+            if not busy:
+                with suppress(ProcessLookupError):
+                    shell.kill()
+                await shell.wait()
+        await self._tasks.cancel()

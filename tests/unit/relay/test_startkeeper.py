@@ -1,0 +1,106 @@
+"""Connections that stay open when the process that uses them is gone."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from interpose.relay import startkeeper
+from interpose.relay.startkeeper import StartKeeper
+from interpose.testing.eventually import WAIT_LIMIT, eventually
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A connection: our end, and the runtime's."""
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    with ours, theirs:
+        yield ours, theirs
+
+
+@pytest.fixture
+async def keeper() -> AsyncIterator[StartKeeper]:
+    """It leaves no process behind."""
+    made = StartKeeper()
+    yield made
+    await made.close(busy=False)
+    assert made.pids == []
+
+
+def is_open(end: socket.socket) -> bool:
+    """Whether somebody holds the other end."""
+    try:
+        return end.recv(1) != b""
+    except BlockingIOError:
+        return True
+
+
+async def kept(keeper: StartKeeper, sock: socket.socket) -> int:
+    """The process that holds it."""
+    keeper.keep(sock)
+    (pid,) = await eventually(lambda: keeper.pids, "the shell")
+    # It is there when it is the shell: before, it holds whatever the fork has left it.
+    await eventually(lambda: b"read" in Path(f"/proc/{pid}/cmdline").read_bytes(), "the shell to run")
+    return pid
+
+
+async def test_a_connection_is_open_until_both_have_closed_it(
+    keeper: StartKeeper, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    """Ours is closed, the copy is not; it goes when the connection is said to be over."""
+    ours, theirs = pair
+    pid = await kept(keeper, ours)
+    ours.close()
+    assert is_open(theirs)
+    keeper.connected("/x", 1)
+    keeper.unreachable("/x", "why")
+    assert is_open(theirs)
+    keeper.lost("/x", None)
+    await eventually(lambda: not keeper.pids, "the shell to end")
+    assert not is_open(theirs)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    keeper.lost("/x", None)  # of one that nobody kept
+
+
+async def test_whoever_ends_with_calls_in_flight_leaves_it_open(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For as long as these may take, which the shell knows: it reads the end of its input, as after a kill."""
+    monkeypatch.setattr(startkeeper, "_SCRIPT", "read -r _; exit 0")
+    keeper, (ours, theirs) = StartKeeper(), pair
+    pid = await kept(keeper, ours)
+    (shell,) = keeper._shells
+    ours.close()
+    await keeper.close(busy=True)
+    assert is_open(theirs)
+    assert shell.returncode is None
+    assert shell.stdin is not None
+    shell.stdin.close()
+    assert await asyncio.wait_for(shell.wait(), WAIT_LIMIT) == 0
+    assert not is_open(theirs)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_without_a_shell_the_connection_is_used_all_the_same(
+    keeper: StartKeeper,
+    pair: tuple[socket.socket, socket.socket],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is told once what that costs, and no descriptor is left open."""
+    monkeypatch.setattr(startkeeper, "_SHELL", "/nowhere/sh")
+    ours, theirs = pair
+    for _ in range(2):
+        keeper.keep(ours)
+    with caplog.at_level(logging.WARNING, "interpose"):
+        await eventually(lambda: not len(keeper._tasks), "both to have failed")
+    assert caplog.text.count("Starts in flight are lost if this process is killed") == 1
+    ours.close()
+    assert not is_open(theirs)
