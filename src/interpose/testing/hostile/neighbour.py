@@ -18,7 +18,7 @@ from interpose.testing.h2peer import PREFACE, headers, ping, settings, settings_
 from interpose.testing.hostile.attacks import QUICK_CALL
 
 # How long the last calls may take before they count as unanswered.
-PATIENCE = 20.0
+PATIENCE = 60.0
 # Calls that have to be answered before anything begins.
 _FIRST = 20
 
@@ -102,7 +102,7 @@ class Neighbour:
 
     def _connect(self) -> bool:
         sock = socket.socket(socket.AF_UNIX)
-        sock.settimeout(5.0)
+        sock.settimeout(PATIENCE)
         try:
             sock.connect(self._path)
             sock.sendall(PREFACE + settings((4, 2**20)) + window_update(0, 2**20) + settings_ack())
