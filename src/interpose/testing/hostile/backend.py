@@ -43,7 +43,7 @@ class _Stream:
     def __init__(self, block: bytes, window: int) -> None:
         self.block = block
         self.window = window
-        self.left = b""
+        self.left: bytes | memoryview = b""
         self.queued = False
         self.taken = 0
 
@@ -67,6 +67,7 @@ class BackendConnection(asyncio.Protocol):
         self._behind = False  # frames wait for their turn
         self._paused = False
         self._taken = 0
+        self._to_write = False  # it has asked for a further turn
         self._writable = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -165,7 +166,8 @@ class BackendConnection(asyncio.Protocol):
             self._flood()
             return
         block = stream.block
-        stream.left = BIG_REPLY if BIG in block else MIDDLING_REPLY if MIDDLING in block else SMALL_REPLY
+        reply = BIG_REPLY if BIG in block else MIDDLING_REPLY if MIDDLING in block else SMALL_REPLY
+        stream.left = memoryview(reply)  # cut into frames without copies of the rest
         self._out.append(headers(number, _HEAD))
         self._pump(number, stream)
 
@@ -176,21 +178,30 @@ class BackendConnection(asyncio.Protocol):
             self._active.append(number)
 
     def _write_more(self) -> None:
-        """A frame of each in turn, as long as the socket takes it."""
+        """A frame of each in turn, as long as the socket takes it; other connections have their turn in between."""
         active = self._active
-        while active and self._window > 0 and self._writable:
+        for _ in range(self.frames_in_a_turn // _ROUND):
+            if not active or self._window <= 0 or not self._writable:
+                return
             for _ in range(min(len(active), _ROUND)):
                 number = active.popleft()
                 stream = self._streams.get(number)
                 if stream is not None:
                     self._write_some(number, stream)
             self._flush()
+        if not self._to_write:
+            self._to_write = True
+            self._again(self._write_on)
+
+    def _write_on(self) -> None:
+        self._to_write = False
+        self._write_more()
 
     def _write_some(self, number: int, stream: _Stream) -> None:
         allowed = min(len(stream.left), stream.window, self._window, _FRAME)
         stream.queued = False
         if allowed > 0:
-            self._out.append(data(number, stream.left[:allowed]))
+            self._out.append(data(number, bytes(stream.left[:allowed])))
             stream.left = stream.left[allowed:]
             stream.window -= allowed
             self._window -= allowed
