@@ -6,6 +6,7 @@ design, so what still runs is found by the scratch folder in its command line an
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 from interpose.testing.eventually import WAIT_LIMIT
@@ -75,6 +76,14 @@ class Containerd(LabDaemon):
     def add_images(self, *specs: ImageSpec) -> None:
         """Build and import images, by default the pause image and the test image."""
         import_with_ctr(self.socket, build_archives(self.folder, specs or default_images()))
+
+    def delete_task(self, container_id: str) -> None:
+        """End and delete the task of a container, past CRI; one without a task is fine.
+
+        A start that is cut off in the middle may leave one that CRI knows nothing of, and then cannot remove.
+        """
+        ctr = ["ctr", "-a", str(self.socket), "-n", "k8s.io", "task", "delete", "-f", container_id]
+        subprocess.run(ctr, capture_output=True, check=False)
 
     def _cri_serves(self) -> bool:
         # Imported here: `missing` must be able to answer on a machine without grpcio.

@@ -6,7 +6,6 @@ began. See `interpose.testing.policystack` for the same on a fake machine.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -88,13 +87,6 @@ class PolicyPod(LabPod):
     def cpus_of(self, container_id: str) -> str:
         """The CPU set of a container in this pod."""
         return self.control_file(container_id, "cpuset", "cpuset.cpus").read_text().strip()
-
-    def kill(self, container_id: str) -> None:
-        """End the processes of a container in this pod, past the runtime; one without any is fine."""
-        file = self.control_file(container_id, "cpuset", "cgroup.procs")
-        with contextlib.suppress(OSError):
-            for pid in file.read_text().split():
-                os.kill(int(pid), signal.SIGKILL)
 
     @property
     def shares(self) -> int:
