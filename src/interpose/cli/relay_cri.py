@@ -128,6 +128,7 @@ class CriFront:
             upstream.tick()
         if self._starts is not None:
             self._starts.tick()
+            self._keeper.tick()
 
     def stop_accepting(self) -> None:
         self._listener.stop_accepting()

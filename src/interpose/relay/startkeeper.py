@@ -26,27 +26,52 @@ _SHELL: Final = "/bin/sh"
 _SCRIPT: Final = "read -r _; exec sleep 60"
 
 
+class _Kept:
+    """A connection, and the shell that holds a copy of it; None before it runs, and if it cannot."""
+
+    __slots__ = ("shell", "sock")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.shell: asyncio.subprocess.Process | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether our end was closed, for whatever reason."""
+        return self.sock.fileno() < 0
+
+    def end(self) -> None:
+        """Nothing is left of the connection to be kept."""
+        if self.shell is not None:
+            with suppress(ProcessLookupError):
+                self.shell.kill()
+
+
 class StartKeeper:
     """One shell for each connection. What `Upstream` calls `vet` and `reports`; nothing here fails a connection."""
 
     def __init__(self) -> None:
-        self._shells: list[asyncio.subprocess.Process] = []
+        self._all: list[_Kept] = []
         self._tasks = TaskBag()
         self._told = False
 
     @property
     def pids(self) -> list[int]:
         """Of the shells."""
-        return [shell.pid for shell in self._shells]
+        return [one.shell.pid for one in self._all if one.shell is not None]
 
     def keep(self, sock: socket.socket) -> None:
         """There is a connection: it shall outlive us."""
-        descriptor = os.dup(sock.fileno())
-        self._tasks.spawn(self._hold(descriptor), name="keep the connection for starts")
-
-    async def _hold(self, descriptor: int) -> None:
         try:
-            shell = await asyncio.create_subprocess_exec(
+            descriptor = os.dup(sock.fileno())
+        except OSError as error:
+            self._tell(error)
+            return
+        self._tasks.spawn(self._hold(_Kept(sock), descriptor), name="keep the connection for starts")
+
+    async def _hold(self, one: _Kept, descriptor: int) -> None:
+        try:
+            one.shell = await asyncio.create_subprocess_exec(
                 _SHELL,
                 "-c",
                 _SCRIPT,
@@ -57,16 +82,26 @@ class StartKeeper:
                 start_new_session=True,
             )
         except OSError as error:
-            if not self._told:
-                self._told = True
-                kv = {"program": _SHELL, "err": str(error)}
-                _log.warning("Starts in flight are lost if this process is killed", extra={"kv": kv})
+            self._tell(error)
             return
         finally:
             os.close(descriptor)
-        self._shells.append(shell)
-        await shell.wait()
-        self._shells.remove(shell)
+        self._all.append(one)
+        self.tick()
+        await one.shell.wait()
+        self._all.remove(one)
+
+    def _tell(self, error: OSError) -> None:
+        if not self._told:
+            self._told = True
+            kv = {"program": _SHELL, "err": str(error)}
+            _log.warning("Starts in flight are lost if this process is killed", extra={"kv": kv})
+
+    def tick(self) -> None:
+        """End the shells of connections that are over: also of those that never came to be of use."""
+        for one in self._all:
+            if one.is_over:
+                one.end()
 
     def unreachable(self, path: str, error: str) -> None:
         """The other connection of the same runtime tells of it."""
@@ -75,16 +110,13 @@ class StartKeeper:
         """It is kept already."""
 
     def lost(self, path: str, fault: str | None) -> None:
-        """A connection is over: nothing is left of it to be kept."""
-        if self._shells:
-            with suppress(ProcessLookupError):
-                self._shells[0].kill()
+        """A connection is over; its socket is closed when everybody was told."""
+        asyncio.get_running_loop().call_soon(self.tick)
 
     async def close(self, *, busy: bool) -> None:
         """We end. With starts in flight the shells stay for as long as those may take."""
-        for shell in list(self._shells):
-            if not busy:
-                with suppress(ProcessLookupError):
-                    shell.kill()
-                await shell.wait()
+        for one in list(self._all):
+            if not busy and one.shell is not None:
+                one.end()
+                await one.shell.wait()
         await self._tasks.cancel()

@@ -1,6 +1,7 @@
 """Connections that stay open when the process that uses them is gone."""
 
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -9,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from interpose.h2.limits import Limits
 from interpose.relay import startkeeper
 from interpose.relay.startkeeper import StartKeeper
+from interpose.rpc.transport import Hub
+from interpose.rpc.upstream import Upstream
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 
@@ -55,10 +59,13 @@ async def test_a_connection_is_open_until_both_have_closed_it(
     """Ours is closed, the copy is not; it goes when the connection is said to be over."""
     ours, theirs = pair
     pid = await kept(keeper, ours)
-    ours.close()
-    assert is_open(theirs)
     keeper.connected("/x", 1)
     keeper.unreachable("/x", "why")
+    keeper.tick()
+    keeper.lost("/x", None)  # of another one
+    await asyncio.sleep(0)
+    assert keeper.pids == [pid]
+    ours.close()
     assert is_open(theirs)
     keeper.lost("/x", None)
     await eventually(lambda: not keeper.pids, "the shell to end")
@@ -68,6 +75,62 @@ async def test_a_connection_is_open_until_both_have_closed_it(
     keeper.lost("/x", None)  # of one that nobody kept
 
 
+async def test_a_connection_that_ends_before_its_shell_runs_leaves_none(
+    keeper: StartKeeper, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    """Nor is a descriptor left open."""
+    ours, theirs = pair
+    keeper.keep(ours)
+    ours.close()
+    await eventually(lambda: not len(keeper._tasks), "the shell to end")
+    assert keeper.pids == []
+    assert not is_open(theirs)
+
+
+async def test_a_runtime_that_hangs_up_before_its_first_settings(keeper: StartKeeper, tmp_path: Path) -> None:
+    """It is dialled again and again; shells do not become more."""
+    dials, most = 0, 0
+
+    async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal dials, most
+        await eventually(lambda: len(keeper.pids) > 0, "the shell")
+        dials, most = dials + 1, max(most, len(keeper.pids))
+        writer.close()
+
+    async def after_a_tick(_failed: int) -> None:
+        keeper.tick()
+        await eventually(lambda: not keeper.pids, "the shell of the last connection to end")
+
+    path = str(tmp_path / "runtime.sock")
+    server = await asyncio.start_unix_server(hang_up, path)
+    upstream = Upstream(path, hub=Hub(), limits=Limits(), wait=1.0, vet=keeper.keep, pace=after_a_tick, reports=keeper)
+    upstream.start()
+    try:
+        await eventually(lambda: dials >= 3, "some connections")
+        assert most == 1
+    finally:
+        await upstream.close()
+        server.close()
+        await server.wait_closed()
+
+
+async def test_no_descriptor_for_a_copy(
+    keeper: StartKeeper,
+    pair: tuple[socket.socket, socket.socket],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The connection is used all the same."""
+
+    def full(_descriptor: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "dup", full)
+    with caplog.at_level(logging.WARNING, "interpose"):
+        keeper.keep(pair[0])
+    assert caplog.text.count("Starts in flight are lost if this process is killed") == 1
+
+
 async def test_whoever_ends_with_calls_in_flight_leaves_it_open(
     pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +138,8 @@ async def test_whoever_ends_with_calls_in_flight_leaves_it_open(
     monkeypatch.setattr(startkeeper, "_SCRIPT", "read -r _; exit 0")
     keeper, (ours, theirs) = StartKeeper(), pair
     pid = await kept(keeper, ours)
-    (shell,) = keeper._shells
+    shell = keeper._all[0].shell
+    assert shell is not None
     ours.close()
     await keeper.close(busy=True)
     assert is_open(theirs)
