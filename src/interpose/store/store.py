@@ -105,7 +105,7 @@ class Store:
             self.remove_container(container.id)
         if pod is not None:
             del self._pods[pod_id]
-            del self._changed[pod_id]
+            self._changed.pop(pod_id, None)  # a runtime may give a container the id of its pod
         self.pending.drop_members(pod_id)
         self.disturb(pod_id)
 
@@ -116,7 +116,7 @@ class Store:
             self.disturb(ref)
             return
         del self._containers[container.id]
-        del self._changed[container.id]
+        self._changed.pop(container.id, None)
         self._leave(container)
         self.disturb(container.id)
         self._note_divergence(container, False)
@@ -140,10 +140,10 @@ class Store:
         """Remove what a complete list asked for at `mark` does not show; None: no such list. Returns how many."""
         before = len(self._pods) + len(self._containers)
         if pods is not None:
-            for pod_id in [one for one in self._pods if one not in pods and self._changed[one] <= mark]:
+            for pod_id in [one for one in self._pods if one not in pods and self._changed.get(one, 0) <= mark]:
                 self.remove_pod(pod_id)
         if containers is not None:
-            for one in [one for one in self._containers if one not in containers and self._changed[one] <= mark]:
+            for one in [one for one in self._containers if one not in containers and self._changed.get(one, 0) <= mark]:
                 self.remove_container(one)
         return before - len(self._pods) - len(self._containers)
 

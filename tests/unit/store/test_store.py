@@ -51,6 +51,25 @@ def test_pod_goes_with_its_containers() -> None:
     assert (len(store.pods), len(store.containers), store.containers_of("p1")) == (0, 0, ())
 
 
+def test_container_may_have_the_id_of_its_pod() -> None:
+    """A runtime that gives out one id for both loses these records, and no other."""
+    store = filled()
+    store.put_pod(Pod(id="same"))
+    store.put_container(Container(id="same", pod_id="same"))
+    store.remove_pod("same")
+    assert (list(store.pods), list(store.containers)) == (["p1"], ["c1"])
+
+
+def test_container_with_the_id_of_a_pod_is_no_longer_listed() -> None:
+    """The pod stays; what becomes of it is learned from the next list."""
+    store = filled()
+    store.put_pod(Pod(id="same"))
+    store.put_container(Container(id="same", pod_id="p1"))
+    assert store.forget_missing(store.mark(), containers={"c1"}) == 1
+    assert store.forget_missing(store.mark(), pods={"p1"}) == 1
+    assert (list(store.pods), list(store.containers)) == (["p1"], ["c1"])
+
+
 def test_removing_what_is_not_there_is_fine() -> None:
     """Everybody may have heard of it before us."""
     store = filled()
