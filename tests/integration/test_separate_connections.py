@@ -9,7 +9,7 @@ from interpose.h2.limits import Limits
 from interpose.rpc.fairness import PeerAccount
 from interpose.rpc.status import Code
 from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
+from interpose.rpc.upstream import Upstream, Waiter
 from interpose.testing import h2peer
 from interpose.testing.echoservice import EchoService
 from interpose.testing.eventually import eventually
@@ -164,6 +164,18 @@ async def test_what_waits_for_a_backend_is_bounded(relay_path: Path, runtime_pat
         async with raw_backend(runtime_path):
             await client.read_until(201)
         assert client.codes.count(b"0") > 50
+
+
+async def test_calls_that_wait_are_bounded_in_number() -> None:
+    """However short their headers are, each holds more than those."""
+    upstream = Upstream("/nowhere", hub=Hub(), limits=Limits(), wait=1000.0)
+    full = []
+    for _ in range(5000):
+        full.append(upstream.overfull)
+        upstream.wait(Waiter(lambda _: None, lambda _: None))
+    assert (full[1000], full[-1]) == (False, True)
+    await upstream.close()
+    assert not upstream.overfull
 
 
 async def test_few_are_kept_apart_each_for_itself() -> None:

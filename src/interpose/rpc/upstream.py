@@ -38,6 +38,8 @@ _MOST_CONNECTIONS: Final = 64
 _MOST_SEPARATE: Final = 4
 _SEPARATE_PART: Final = 4
 _LOOK_AGAIN: Final = 0.02
+# What a call that waits holds beside its headers.
+_WAITER_SIZE: Final = 1024
 # Calls that waited and go on in one turn of the loop.
 _SERVED_AT_ONCE: Final = 16
 _CLOSED: Final = "the backend closed the connection"
@@ -255,7 +257,7 @@ class Upstream:
     @property
     def overfull(self) -> bool:
         """Those who wait hold more than would be written to a backend that does not read."""
-        return self._waiting_size > BACKLOG_LIMIT // 2
+        return self._waiting_size + len(self._waiters) * _WAITER_SIZE > BACKLOG_LIMIT // 2
 
     def wait(self, waiter: Waiter) -> None:
         """Call back with the next usable connection, or after the longest wait with the reason."""
