@@ -180,3 +180,16 @@ async def test_every_value_of_the_policy_is_compared(it: CgroupNode) -> None:
         raise ConfigError("cgroup root /x: holds nothing")
 
     assert {one.error for one in compare(none, [question, question])} == {"cgroup root /x: holds nothing"}
+
+
+@pytest.mark.parametrize(("weight", "same"), [("39", True), ("100", True), ("50", False)])
+async def test_shares_are_a_weight_by_either_conversion_of_runtimes(it: CgroupNode, weight: str, same: bool) -> None:
+    """runc has another one from 1.3.2 on: what it made of 1024 shares is no difference."""
+    kernel = FakeKernel(cpus=ALL, version=2)
+    tree = CgroupTree(kernel, kernel.root, version=2)
+    container = it.node.store.containers[it.node.books.ledger.held[it.shared].id]
+    directory = it.directory(container.id)
+    kernel.make(directory)
+    kernel.write(f"{kernel.root}/{directory}/cpu.weight", weight)
+    (answer,) = compare(lambda: tree, [Question(it.shared, container, Assignment(shares=1024), 0)])
+    assert (answer.same, answer.error) == (same, "")

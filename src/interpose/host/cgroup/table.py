@@ -4,6 +4,7 @@ Values are those of `model.cgroup`; texts are what the kernel reads and writes. 
 Invariant: what `render` writes and a kernel accepts, `parse` reads back as a value that is `same`.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -34,8 +35,17 @@ _EMPTY: Final = "\n"
 
 
 def weight_of(shares: int) -> int:
-    """The weight of cgroup v2 for CPU shares of v1; the conversion that all container runtimes use."""
+    """The weight of cgroup v2 for CPU shares of v1, in proportion: the kubelet's conversion, and older runtimes'."""
     return min(max(1 + (shares - MIN_SHARES) * (MAX_WEIGHT - 1) // (MAX_SHARES - MIN_SHARES), MIN_WEIGHT), MAX_WEIGHT)
+
+
+def curved_weight_of(shares: int) -> int:
+    """The same by newer runtimes (runc from 1.3.2 on, crun from 1.23 on): the default of v1 has the default of v2.
+
+    The common logarithm of the weight is a square function of the binary one of the shares.
+    """
+    doublings = math.log2(min(max(shares, MIN_SHARES), MAX_SHARES))
+    return math.ceil(round(10 ** ((doublings + 125) * doublings / 612 - 7 / 34), 9))
 
 
 def shares_of_weight(weight: int) -> int:
@@ -227,7 +237,10 @@ def same(parameter: Parameter, found: Value | None, wanted: Value, version: int,
         return False
     if found == wanted:
         return True
-    return _settled(parameter, found, version, page) == _settled(parameter, wanted, version, page)
+    settled = _settled(parameter, found, version, page)
+    if parameter is Parameter.CPU_SHARES and version == 2 and isinstance(wanted, int):
+        return settled in (weight_of(wanted), curved_weight_of(wanted))  # the runtime's or ours
+    return settled == _settled(parameter, wanted, version, page)
 
 
 def _settled(parameter: Parameter, value: Value, version: int, page: int) -> Value:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.host.cgroup.table import TABLE, parse, render, same, shares_of_weight, weight_of
+from interpose.host.cgroup.table import TABLE, curved_weight_of, parse, render, same, shares_of_weight, weight_of
 from interpose.model.cgroup import CLEAR, UNLIMITED, Parameter, Value, shares_of
 
 NOT_HERE = {
@@ -40,6 +40,15 @@ def test_shares_are_a_weight_on_v2(milli: int, shares: int, weight: int) -> None
     assert render(Parameter.CPU_SHARES, shares, 1) == str(shares)
     assert render(Parameter.CPU_SHARES, shares, 2) == str(weight)
     assert weight_of(shares) == weight
+
+
+@pytest.mark.parametrize(
+    ("shares", "weight"), [(0, 1), (2, 1), (1024, 100), (2000, 170), (262_144, 10_000), (1 << 20, 10_000)]
+)
+def test_newer_runtimes_have_another_weight(shares: int, weight: int) -> None:
+    """runc 1.4 has weight 170 for 2000 shares; the ends and the defaults of both versions meet."""
+    assert curved_weight_of(shares) == weight
+    assert same(Parameter.CPU_SHARES, parse(Parameter.CPU_SHARES, str(weight), 2), shares, 2)
 
 
 @pytest.mark.parametrize(("weight", "shares"), [(0, 2), (1, 2), (39, 999), (79, 2047), (10_000, 262_144)])
@@ -156,6 +165,8 @@ def test_the_period_is_written_with_the_quota_on_v2(found: str) -> None:
     ("parameter", "found", "wanted", "version", "equal"),
     [
         (Parameter.CPU_SHARES, 999, 1024, 2, True),  # both have weight 39
+        (Parameter.CPU_SHARES, 2598, 1024, 2, True),  # weight 100, as newer runtimes have it
+        (Parameter.CPU_SHARES, 2625, 1024, 2, False),  # weight 101
         (Parameter.CPU_SHARES, 999, 1024, 1, False),
         (Parameter.CPU_SHARES, 2, 1024, 2, False),
         (Parameter.CPU_QUOTA, UNLIMITED, UNLIMITED, 2, True),
