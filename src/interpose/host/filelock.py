@@ -37,13 +37,16 @@ class FileLock:
         """
         lock = cls(os.open(path, _OPEN, 0o600))
         left = patience
-        while not _locks(lock.descriptor):
-            if left <= 0:
-                owner = os.pread(lock.descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
-                lock.release()
-                raise BlockingIOError(errno.EAGAIN, refusal(owner))
-            sleep(_PAUSE)
-            left -= _PAUSE
+        try:
+            while not _locks(lock.descriptor):
+                if left <= 0:
+                    owner = os.pread(lock.descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+                    raise BlockingIOError(errno.EAGAIN, refusal(owner))
+                sleep(_PAUSE)
+                left -= _PAUSE
+        except BaseException:
+            lock.release()
+            raise
         lock.sign()
         return lock
 

@@ -25,6 +25,7 @@ _START: Final = 30.0
 # Seconds from one look to the next at a container whose start is in doubt. One that waits to be started after the last
 # is not being started; should it run all the same, the next list shows it.
 _LOOKS: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5)
+_AWAY: Final = 5.0  # seconds at most between looks at a runtime that does not answer; containers in doubt may be many
 _BEGUN: Final = frozenset((ContainerState.RUNNING, ContainerState.EXITED))
 
 
@@ -42,12 +43,14 @@ class StartOrder:
         sync: Synchronizer,
         clock: Callable[[], float],
         looks: Sequence[float] = _LOOKS,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._starts = starts
         self._store = store
         self._sync = sync
         self._clock = clock
         self._looks = looks
+        self._sleep = sleep
         self.tasks = TaskBag()
         starts.on_doubt = self._look_into
 
@@ -97,10 +100,11 @@ class StartOrder:
 
     async def _find_out(self, container_id: str) -> None:
         state: ContainerState | None = ContainerState.UNKNOWN
-        pauses = list(self._looks)
+        pauses, unanswered = list(self._looks), 0
         try:
             while pauses and state is not None and state not in _BEGUN and self._starts.in_doubt(container_id):
-                await asyncio.sleep(pauses[0])
+                await self._sleep(min(pauses[0] * 2 ** min(unanswered, 16), _AWAY))
+                unanswered += 1
                 mark = self._store.mark()
                 with suppress(RpcError):
                     await self._look(container_id)
@@ -108,6 +112,7 @@ class StartOrder:
                     if container is None or not self._store.unchanged_since(container_id, mark):
                         state = None if container is None else container.state
                         del pauses[0]  # an answer; without one the question stays open
+                        unanswered = 0
         finally:
             self._starts.settle(container_id, runs=state is ContainerState.RUNNING)
 

@@ -1,5 +1,7 @@
 """One process for each file."""
 
+import errno
+import fcntl
 import os
 from pathlib import Path
 
@@ -77,3 +79,16 @@ def test_who_wrote_nothing_down_is_unknown(tmp_path: Path) -> None:
     with pytest.raises(BlockingIOError, match="process unknown"):
         take(tmp_path / "lock")
     first.release()
+
+
+def test_a_file_system_without_locks_costs_no_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever tries again and again would run out of them."""
+
+    def unsupported(_descriptor: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    before = sorted(Path("/proc/self/fd").iterdir())
+    with pytest.raises(OSError, match="No locks available"):
+        take(tmp_path / "lock")
+    assert sorted(Path("/proc/self/fd").iterdir()) == before

@@ -31,11 +31,18 @@ class Node:
         self.starts = Starts()
         self.lost: list[str] = []
         self.starts.on_lost = self.lost.append
-        self.order = StartOrder(self.starts, self.store, self.sync, asyncio.get_running_loop().time, (0.0, 0.01, 0.01))
+        self.pauses: list[float] = []
+        clock = asyncio.get_running_loop().time
+        self.order = StartOrder(self.starts, self.store, self.sync, clock, (0.5, 1.0, 1.0), self.pause)
         config = pod_config("web")
         sandbox = self.runtime.state.run_sandbox(config, "runc")
         image = self.runtime.images.pull(BUSYBOX, cri.AuthConfig())
         self.id = self.runtime.state.create_container(sandbox, container_config(config), image).id
+
+    async def pause(self, seconds: float) -> None:
+        """Note it; others have a turn."""
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
 
     async def ask(self, method: str, message: bytes) -> bytes:
         """The runtime's answer."""
@@ -163,6 +170,7 @@ async def test_as_long_as_the_runtime_does_not_say_it_is_in_flight(node: Node) -
     await asyncio.gather(start, return_exceptions=True)
     await node.runtime.wait_for_calls("ContainerStatus", 6)
     assert node.starts.in_flight(node.id)
+    assert node.pauses[:5] == [0.5, 1.0, 2.0, 4.0, 5.0]  # a runtime that is away is not asked all the time
     stall.release()
     node.runtime.clear("ContainerStatus")
     await eventually(lambda: not node.starts.in_flight(node.id), "the doubt to end")
