@@ -289,14 +289,22 @@ class Writers:
 
     async def _work(self, writer: Writer, target_of: Callable[[Key], Assignment | None]) -> None:
         """Send updates until the container has the target."""
-        async with writer.lock:
+        busy = True
+        while busy:
+            # Before the rest: who waits for a start must not keep others from working, or the kubelet from writing.
             await self._starts.over(writer.id)
-            async with self._gate:  # last: who waits for a lock or a start must not keep others from working
-                while self.all.get(writer.key) is writer and not self._retired:
-                    target = target_of(writer.key)
-                    patch = patch_of(target, writer.has)
-                    if target is None or patch is None or not await self._tell(writer, target, patch):
-                        return
+            async with writer.lock, self._gate:
+                busy = await self._step(writer, target_of)
+
+    async def _step(self, writer: Writer, target_of: Callable[[Key], Assignment | None]) -> bool:
+        """Send one update. False: there is none to be sent, or it failed."""
+        if self.all.get(writer.key) is not writer or self._retired:
+            return False
+        if self._starts.in_flight(writer.id):
+            return True  # it has begun meanwhile
+        target = target_of(writer.key)
+        patch = patch_of(target, writer.has)
+        return target is not None and patch is not None and await self._tell(writer, target, patch)
 
     async def _tell(self, writer: Writer, target: Assignment, patch: LinuxResources) -> bool:
         # Whoever finds out that this update had no effect says so while it is on its way.

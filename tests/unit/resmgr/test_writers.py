@@ -440,6 +440,40 @@ async def test_an_update_waits_for_the_start_of_its_container(node: Node) -> Non
     assert node.told == [("b", "0-3"), ("a", "0-3")]
 
 
+async def test_who_waits_for_a_start_keeps_nobody_from_writing_there(node: Node) -> None:
+    """The kubelet's update of the same container has a limit of its own for such a wait."""
+    with node.starts.starting("a"):
+        node.wanted[A] = has("0-3")
+        (task,) = node.writers.want((A,))
+        await asyncio.sleep(0)
+        assert not node.writers.all[A].lock.locked()
+    await task
+    assert node.told == [("a", "0-3")]
+
+
+async def test_a_start_that_begins_while_an_update_waits_for_its_turn(node: Node) -> None:
+    """The turn is somebody else's: eight starts that take long would hold up the whole node."""
+    gates = []
+    others = [Key("pod", f"c{number}") for number in range(8)]
+    for key in others:
+        gates.append(node.hold(key.name))
+        node.writers.add(key, key.name, has("0-7"))
+        node.wanted[key] = has("0-3")
+    held = node.writers.want(others)
+    await eventually(lambda: len(node.told) == len(others), "all turns to be taken")
+    node.wanted[A] = node.wanted[B] = has("0-3")
+    first, second = node.writers.want((A, B))
+    await asyncio.sleep(0)
+    with node.starts.starting("a"):
+        gates[0].set()
+        await second
+        assert node.told[8:] == [("b", "0-3")]
+    for gate in gates:
+        gate.set()
+    await asyncio.gather(first, *held)
+    assert node.told[8:] == [("b", "0-3"), ("a", "0-3")]
+
+
 async def test_what_was_lost_is_sent_again(node: Node) -> None:
     """As a whole, whatever the runtime says it has."""
     writer = node.writers.all[A]
