@@ -94,15 +94,17 @@ def owned_report(manager: Manager) -> dict[str, Any]:
     """Values of containers that the policy decides, as CRI calls them: other programs on the node leave them alone.
 
     CPU sets under any policy, the others if a container has them of it. While something stands in for a policy, what
-    containers have is still that policy's.
+    containers have is still that policy's. What was remembered counts until the runtime has listed its containers.
     """
     books = manager.books
     ledger, policy = books.ledger, books.configuration.policy
+    remembered = [entry.grant for _, entry in books.beginning.entries.values()]
     if policy == NONE:
-        assigned, policy = ({"cpus"}, books.beginning.last) if books.asleep else (set[str](), policy)
+        sleeps = books.asleep or (books.idle and remembered)
+        assigned, policy = ({"cpus"}, books.beginning.last) if sleeps else (set[str](), policy)
     else:
-        given = map(ledger.assignment, ledger.held)
-        assigned = {"cpus"} | {name for one in given for name in FIELDS if getattr(one, name) is not None}
+        given = (*map(ledger.assignment, ledger.held), *remembered)
+        assigned = {"cpus"} | {name for one in given for name in FIELDS if getattr(one, name, None) is not None}
     return {"version": 1, "policy": policy, "owns": [field for name, field in FIELDS.items() if name in assigned]}
 
 

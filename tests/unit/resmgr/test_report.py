@@ -11,7 +11,7 @@ from interpose.model.cgroup import Parameter
 from interpose.model.cpuset import CpuSet
 from interpose.model.pod import Container
 from interpose.policy.decision import Action, Decision, Grant, Refusal, Why
-from interpose.policy.request import Key
+from interpose.policy.request import Amounts, Key
 from interpose.resmgr.cgroupcheck import CgroupCheck
 from interpose.resmgr.configuration import Configuration
 from interpose.resmgr.report import (
@@ -25,6 +25,7 @@ from interpose.resmgr.report import (
     refusal_report,
     topology_report,
 )
+from interpose.resmgr.statefile import Entry
 from interpose.resmgr.tally import Refused
 from interpose.rpc.status import Code
 from interpose.testing.fakecgroup import FakeKernel
@@ -271,3 +272,21 @@ async def test_what_something_stands_in_for_is_still_the_policys(node: PolicyNod
     key = next(iter(node.books.ledger.held))
     node.books.asleep = {key: Grant()}
     assert owned_report(node.manager) == {"version": 1, "policy": "static", "owns": ["cpuset_cpus"]}
+
+
+async def test_what_is_remembered_is_owned_before_the_runtime_has_listed_its_containers() -> None:
+    """A hook server that asks a relay which has just started would write what is the policy's otherwise."""
+    node = PolicyNode()
+    try:
+        key = Key("pod", "app")
+        grant = Grant(mems=CpuSet.parse("0"), shares=512)
+        entry = Entry(key=key, container_id="c", grant=grant, amounts=Amounts())
+        assert owned_report(node.manager)["owns"] == ["cpuset_cpus"]
+        node.books.beginning.remember("static", [entry])
+        assert owned_report(node.manager)["owns"] == ["cpuset_cpus", "cpuset_mems", "cpu_shares"]
+        node.books.configuration = Configuration(policy="none", origin="test", stands_in=("agent: bad",))
+        assert owned_report(node.manager) == {"version": 1, "policy": "static", "owns": ["cpuset_cpus"]}
+        node.books.configuration = Configuration(policy="none", origin="test")
+        assert owned_report(node.manager)["owns"] == []
+    finally:
+        await node.close()
