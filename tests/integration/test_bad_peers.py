@@ -261,13 +261,14 @@ async def test_who_leaves_most_unread_is_cut_when_memory_runs_out(scratch: Path)
         for (_, writer), count in zip(peers, (2, 30), strict=True):
             message = b"\0" + (100_000).to_bytes(4, "big") + bytes(100_000)
             parts = [message[at : at + 16_384] for at in range(0, len(message), 16_384)]
-            for number in range(1, 2 * count, 2):
-                writer.write(closed if number == 1 else b"")
-                writer.write(h2peer.headers(number, call))
-                writer.write(b"".join(h2peer.data(number, part, end=part is parts[-1]) for part in parts))
-                await writer.drain()
-        answer = await asyncio.wait_for(peers[1][0].read(-1), WAIT_LIMIT)
-        assert answer
+            with contextlib.suppress(ConnectionError):  # the second may be cut before it has said everything
+                for number in range(1, 2 * count, 2):
+                    writer.write(closed if number == 1 else b"")
+                    writer.write(h2peer.headers(number, call))
+                    writer.write(b"".join(h2peer.data(number, part, end=part is parts[-1]) for part in parts))
+                    await writer.drain()
+        with contextlib.suppress(ConnectionError):
+            await asyncio.wait_for(peers[1][0].read(-1), WAIT_LIMIT)
         await goes_on()
         await eventually(lambda: stack.hub.buffered.size <= 2 << 20, "memory to be free again")
         assert stack.listener.faults == {"ENHANCE_YOUR_CALM": 1}
