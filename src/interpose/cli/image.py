@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -137,7 +137,7 @@ def ls_command(root: str, output: str) -> None:
 def tag_command(reference: str, names: tuple[str, ...], root: str, output: str) -> None:
     """Give an image more names.
 
-    REF is a name or an id. A NAME that another image has is no longer its.
+    REF is a name or an id. A NAME that another image has moves to this one.
     """
 
     async def work(store: "ImageStore") -> "list[StoredImage]":
@@ -194,7 +194,7 @@ def save_command(references: tuple[str, ...], file: str, root: str) -> None:
     REF is a name or an id. An image that is asked for by its id has no name in the archive, as with `docker save`.
     """
     if file == "-" and sys.stdout.isatty():
-        raise click.UsageError("an archive is nothing for a terminal: say -o FILE, or pipe it")
+        raise click.UsageError("an archive is not written to a terminal: use -o FILE, or a pipe")
 
     async def work(store: "ImageStore") -> None:
         with whole_file(file) as target:
@@ -211,17 +211,33 @@ def save_command(references: tuple[str, ...], file: str, root: str) -> None:
 def whole_file(name: str) -> "Iterator[IO[bytes]]":
     """A file that is there when it is whole, or not at all; - is standard output."""
     if name == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        with _place("standard output"):
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
         return
     path = Path(name)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with unfinished.open("xb") as target:
-            yield target
-        unfinished.replace(path)
+        with _place(name, str(unfinished)):
+            with unfinished.open("xb") as target:
+                yield target
+            unfinished.replace(path)
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink()
+
+
+@contextmanager
+def _place(name: str, temporary: str | None = None) -> "Iterator[None]":
+    """Errors of the system name what the user named: a full disk names nothing, and the temporary file is ours."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename not in (None, temporary):
+            raise
+        raise OSError(error.errno, error.strerror, name) from error
 
 
 @image.command("rm")
@@ -266,7 +282,7 @@ def prune_command(everything: bool, root: str) -> None:
 
 
 def _none(reference: str) -> click.ClickException:
-    return click.ClickException(f"image {plain(reference)}: there is none")
+    return click.ClickException(f"image {plain(reference)}: not found")
 
 
 def _show_removed(images: "list[StoredImage]") -> None:

@@ -79,6 +79,8 @@ class MainGroup(LazyGroup):
             code = _show(error)
         except click.Abort:  # Ctrl-C before the command was found
             code = EXIT_INTERRUPTED
+        except OSError as error:  # --help, to a full disk
+            code = report(error)
         sys.exit(code)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -121,7 +123,8 @@ def report(error: ConfigError | SocketInUseError | OSError) -> int:
 def _words(error: SocketInUseError | OSError) -> str:
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
-    words = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    place = error.filename if error.filename is not None or not forget_output() else "standard output"
+    words = f"{place}: {error.strerror}" if place is not None else error.strerror
     if isinstance(error, PermissionError) and os.geteuid() != 0:
         words += "; it takes root, or settings that name places of your own"
     return words

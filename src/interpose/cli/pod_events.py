@@ -22,7 +22,12 @@ _pause = time.sleep
 
 @click.command("events")
 @click.argument("names", nargs=-1, metavar="[POD...]")
-@click.option("--types", metavar="Normal|Warning", type=click.Choice(["Normal", "Warning"]), help="Only such events.")
+@click.option(
+    "--types",
+    metavar="Normal|Warning",
+    type=click.Choice(["Normal", "Warning"], case_sensitive=False),
+    help="Only such events.",
+)
 @click.option("-w", "--watch", is_flag=True, help="Stay, and add a line for each event that comes, until Ctrl-C.")
 @namespace_option
 @selector_option

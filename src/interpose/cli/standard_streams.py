@@ -25,7 +25,7 @@ def standard_streams() -> Iterator[None]:
         try:
             yield
         finally:
-            sys.stdout.flush()
+            _write_rest()
     except BrokenPipeError:
         if not nobody_reads():
             raise
@@ -33,6 +33,17 @@ def standard_streams() -> Iterator[None]:
         raise SystemExit(EXIT_UNREAD) from None
     except KeyboardInterrupt:
         raise SystemExit(EXIT_INTERRUPTED) from None
+
+
+def _write_rest() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a full disk
+        forget_output()
+        print(f"error: standard output: {error.strerror}", file=sys.stderr)
+        raise SystemExit(1) from None
 
 
 def open_standard_streams() -> None:
@@ -54,14 +65,17 @@ def nobody_reads() -> bool:
     return any(found & select.POLLERR for _fd, found in poll.poll(0))
 
 
-def forget_output() -> None:
-    """What is still held must not fail when the program ends."""
+def forget_output() -> bool:
+    """What is still held and cannot be written must not fail when the program ends; whether there was any."""
+    lost = False
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream, fd in ((sys.stdout, 1), (sys.stderr, 2)):
         try:
             stream.flush()
-        except BrokenPipeError:
+        except OSError:
+            lost = True
             os.dup2(nowhere, fd)
-            with suppress(BrokenPipeError):
+            with suppress(OSError):
                 stream.flush()
     os.close(nowhere)
+    return lost

@@ -80,7 +80,7 @@ def _requirement(part: str) -> Requirement:
         return Requirement(key=_key(found[1], part), operator=operator, values=frozenset((value,)))
     if found := re.fullmatch(_PRESENCE, part):
         return Requirement(key=_key(found[2], part), operator="!" if found[1] else "exists")
-    raise ValueError(f"{quoted(part)} is no requirement such as app=web, app!=web, app in (web,db), app or !app")
+    raise ValueError(f"{quoted(part)} is not a requirement such as app=web, app!=web, app in (web,db), app or !app")
 
 
 def _key(key: str, part: str) -> str:

@@ -1,6 +1,7 @@
 """`interpose image` brings, lists and removes images, with and without a daemon."""
 
 import asyncio
+import errno
 import json
 from pathlib import Path
 
@@ -105,7 +106,7 @@ def test_images_are_removed_by_name(root: Path, archive: Path) -> None:
     run("import", archive, "--root", root)
     result = run("rm", "none", "x:1", "--root", root)
     assert (result.exit_code, result.stdout) == (1, "Removed x:1\n")
-    assert "image none: there is none" in result.stderr
+    assert "image none: not found" in result.stderr
     assert run("ls", "--root", root).stdout == "No images.\n"
     assert run("rm", "A b", "--root", root).exit_code == 1
 
@@ -202,7 +203,7 @@ def test_an_image_gets_more_names(root: Path, archive: Path) -> None:
         "docker.io/library/y:2",
     ]
     result = run("tag", "none", "y:2", "--root", root)
-    assert (result.exit_code, result.stderr) == (1, "error: image none: there is none\n")
+    assert (result.exit_code, result.stderr) == (1, "error: image none: not found\n")
     assert "image reference 'A b'" in run("tag", "x:1", "A b", "--root", root).stderr
 
 
@@ -210,7 +211,7 @@ def test_images_are_inspected(root: Path, archive: Path) -> None:
     """Each once, by any of its names; those that are not there are named."""
     run("import", archive, "--root", root)
     result = run("inspect", "x:1", IMAGE.id, "none", "--root", root)
-    assert (result.exit_code, result.stderr) == (1, "error: image none: there is none\n")
+    assert (result.exit_code, result.stderr) == (1, "error: image none: not found\n")
     (found,) = json.loads(result.stdout)
     assert (found["Id"], found["Config"]["User"], found["Containers"]) == (IMAGE.id, "1000", [])
     assert Path(found["Layers"][0], "a").read_text() == "1"
@@ -272,8 +273,36 @@ def test_what_cannot_be_saved_leaves_no_file(root: Path, archive: Path, tmp_path
     file = tmp_path / "saved.tar"
     file.write_text("before")
     result = run("save", "x:1", "none", "-o", file, "--root", root)
-    assert (result.exit_code, result.stderr) == (1, "error: image none: there is none\n")
+    assert (result.exit_code, result.stderr) == (1, "error: image none: not found\n")
     assert file.read_text() == "before"
     assert not list(tmp_path.glob(".*"))
     result = run("save", "x:1", "-o", tmp_path / "no/such", "--root", root)
-    assert (result.exit_code, "No such file" in result.stderr) == (1, True)
+    assert (result.exit_code, result.stderr) == (1, f"error: {tmp_path}/no/such: No such file or directory\n")
+
+
+@pytest.mark.parametrize("to_file", [True, False])
+def test_a_disk_that_is_full_is_told_with_the_file(
+    root: Path, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to_file: bool
+) -> None:
+    """The one that was asked for: not the folder of the images, which has room."""
+
+    async def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run("import", archive, "--root", root)
+    monkeypatch.setattr(ImageStore, "save", full)
+    file = tmp_path / "saved.tar"
+    result = run("save", "x:1", *(["-o", file] if to_file else []), "--root", root)
+    place = file if to_file else "standard output"
+    assert (result.exit_code, result.stderr) == (1, f"error: {place}: No space left on device\n")
+
+
+def test_errors_of_the_store_name_its_files(root: Path, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads them while an archive is written."""
+
+    async def unreadable(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/layers/1")
+
+    run("import", archive, "--root", root)
+    monkeypatch.setattr(ImageStore, "save", unreadable)
+    assert run("save", "x:1", "--root", root).stderr == "error: /layers/1: Permission denied\n"

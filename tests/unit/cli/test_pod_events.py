@@ -38,7 +38,8 @@ def test_what_happened_is_listed(commands: PodCommands) -> None:
 
 def test_events_can_be_narrowed(commands: PodCommands) -> None:
     """By type, by namespace, by labels."""
-    assert reasons(commands("events", "--types", "Warning").stdout) == ["ErrImageNeverPull"]
+    for name in ("Warning", "warning"):
+        assert reasons(commands("events", "--types", name).stdout) == ["ErrImageNeverPull"]
     assert commands("events", "-n", "nosuch").stdout == "No events.\n"
     assert commands("events", "-l", "app").stdout == "No events.\n"
     wrong = commands("events", "nosuch")

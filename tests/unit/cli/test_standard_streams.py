@@ -43,3 +43,24 @@ def test_a_command_with_an_event_loop_ends_as_usual(closed: str) -> None:
         ["sh", "-c", command, sys.executable, code], stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [("main", "--help"), ("main", "topology --topology '1 sockets x 2 cores'"), ("cri_resmgr", "--help")],
+)
+def test_output_to_a_full_disk(module: str, arguments: str, buffered: bool) -> None:
+    """One line, and no traceback."""
+    code = f"from interpose.cli.{module} import main; main()"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" {"" if buffered else "-u"} -c "$1" {arguments} >/dev/full', sys.executable, code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert done.returncode == 1, done.stderr
+    place = "standard output: " if buffered else ""
+    assert done.stderr == f"error: {place}No space left on device\n"

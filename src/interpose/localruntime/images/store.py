@@ -170,7 +170,7 @@ class ImageStore:
     async def _known(self, reference: str) -> StoredImage:
         found = await self.get(reference)
         if found is None:
-            raise ValueError(f"image {reference}: there is none")
+            raise ValueError(f"image {reference}: not found")
         return found
 
     def _to_save(self, image: StoredImage, reference: str) -> ImageToSave:
