@@ -21,8 +21,8 @@ from bench.neighbours_report import NOTHING, NeighbourResults, NeighbourSample, 
 from bench.run import machine, say
 from interpose.cli.admin_client import AdminConnection
 from interpose.config.endpoint import UnixListen
-from interpose.testing.hostile.attacking import Outcome
-from interpose.testing.hostile.attacks import ATTACKS, Row
+from interpose.testing.hostile.attackrun import AttackOutcome
+from interpose.testing.hostile.attacks import ATTACKS, AttackRow
 from interpose.testing.hostile.trial import RATE, attack, backend, neighbour
 from interpose.testing.lab import haproxy
 from interpose.testing.lab.peakmemory import PeakMemory
@@ -54,7 +54,7 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def choose(only: str, people: Sequence[Contestant]) -> tuple[list[Contestant], list[Row | None]]:
+def choose(only: str, people: Sequence[Contestant]) -> tuple[list[Contestant], list[AttackRow | None]]:
     """Which proxies and attacks --only leaves; None is no attack, which is always measured."""
     names = {name.strip() for name in only.split(",") if name.strip()}
     known = {one.name for one in people} | {row.name for row in ATTACKS} | {row.group for row in ATTACKS}
@@ -84,7 +84,7 @@ def longest_lag(before: dict[float, int], after: dict[float, int]) -> float:
 
 
 def sample(
-    contestant: Contestant, row: Row | None, connections: str, seconds: float, round_: int, folder: Path
+    contestant: Contestant, row: AttackRow | None, connections: str, seconds: float, round_: int, folder: Path
 ) -> NeighbourSample:
     """One attack on a proxy that was started for it."""
     folder.mkdir(parents=True)
@@ -92,7 +92,7 @@ def sample(
     admin = listen.with_name(f"{listen.name}.admin")
     assert contestant.start is not None
     with backend(folder) as runtime, contestant.start(folder, listen, runtime) as proxy:
-        outcome = Outcome()
+        outcome = AttackOutcome()
         with PeakMemory(proxy) as peak, neighbour(listen, fresh=row is not None and row.about_connections) as beside:
             lag = lag_buckets(admin) if contestant.name == OURS else {}
             if row is None:
@@ -129,7 +129,7 @@ def run(args: argparse.Namespace, folder: Path) -> NeighbourResults:
     people, rows = choose(args.only, known)
     counts = [text.strip() for text in args.connections.split(",")]
 
-    def visits() -> Iterable[tuple[int, Row | None, str, Contestant]]:
+    def visits() -> Iterable[tuple[int, AttackRow | None, str, Contestant]]:
         for round_ in range(args.rounds):
             for row in rows:
                 for count in counts if row is not None else counts[:1]:

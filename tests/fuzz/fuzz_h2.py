@@ -20,7 +20,7 @@ from interpose.testing.fuzzloop import Fuzzer, Mutator
 from interpose.testing.h2bench import REQUEST, RESPONSE, TRAILERS
 from interpose.testing.h2fuzz import TARGETS
 from interpose.testing.h2hpack import Encoder, Pair
-from interpose.testing.hostile.attacks import ATTACKS, Row
+from interpose.testing.hostile.attacks import ATTACKS, AttackRow
 from interpose.testing.hostile.peer import CutError, SpentError
 from interpose.testing.hostile.workmeter import InMemoryRelay, MeteredPeer, WorkMeter, check_work
 
@@ -58,7 +58,7 @@ class Listening(MeteredPeer):
         super().send(data[:LONGEST])
 
 
-def beginning(row: Row) -> bytes:
+def beginning(row: AttackRow) -> bytes:
     """The first bytes of an attack, as long as they need no event loop."""
     peer = Listening()
     with suppress(CutError, SpentError, RuntimeError):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from interpose.cli.admin_client import ask
-from interpose.testing.hostile.attacks import ATTACKS, Row
+from interpose.testing.hostile.attacks import ATTACKS, AttackRow
 from interpose.testing.hostile.trial import attack, backend, neighbour
 from interpose.testing.hostile.workmeter import judge, work_of
 from interpose.testing.lab.peakmemory import PeakMemory
@@ -37,7 +37,7 @@ def status(relay: Relay) -> Any:
 
 
 @pytest.mark.parametrize("row", ATTACKS, ids=lambda row: row.name)
-def test_a_neighbour_is_not_hurt(relay: Relay, row: Row) -> None:
+def test_a_neighbour_is_not_hurt(relay: Relay, row: AttackRow) -> None:
     """From three connections, which come back when they are cut."""
     with PeakMemory(relay.child) as peak, neighbour(relay.socket, fresh=row.about_connections) as beside:
         attack(relay.socket, row, connections=3, seconds=SECONDS)
@@ -52,7 +52,7 @@ def test_a_neighbour_is_not_hurt(relay: Relay, row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", COUNTED, ids=lambda row: row.name)
-def test_work_is_bounded(row: Row) -> None:
+def test_work_is_bounded(row: AttackRow) -> None:
     """Counted in lines of the engine: by the bytes that came, and in steps that let others in between."""
     meter, peer = work_of(row.attack, SENT)
     judge(meter, peer.sent)

@@ -13,7 +13,7 @@ from interpose.cli.terminal import output_width
 
 if TYPE_CHECKING:
     from interpose.cli.pod_runtime import Opened
-    from interpose.kuberuntime.knownpods import KnownPod
+    from interpose.kuberuntime.knownpods import PodRecord
     from interpose.kuberuntime.phase import ContainerView
     from interpose.views.pods import PodRow
 
@@ -82,7 +82,7 @@ async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[PodRow]"
     return [_row(await known_pod(runtime.pods, pod, ours=pod.uid in ours), ours=pod.uid in ours) for pod in pods]
 
 
-def _row(known: "KnownPod", *, ours: bool) -> "PodRow":
+def _row(known: "PodRecord", *, ours: bool) -> "PodRow":
     from interpose.kuberuntime.phase import Lot
     from interpose.views.pods import PodRow
 

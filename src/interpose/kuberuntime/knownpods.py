@@ -36,7 +36,7 @@ async def known_pods(reader: PodReader) -> KnownPods:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownPod:
+class PodRecord:
     """All that is known of a pod; `origin` is None if it is not ours, or was not noted."""
 
     pod: RunningPod
@@ -50,15 +50,15 @@ class KnownPod:
         return min(created, default=self.origin.began if self.origin is not None else 0)
 
 
-async def known_pod(reader: PodReader, pod: RunningPod, *, ours: bool) -> KnownPod:
+async def known_pod(reader: PodReader, pod: RunningPod, *, ours: bool) -> PodRecord:
     """Everything about one of them. RpcError if the runtime cannot be asked."""
     status = await reader.get_pod_status(pod)
     if not ours:
-        return KnownPod(pod=pod, summary=PodSummary(status=status), origin=None)
+        return PodRecord(pod=pod, summary=PodSummary(status=status), origin=None)
     return await asyncio.to_thread(_noted, reader.dirs, pod, status)
 
 
-def _noted(dirs: PodFolders, pod: RunningPod, status: PodStatus) -> KnownPod:
+def _noted(dirs: PodFolders, pod: RunningPod, status: PodStatus) -> PodRecord:
     folder = dirs.folder(pod.uid)
     origin = read_origin(folder)
     summary = PodSummary(
@@ -67,4 +67,4 @@ def _noted(dirs: PodFolders, pod: RunningPod, status: PodStatus) -> KnownPod:
         declared=origin.containers if origin is not None else None,
         stopped=dirs.is_stopped(pod.uid),
     )
-    return KnownPod(pod=pod, summary=summary, origin=origin)
+    return PodRecord(pod=pod, summary=summary, origin=origin)

@@ -28,7 +28,7 @@ _MOST: Final = 200  # of those that are due, in one tick
 Tree = Callable[[], CgroupTree]
 
 
-class Question(NamedTuple):
+class CgroupQuestion(NamedTuple):
     """A container, what it should have, and how many updates it was sent before the look."""
 
     key: Key
@@ -37,7 +37,7 @@ class Question(NamedTuple):
     sent: int
 
 
-class Answer(NamedTuple):
+class CgroupAnswer(NamedTuple):
     """What the kernel has of it; `error` if that cannot be read."""
 
     same: bool
@@ -54,24 +54,24 @@ def directory_of(cgroups: CgroupTree, container: Container) -> str:
     return f"{parent}/{child}"
 
 
-def compare(tree: Tree, questions: Sequence[Question]) -> list[Answer]:
+def compare(tree: Tree, questions: Sequence[CgroupQuestion]) -> list[CgroupAnswer]:
     """What the kernel says about each. Reads files: not for the loop."""
     try:
         cgroups = tree()
     except (OSError, ConfigError) as error:
-        return [Answer(same=False, error=str(error))] * len(questions)
+        return [CgroupAnswer(same=False, error=str(error))] * len(questions)
     return [_compare(cgroups, one) for one in questions]
 
 
-def _compare(cgroups: CgroupTree, question: Question) -> Answer:
+def _compare(cgroups: CgroupTree, question: CgroupQuestion) -> CgroupAnswer:
     try:
         directory = directory_of(cgroups, question.container)
         found = {name: cgroups.read(directory, name) for name in _values(question.wanted)}
     except (OSError, ValueError) as error:
-        return Answer(same=False, error=str(error))
+        return CgroupAnswer(same=False, error=str(error))
     wanted = _values(question.wanted)
     differing = [f"{name} {value}" for name, value in found.items() if not cgroups.same(name, value, wanted[name])]
-    return Answer(same=not differing, found=", ".join(differing))
+    return CgroupAnswer(same=not differing, found=", ".join(differing))
 
 
 def _values(wanted: Assignment) -> dict[Parameter, Value]:
@@ -149,7 +149,7 @@ class CgroupCheck:
                 if self._question(question.key) == question:  # nobody wrote or decided anything meanwhile
                     self._conclude(question, answer)
 
-    def _question(self, key: Key) -> Question | None:
+    def _question(self, key: Key) -> CgroupQuestion | None:
         """None if there is nothing to compare: it does not run, or somebody is at work on it."""
         books = self._books
         writer, wanted = books.writers.all.get(key), books.wanted(key)
@@ -159,9 +159,9 @@ class CgroupCheck:
         running = container is not None and container.state is ContainerState.RUNNING
         if container is None or not running or books.starts.in_flight(writer.id):
             return None
-        return Question(key, container, wanted, writer.sent)
+        return CgroupQuestion(key, container, wanted, writer.sent)
 
-    def _conclude(self, question: Question, answer: Answer) -> None:
+    def _conclude(self, question: CgroupQuestion, answer: CgroupAnswer) -> None:
         key = question.key
         self._confirmed.pop(key, None)
         self.unreadable.pop(key, None)

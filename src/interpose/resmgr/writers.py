@@ -40,7 +40,7 @@ Send = Callable[[str, bytes], Awaitable[bytes]]  # CRI method, message -> reply 
 
 
 @dataclass(slots=True)
-class Replaced:
+class Replacement:
     """How often somebody else has replaced what the policy wrote in a container, and what was found the last time."""
 
     times: int = 0
@@ -73,7 +73,7 @@ class Writer:
         self.id = container_id
         self.written = written  # None: nobody knows
         self.lost = False  # whether that may not be in force, although the runtime took it
-        self.replaced = Replaced()
+        self.replaced = Replacement()
         self.sent = 0  # updates that were begun
         self.sending: Assignment | None = None  # what an update says that is on its way
         self.lock = asyncio.Lock()  # held by whoever tells the runtime something about this container

@@ -78,7 +78,7 @@ class PeerAccount:
         return not (self.connections or self.memory or self.waiting or self.guard.exceeded)
 
 
-class Turns:
+class LoopTurns:
     """Who waits for a turn of the loop. One per hub."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

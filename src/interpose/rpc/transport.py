@@ -17,7 +17,7 @@ from interpose.h2.connection import Connection
 from interpose.h2.control import Control
 from interpose.h2.errors import ConnectionFault, ErrorCode
 from interpose.h2.huffman import HuffmanDecoder
-from interpose.rpc.fairness import SHORT_READ, PeerAccount, Turns
+from interpose.rpc.fairness import SHORT_READ, LoopTurns, PeerAccount
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Hub:
         self.huffman = HuffmanDecoder()
         self.buffered = Buffered(buffered)
         self.relieve: Callable[[], None] = _nothing
-        self.turns = Turns()
+        self.turns = LoopTurns()
         self._late: set[Control] = set()
 
     def flush(self) -> None:

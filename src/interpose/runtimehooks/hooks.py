@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from interpose.model.cgroup import Level, Parameter, Special
 from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Response, Wish
-from interpose.runtimehooks.plugin import LEFT_OUT, AnyPlugin, Unwatched, Watch
+from interpose.runtimehooks.plugin import LEFT_OUT, AnyPlugin, NoWatch, Watch
 from interpose.runtimehooks.rules import Rules
 
 C = TypeVar("C", GroupContext, PodContext, ContainerContext)
@@ -52,7 +52,7 @@ class Hooks:
     def __init__(self, plugins: Sequence[AnyPlugin], rules: Rules, watch: Watch | None = None) -> None:
         self._plugins = tuple(plugins)
         self._rules = rules
-        self._watch: Watch = watch if watch is not None else Unwatched()
+        self._watch: Watch = watch if watch is not None else NoWatch()
 
     def group(self, context: GroupContext) -> Verdict:
         """What plugins want of the node, a QoS directory or a host application."""

@@ -136,7 +136,7 @@ class Watch(Protocol):
         """It is done; `failure` is empty if nothing went wrong."""
 
 
-class Unwatched:
+class NoWatch:
     """Nobody does."""
 
     def enter(self, plugin: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from interpose.runtimehooks.plugin import LEFT_OUT, AnyPlugin, NodeInputs, Partly, Unwatched, Watch
+from interpose.runtimehooks.plugin import LEFT_OUT, AnyPlugin, NodeInputs, NoWatch, Partly, Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ def make_rules(plugins: Sequence[AnyPlugin], inputs: NodeInputs, previous: Rules
     problems: dict[str, str] = {}
     for plugin in plugins:
         old = previous.by_plugin.get(plugin.name)
-        new, problem = _make(plugin, inputs, old, watch if watch is not None else Unwatched())
+        new, problem = _make(plugin, inputs, old, watch if watch is not None else NoWatch())
         if new is not None:
             rules[plugin.name] = new
         if problem:

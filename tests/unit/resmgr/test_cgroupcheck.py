@@ -12,7 +12,7 @@ from interpose.model.cpuset import CpuSet
 from interpose.model.pod import ContainerState
 from interpose.policy.decision import Assignment
 from interpose.policy.request import Key
-from interpose.resmgr.cgroupcheck import CgroupCheck, Question, compare
+from interpose.resmgr.cgroupcheck import CgroupCheck, CgroupQuestion, compare
 from interpose.testing.eventually import eventually
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.policynode import PolicyNode, running
@@ -167,7 +167,7 @@ async def test_every_value_of_the_policy_is_compared(it: CgroupNode) -> None:
     """Memory nodes and shares too; a root without cgroups is an error for all."""
     container = it.node.store.containers[it.node.books.ledger.held[it.own].id]
     wanted = Assignment(cpus=CpuSet.parse("2-3"), mems=CpuSet.parse("0"), shares=512)
-    question = Question(it.own, container, wanted, 0)
+    question = CgroupQuestion(it.own, container, wanted, 0)
     directory = it.directory(container.id)
     it.tree.write(directory, Parameter.CPUSET_MEMS, "0")
     it.tree.write(directory, Parameter.CPU_SHARES, 512)
@@ -191,5 +191,5 @@ async def test_shares_are_a_weight_by_either_conversion_of_runtimes(it: CgroupNo
     directory = it.directory(container.id)
     kernel.make(directory)
     kernel.write(f"{kernel.root}/{directory}/cpu.weight", weight)
-    (answer,) = compare(lambda: tree, [Question(it.shared, container, Assignment(shares=1024), 0)])
+    (answer,) = compare(lambda: tree, [CgroupQuestion(it.shared, container, Assignment(shares=1024), 0)])
     assert (answer.same, answer.error) == (same, "")

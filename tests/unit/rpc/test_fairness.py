@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from interpose.h2.limits import Limits
 from interpose.host.peers import PeerCredentials
-from interpose.rpc.fairness import PeerAccount, PeerAccounts, Turns
+from interpose.rpc.fairness import LoopTurns, PeerAccount, PeerAccounts
 
 LIMITS = Limits(idle_frames=10, resets=10)
 
@@ -49,7 +49,7 @@ async def idle(rounds: int = 20) -> None:
 async def test_accounts_take_turns() -> None:
     """One slice for each peer, however many connections it has."""
     log: list[str] = []
-    turns = Turns()
+    turns = LoopTurns()
     many, one = PeerAccount(LIMITS), PeerAccount(LIMITS)
     for number in range(3):
         turns.wait(many, Job(f"many{number}", 2, log))
@@ -62,7 +62,7 @@ async def test_accounts_take_turns() -> None:
 async def test_some_come_first() -> None:
     """What ends connections comes before what others of the same peer still want."""
     log: list[str] = []
-    turns = Turns()
+    turns = LoopTurns()
     account = PeerAccount(LIMITS)
     turns.wait(account, Job("reading", 1, log))
     turns.wait(account, Job("gone", 2, log), first=True)
@@ -73,7 +73,7 @@ async def test_some_come_first() -> None:
 async def test_what_everybody_waits_for_comes_before_all() -> None:
     """Whoever waits already, a connection that all share is read to its end first."""
     log: list[str] = []
-    turns = Turns()
+    turns = LoopTurns()
     common = PeerAccount(LIMITS)
     common.common = True
     turns.wait(PeerAccount(LIMITS), Job("client", 2, log))
@@ -84,7 +84,7 @@ async def test_what_everybody_waits_for_comes_before_all() -> None:
 
 async def test_asking_for_more_is_remembered() -> None:
     """Some slices are nothing; many in a second are, for some seconds."""
-    turns = Turns()
+    turns = LoopTurns()
     account = PeerAccount(LIMITS)
     turns.wait(account, Job("few", 4, []))
     await idle()
@@ -104,7 +104,7 @@ async def test_others_of_the_loop_come_in_between() -> None:
     """After a short time of work the loop does what else there is; the rest follows in the next turn."""
     log: list[str] = []
     clock = Clock()
-    turns = Turns(clock)
+    turns = LoopTurns(clock)
     turns.wait(PeerAccount(LIMITS), Job("slice", 6, log, clock.pass_by))
     asyncio.get_running_loop().call_soon(log.append, "other")
     await idle()
@@ -113,7 +113,7 @@ async def test_others_of_the_loop_come_in_between() -> None:
 
 async def test_share_comes_back_in_the_next_turn() -> None:
     """A peer that used up its share waits for one turn, not for a time."""
-    turns = Turns()
+    turns = LoopTurns()
     account = PeerAccount(LIMITS)
     share = account.left
     account.left = -5
@@ -126,7 +126,7 @@ async def test_share_comes_back_in_the_next_turn() -> None:
 
 async def test_many_busy_peers_make_a_crowd() -> None:
     """When several have used up their share, long reads of anybody wait until the next turn."""
-    turns = Turns()
+    turns = LoopTurns()
     crowded = []
     for _ in range(4):
         turns.spent(PeerAccount(LIMITS))

@@ -17,7 +17,7 @@ from interpose.localruntime.metrics.sampler import Sampler
 
 _PROC: Final = Path("/proc")
 _PATIENCE: Final = 5.0
-_BREATH: Final = 256  # entries; after so many others may have the processor
+_BATCH: Final = 256  # entries; after so many others may have the processor
 _PAUSE: Final = 0.001
 _SOCKET: Final = "socket:"
 # Letters of /proc/<pid>/stat as cAdvisor calls them.
@@ -54,20 +54,20 @@ def count_processes(pids: Iterable[int], first: int, stop: threading.Event, *, p
     """Threads, descriptors and sockets of these processes; `first` is whose limits count."""
     found: Counter[str] = Counter()
     states = Counter(dict.fromkeys(_STATES.values(), 0))
-    breath = _Breath(stop)
+    walk = _PacedWalk(stop)
     for pid in pids:
         folder = f"{proc}/{pid}"
         with suppress(OSError):
             tasks = os.listdir(f"{folder}/task")  # noqa: PTH208 - names are enough, and there may be many
             found["processes"] += 1
             found["threads"] += len(tasks)
-            for task in breath.between(tasks):
+            for task in walk.entries(tasks):
                 with suppress(OSError):
                     states[_state(Path(f"{folder}/task/{task}/stat").read_text(errors="replace"))] += 1
         with suppress(OSError):
             descriptors = os.listdir(f"{folder}/fd")  # noqa: PTH208
             found["descriptors"] += len(descriptors)
-            for descriptor in breath.between(descriptors):
+            for descriptor in walk.entries(descriptors):
                 with suppress(OSError):
                     target = os.readlink(f"{folder}/fd/{descriptor}")  # noqa: PTH115
                     found["sockets"] += target.startswith(_SOCKET)
@@ -81,17 +81,17 @@ def count_processes(pids: Iterable[int], first: int, stop: threading.Event, *, p
     )
 
 
-class _Breath:
+class _PacedWalk:
     """Many things one after the other, with pauses; ends early when it is told to."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
         self._seen = 0
 
-    def between(self, things: Iterable[str]) -> Iterable[str]:
+    def entries(self, things: Iterable[str]) -> Iterable[str]:
         for thing in things:
             self._seen += 1
-            if self._stop.is_set() or (self._seen % _BREATH == 0 and self._stop.wait(_PAUSE)):
+            if self._stop.is_set() or (self._seen % _BATCH == 0 and self._stop.wait(_PAUSE)):
                 return
             yield thing
 

@@ -39,7 +39,7 @@ _CHUNK: Final = 256 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class AttackRow:
     """An attack. `group` is the kind of work that it makes; `attack` runs on one connection."""
 
     name: str
@@ -636,6 +636,6 @@ def _rows() -> Iterator[tuple[str, str, Attack]]:
 
 
 ATTACKS: Final = tuple(
-    Row(name=name, group=group, attack=attack, about_connections=group == "connections")
+    AttackRow(name=name, group=group, attack=attack, about_connections=group == "connections")
     for group, name, attack in _rows()
 )

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interpose.testing.hostile.attacking import Outcome
-from interpose.testing.hostile.attacks import Row
+from interpose.testing.hostile.attackrun import AttackOutcome
+from interpose.testing.hostile.attacks import AttackRow
 from interpose.testing.hostile.neighbour import PATIENCE, Account
 from interpose.testing.lab.processes import Child, LabError
 
@@ -35,18 +35,18 @@ def backend(folder: Path) -> Iterator[Path]:
 
 
 @dataclass(kw_only=True)
-class Beside:
+class NeighbourRun:
     """A neighbour at work; `account` is there behind the block."""
 
     account: Account | None = None
 
 
 @contextmanager
-def neighbour(listen: Path, *, fresh: bool = False) -> Iterator[Beside]:
+def neighbour(listen: Path, *, fresh: bool = False) -> Iterator[NeighbourRun]:
     """A neighbour who calls inside the block, after his first calls were answered."""
     argv = module("neighbour", listen, FRESH_RATE if fresh else RATE, *(["fresh"] if fresh else []))
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    found = Beside()
+    found = NeighbourRun()
     try:
         assert process.stdout is not None
         process.stdout.readline()  # at work
@@ -58,14 +58,14 @@ def neighbour(listen: Path, *, fresh: bool = False) -> Iterator[Beside]:
             process.communicate()
 
 
-def attack(listen: Path, row: Row, *, connections: int, seconds: float, processes: int = 1) -> Outcome:
+def attack(listen: Path, row: AttackRow, *, connections: int, seconds: float, processes: int = 1) -> AttackOutcome:
     """Run one attack to its end, in each of so many processes."""
-    argv = module("attacking", listen, row.name, connections, seconds)
-    total = Outcome()
+    argv = module("attackrun", listen, row.name, connections, seconds)
+    total = AttackOutcome()
     with ExitStack() as stack:
         running = [stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE)) for _ in range(processes)]
         for process in running:
-            one = Outcome(**_told(process))
+            one = AttackOutcome(**_told(process))
             total.connections += one.connections
             total.cut += one.cut
             total.sent += one.sent

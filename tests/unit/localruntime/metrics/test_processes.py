@@ -71,7 +71,7 @@ def test_others_have_the_processor_now_and_then(
 ) -> None:
     """Many entries are counted with pauses, and all of them."""
     waits: list[float] = []
-    monkeypatch.setattr(processes, "_BREATH", 2)
+    monkeypatch.setattr(processes, "_BATCH", 2)
     monkeypatch.setattr(stop, "wait", lambda seconds: waits.append(seconds))
     process(tmp_path, 10, "S" * 5)
     assert count_processes([10], 10, stop, proc=tmp_path).states["sleeping"] == 5

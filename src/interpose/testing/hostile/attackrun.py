@@ -1,6 +1,6 @@
 """Run one attack of the table from some connections, each of which comes back when it was cut.
 
-`python -m interpose.testing.hostile.attacking SOCKET NAME CONNECTIONS SECONDS` prints what happened as JSON.
+`python -m interpose.testing.hostile.attackrun SOCKET NAME CONNECTIONS SECONDS` prints what happened as JSON.
 """
 
 import json
@@ -10,7 +10,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from interpose.testing.hostile.attacks import ATTACKS, Row
+from interpose.testing.hostile.attacks import ATTACKS, AttackRow
 from interpose.testing.hostile.peer import CutError, HostilePeer, SpentError
 
 # Nobody gains by coming back faster, and a proxy that refuses at once would be asked thousands of times.
@@ -18,7 +18,7 @@ _PAUSE = 0.01
 
 
 @dataclass(kw_only=True)
-class Outcome:
+class AttackOutcome:
     """What became of an attack."""
 
     connections: int = 0
@@ -26,18 +26,18 @@ class Outcome:
     sent: int = 0
 
 
-class Assault:
+class AttackRun:
     """Connections that run the same attack side by side until the time is up."""
 
-    def __init__(self, row: Row, path: Path, *, connections: int, seconds: float) -> None:
-        self.outcome = Outcome()
+    def __init__(self, row: AttackRow, path: Path, *, connections: int, seconds: float) -> None:
+        self.outcome = AttackOutcome()
         self._row = row
         self._path = path
         self._until = time.monotonic() + seconds
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._run, name=row.name) for _ in range(connections)]
 
-    def run(self) -> Outcome:
+    def run(self) -> AttackOutcome:
         """Begin, and wait for the end."""
         for thread in self._threads:
             thread.start()
@@ -68,7 +68,7 @@ class Assault:
             self.outcome.sent += sent
 
 
-def row_of(name: str) -> Row:
+def row_of(name: str) -> AttackRow:
     """The attack of this name."""
     for row in ATTACKS:
         if row.name == name:
@@ -78,5 +78,5 @@ def row_of(name: str) -> Row:
 
 if __name__ == "__main__":
     _, socket_path, chosen, count, length = sys.argv
-    assault = Assault(row_of(chosen), Path(socket_path), connections=int(count), seconds=float(length))
-    print(json.dumps(asdict(assault.run())))
+    attack_run = AttackRun(row_of(chosen), Path(socket_path), connections=int(count), seconds=float(length))
+    print(json.dumps(asdict(attack_run.run())))
