@@ -70,7 +70,9 @@ def _compare(cgroups: CgroupTree, question: CgroupQuestion) -> CgroupAnswer:
     except (OSError, ValueError) as error:
         return CgroupAnswer(same=False, error=str(error))
     wanted = _values(question.wanted)
-    differing = [f"{name} {value}" for name, value in found.items() if not cgroups.same(name, value, wanted[name])]
+    differing = [
+        f"{name} {value}" for name, value in found.items() if not cgroups.same_by_runtime(name, value, wanted[name])
+    ]
     return CgroupAnswer(same=not differing, found=", ".join(differing))
 
 

@@ -4,7 +4,7 @@ Errors are OSErrors. FileNotFoundError and ProcessLookupError: the target is gon
 kernel has no such thing. Everything else is the kernel's opinion of the value.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from interpose.model.cgroup import Parameter, Value
 from interpose.runtimehooks.wants import Target
@@ -21,3 +21,11 @@ class Actuator(Protocol):
 
     def same(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:
         """Whether what is found is what writing the wanted value leads to, on this kernel."""
+
+
+@runtime_checkable
+class RuntimeComparison(Protocol):
+    """What an actuator has besides if runtimes write some of its values, too."""
+
+    def same_by_runtime(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:
+        """Whether what is found is what a runtime makes of the wanted value, on this kernel."""

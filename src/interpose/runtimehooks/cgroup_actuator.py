@@ -57,6 +57,10 @@ class CgroupActuator:
         """Whether what is found is what writing the wanted value leads to, on this kernel."""
         return self._tree.same(parameter, found, wanted)
 
+    def same_by_runtime(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:
+        """Whether what is found is what a runtime makes of the wanted value, on this kernel."""
+        return self._tree.same_by_runtime(parameter, found, wanted)
+
 
 class BvtActuator(CgroupActuator):
     """`cpu.bvt_warp_ns`: of a pod, its containers have it too.

@@ -14,7 +14,7 @@ from typing import Final
 
 from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
 from interpose.model.cpuset import CpuSet
-from interpose.runtimehooks.actuator import Actuator
+from interpose.runtimehooks.actuator import Actuator, RuntimeComparison
 from interpose.runtimehooks.holds import Hold, Holds, Spot
 from interpose.runtimehooks.journal import Entry, Journal
 from interpose.runtimehooks.planning import (
@@ -68,6 +68,13 @@ def has(
 ) -> bool:
     """Whether a value is in place. CRI cannot clear a set, so a cleared one is there in full: all that is allowed."""
     if same(actuator, parameter, now, wanted):
+        return True
+    if (
+        wanted is not None
+        and route(target, parameter) is Route.CRI
+        and isinstance(actuator, RuntimeComparison)
+        and actuator.same_by_runtime(parameter, now, wanted)
+    ):
         return True
     if (wanted is not CLEAR and wanted is not None) or allowed is None:
         return False

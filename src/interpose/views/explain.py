@@ -6,7 +6,7 @@ The answer comes from a relay that may be of another version: a key that is miss
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from interpose.host.cgroup.table import same
+from interpose.host.cgroup.table import same_by_runtime
 from interpose.model.cgroup import Parameter
 from interpose.model.cpuset import CpuSet
 from interpose.views.assignments import candidates_lines, state_text
@@ -138,7 +138,7 @@ def _same(value: _Value, want: object, is_there: object) -> bool:
     try:
         if value.key == "shares":
             # The kernel keeps a weight on cgroup v2, which many numbers of shares have in common.
-            return same(Parameter.CPU_SHARES, int(str(is_there)), int(str(want)), 2)
+            return same_by_runtime(Parameter.CPU_SHARES, int(str(is_there)), int(str(want)), 2)
         return CpuSet.parse(str(want)) == CpuSet.parse(str(is_there))
     except ValueError:
         return False

@@ -10,7 +10,7 @@ from interpose.runtimehooks.actuator import Actuator
 from interpose.runtimehooks.applier import Applier
 from interpose.runtimehooks.journal import Journal
 from interpose.runtimehooks.planning import Action, Item
-from interpose.runtimehooks.survey import action_of, same, text_of
+from interpose.runtimehooks.survey import action_of, has, same, text_of
 from interpose.runtimehooks.wants import Target, Want
 
 SHARES, QUOTA, IDLE, CPUS = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPU_IDLE, Parameter.CPUSET_CPUS
@@ -42,6 +42,24 @@ class Table:
     def same(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:
         """No shades."""
         return found == wanted
+
+
+class ConvertedTable(Table):
+    """Values that a runtime converts: a tenth of them."""
+
+    def same_by_runtime(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:
+        """Whether it is the converted one."""
+        return isinstance(wanted, int) and found == wanted // 10
+
+
+@pytest.mark.parametrize(
+    ("target", "parameter", "there"),
+    [(CONTAINER, SHARES, True), (POD, SHARES, False), (CONTAINER, IDLE, False)],
+)
+def test_conversion_of_a_runtime_counts_for_what_it_writes(target: Target, parameter: Parameter, there: bool) -> None:
+    """In a container, for what CRI carries; elsewhere we write files ourselves."""
+    assert has(ConvertedTable(), target, parameter, 10, 100, None) is there
+    assert not has(Table(), target, parameter, 10, 100, None)
 
 
 @pytest.fixture

@@ -237,10 +237,16 @@ def same(parameter: Parameter, found: Value | None, wanted: Value, version: int,
         return False
     if found == wanted:
         return True
-    settled = _settled(parameter, found, version, page)
-    if parameter is Parameter.CPU_SHARES and version == 2 and isinstance(wanted, int):
-        return settled in (weight_of(wanted), curved_weight_of(wanted))  # the runtime's or ours
-    return settled == _settled(parameter, wanted, version, page)
+    return _settled(parameter, found, version, page) == _settled(parameter, wanted, version, page)
+
+
+def same_by_runtime(parameter: Parameter, found: Value | None, wanted: Value, version: int, page: int = PAGE) -> bool:
+    """Whether what is found is what a runtime makes of the wanted value, which it may convert in either way."""
+    if same(parameter, found, wanted, version, page):
+        return True
+    if parameter is not Parameter.CPU_SHARES or version != 2 or not isinstance(wanted, int) or found is None:
+        return False
+    return _settled(parameter, found, version, page) == curved_weight_of(wanted)
 
 
 def _settled(parameter: Parameter, value: Value, version: int, page: int) -> Value:

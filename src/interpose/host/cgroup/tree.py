@@ -130,6 +130,12 @@ class CgroupTree:
             return True
         return table.same(parameter, found, wanted, self.version, self._page)
 
+    def same_by_runtime(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:
+        """The same for a value that a runtime writes; it has conversions of its own."""
+        return self.same(parameter, found, wanted) or table.same_by_runtime(
+            parameter, found, wanted, self.version, self._page
+        )
+
     def supports(self, directory: str, parameter: Parameter) -> bool:
         """Whether the kernel has this parameter there; an empty directory asks about the root."""
         place = self._places[parameter]

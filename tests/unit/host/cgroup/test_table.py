@@ -2,7 +2,16 @@
 
 import pytest
 
-from interpose.host.cgroup.table import TABLE, curved_weight_of, parse, render, same, shares_of_weight, weight_of
+from interpose.host.cgroup.table import (
+    TABLE,
+    curved_weight_of,
+    parse,
+    render,
+    same,
+    same_by_runtime,
+    shares_of_weight,
+    weight_of,
+)
 from interpose.model.cgroup import CLEAR, UNLIMITED, Parameter, Value, shares_of
 
 NOT_HERE = {
@@ -48,7 +57,7 @@ def test_shares_are_a_weight_on_v2(milli: int, shares: int, weight: int) -> None
 def test_newer_runtimes_have_another_weight(shares: int, weight: int) -> None:
     """runc 1.4 has weight 170 for 2000 shares; the ends and the defaults of both versions meet."""
     assert curved_weight_of(shares) == weight
-    assert same(Parameter.CPU_SHARES, parse(Parameter.CPU_SHARES, str(weight), 2), shares, 2)
+    assert same_by_runtime(Parameter.CPU_SHARES, parse(Parameter.CPU_SHARES, str(weight), 2), shares, 2)
 
 
 @pytest.mark.parametrize(("weight", "shares"), [(0, 2), (1, 2), (39, 999), (79, 2047), (10_000, 262_144)])
@@ -165,8 +174,7 @@ def test_the_period_is_written_with_the_quota_on_v2(found: str) -> None:
     ("parameter", "found", "wanted", "version", "equal"),
     [
         (Parameter.CPU_SHARES, 999, 1024, 2, True),  # both have weight 39
-        (Parameter.CPU_SHARES, 2598, 1024, 2, True),  # weight 100, as newer runtimes have it
-        (Parameter.CPU_SHARES, 2625, 1024, 2, False),  # weight 101
+        (Parameter.CPU_SHARES, 2598, 1024, 2, False),  # weight 100: only newer runtimes have that
         (Parameter.CPU_SHARES, 999, 1024, 1, False),
         (Parameter.CPU_SHARES, 2, 1024, 2, False),
         (Parameter.CPU_QUOTA, UNLIMITED, UNLIMITED, 2, True),
@@ -189,6 +197,22 @@ def test_the_period_is_written_with_the_quota_on_v2(found: str) -> None:
 def test_same(parameter: Parameter, found: Value | None, wanted: Value, version: int, equal: bool) -> None:
     """What the kernel makes of a value counts as that value."""
     assert same(parameter, found, wanted, version) is equal
+
+
+@pytest.mark.parametrize(
+    ("parameter", "found", "wanted", "version", "equal"),
+    [
+        (Parameter.CPU_SHARES, 999, 1024, 2, True),  # weight 39, as older ones have it
+        (Parameter.CPU_SHARES, 2598, 1024, 2, True),  # weight 100, as newer ones have it
+        (Parameter.CPU_SHARES, 2625, 1024, 2, False),  # weight 101
+        (Parameter.CPU_SHARES, 2598, 1024, 1, False),
+        (Parameter.CPU_SHARES, None, 1024, 2, False),
+        (Parameter.CPUSET_CPUS, "0-3", "0-2", 2, False),
+    ],
+)
+def test_same_by_runtime(parameter: Parameter, found: Value | None, wanted: Value, version: int, equal: bool) -> None:
+    """Either conversion of shares counts for a value that a runtime writes."""
+    assert same_by_runtime(parameter, found, wanted, version) is equal
 
 
 def test_same_knows_other_pages() -> None:
