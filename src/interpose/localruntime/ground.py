@@ -189,11 +189,11 @@ class SandboxGround:
         return cgroup_directory(record.config.linux.cgroup_parent, record.id, self._driver)
 
     def _try(self, act: Callable[[], object]) -> None:
-        """Without root there are no cgroups to be had; with it a failure is one."""
+        """Without root there may be no cgroups to be had; one that is busy is there, and the caller tries again."""
         try:
             act()
         except OSError as error:
-            if self._privileged:
+            if self._privileged or error.errno == errno.EBUSY:
                 raise
             _log.debug("No cgroup for a sandbox", extra=kv(err=str(error)))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.cgroups import detect
+from interpose.localruntime.cgroups import CgroupDirs, detect
 from interpose.localruntime.ground import SandboxGround
 from interpose.localruntime.places import Places
 from interpose.localruntime.records import SandboxRecord
@@ -46,6 +46,18 @@ async def test_all_of_it_is_given_back(machine: Machine) -> None:
     await machine.ground.clear(machine.record)
     assert machine.left == []
     assert list(machine.places.cgroups.iterdir()) == []
+
+
+async def test_a_busy_cgroup_is_told_without_root_as_well(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked tries again, and nothing is left then."""
+    monkeypatch.setattr(machine.ground, "_privileged", False)
+    await machine.ground.lay(machine.record)
+    with monkeypatch.context() as busy:
+        busy.setattr(CgroupDirs, "remove", lambda _dirs, _path: False)
+        with pytest.raises(OSError, match="something is in it"):
+            await machine.ground.clear(machine.record)
+    await machine.ground.clear(machine.record)
+    assert machine.left == []
 
 
 async def test_what_was_there_before_stays(machine: Machine) -> None:
