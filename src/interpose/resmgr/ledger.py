@@ -2,7 +2,8 @@
 
 Everything here happens at once, without waiting: between two calls of a ledger the books are complete. A container the
 policy refused although it runs (found at start, or after the machine changed) is kept without a place: it has what the
-policy gives to those it cannot decide about, and shows as a problem.
+policy gives to those it cannot decide about, and shows as a problem. One that was resized although the policy had no
+room for it keeps its grant, and gets another one when there is room.
 """
 
 from collections import Counter, deque
@@ -30,13 +31,19 @@ class Event(NamedTuple):
 class Held:
     """A container in the books."""
 
-    __slots__ = ("events", "id", "place", "request")
+    __slots__ = ("events", "id", "place", "request", "unmet")
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.id = ""  # the runtime's; empty as long as nobody knows it
         self.place = True  # False: the policy could not take it
+        self.unmet: Request | None = None  # what it has at the runtime, if the policy has no room for that
         self.events: deque[Event] = deque(maxlen=_REMEMBERED)
+
+    @property
+    def latest(self) -> Request:
+        """What it has at the runtime, whether the policy could grant that or not."""
+        return self.unmet or self.request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +85,11 @@ class Ledger:
         """Containers the policy could not take."""
         return tuple(self._without_place)
 
+    @property
+    def unmet(self) -> tuple[Key, ...]:
+        """Containers that were resized although the policy has no room for it."""
+        return tuple(key for key, one in self.held.items() if one.unmet is not None)
+
     def titles(self) -> Mapping[Key, str]:
         """What people call the containers."""
         return {key: one.request.title for key, one in self.held.items()}
@@ -98,7 +110,7 @@ class Ledger:
         entry = self.held.get(request.key)
         if entry is None:
             entry = self.held[request.key] = Held(request)
-        entry.request = request
+        entry.request, entry.unmet = request, None
         entry.place = True
         self._without_place.pop(request.key, None)
         self._remember(entry, decision)
@@ -145,9 +157,28 @@ class Ledger:
         decision = self.policy.resize(request)
         self._count(decision)
         if decision.refusal is None:
-            entry.request = request
+            entry.request, entry.unmet = request, None
         self._remember(entry, decision)
         return self._with_others(decision)
+
+    def accept(self, request: Request) -> Decision | None:
+        """Decide about amounts that a container has at the runtime already; None if there is nothing to decide.
+
+        Refused, it keeps what it was granted until there is room.
+        """
+        entry = self.held[request.key]
+        if request.amounts == entry.request.amounts:
+            entry.unmet = None
+            return None
+        if request.amounts == entry.latest.amounts:
+            return None
+        decision = self.resize(request)
+        if decision.refusal is not None:
+            if entry.place:
+                entry.unmet = request
+            else:
+                entry.request = request
+        return decision
 
     def release(self, key: Key) -> Decision:
         """A container is gone."""
@@ -158,15 +189,16 @@ class Ledger:
             self.by_id.pop(entry.id, None)
         if entry is not None:
             self.outcomes[Action.RELEASE.value, "granted"] += 1
-        placed = [one for other in tuple(self._without_place) for one in self._place(other)]
+        placed = [one for other in (*self._without_place, *self.unmet) for one in self._place(other)]
         if placed:
             decision = replace(decision, changed=tuple(dict.fromkeys((*decision.changed, *placed))))
         return self._with_others(decision)
 
     def _place(self, key: Key) -> tuple[Key, ...]:
-        """Something became free: perhaps it is what a container without a place was waiting for."""
-        request = self.held[key].request
-        decision = self.policy.allocate(request)
+        """Something became free: perhaps it is what a container was waiting for."""
+        entry = self.held[key]
+        request = entry.latest
+        decision = self.policy.resize(request) if entry.place else self.policy.allocate(request)
         if decision.refusal is not None:
             return ()  # not counted: it was refused before
         self._count(decision)

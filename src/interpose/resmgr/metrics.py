@@ -81,6 +81,7 @@ def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
             ("confirmed_containers", books.cgroups.confirmed, "Containers whose cgroup was seen to be as wanted."),
             ("contested_containers", len(writers.contested()), "Containers whose values somebody else replaces."),
             ("without_place", len(ledger.without_place), "Running containers the policy could not take."),
+            ("without_room", len(ledger.unmet), "Running containers resized to more than the policy could grant."),
             ("ready", int(books.ready.is_set()), "1 if everything that ran at the start was taken over."),
         ):
             yield Family(f"interpose_policy_{name}", "gauge", text, [Sample(value)])

@@ -76,8 +76,9 @@ async def rebuilt(
             continue
         if one.id and known.id != one.id:
             ledger.confirm(one.request.key, one.id)
-        if known.request.amounts != one.request.amounts:
-            ledger.resize(one.request)
+        for request in (one.request, old().held[one.request.key].unmet):
+            if request is not None:
+                ledger.accept(request)
     ledger.outcomes.update(old().outcomes)
     return ledger
 

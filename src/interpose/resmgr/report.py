@@ -41,6 +41,11 @@ def policy_report(manager: Manager, *, problems: list[str], state_file: Mapping[
         for one in books.writers.contested()
     ]
     homeless = [f"container {titles[key]} has no place under the policy" for key in ledger.without_place]
+    unmet = [
+        f"container {held.request.title} has {held.latest.milli}m CPU at the runtime; the policy has room for "
+        f"{held.request.milli}m"
+        for held in map(ledger.held.__getitem__, ledger.unmet)
+    ]
     return {
         "policy": configuration.policy,
         "origin": configuration.origin,
@@ -55,6 +60,7 @@ def policy_report(manager: Manager, *, problems: list[str], state_file: Mapping[
             *(f"another configuration should be in force: {one}" for one in configuration.stands_in),
             *problems,
             *homeless,
+            *unmet,
             *contested,
             *(f"note: {one}" for one in (*configuration.notes, *ledger.policy.notes, *_unreadable(books, titles))),
         ],
@@ -133,6 +139,8 @@ def _state(books: Books, key: Key, held: Held) -> dict[str, str]:
         return {"state": "in doubt"}
     if not held.place:
         return {"state": "without place"}
+    if held.unmet is not None:
+        return {"state": "without room"}
     writer = books.writers.all.get(key)
     if writer is None:
         return {"state": "being created"}

@@ -48,7 +48,9 @@ class Resizing:
     async def _update(self, call: Call, proceed: Proceed, container: Container, writer: Writer) -> Reply:
         books, key = self._books, writer.key
         changed: tuple[Key, ...] = ()
-        before = booked = books.ledger.held[key].request
+        held = books.ledger.held[key]
+        before = booked = held.request
+        latest = held.latest
         sent = False
 
         async def send() -> Reply:
@@ -57,38 +59,38 @@ class Resizing:
             return await proceed()
 
         try:
-            decision = self._resize(call, container, before)
+            decision = self._resize(call, container, before, latest)
             if isinstance(decision, Reply):
                 return decision
             if decision is not None:
-                changed, booked = decision.changed, books.ledger.held[key].request
+                changed, booked = decision.changed, held.request
                 await self._waiting.for_room(call, key)
         except Exception as error:
             self._tally.failed(call, error)
         except BaseException:
-            books.carry_out_soon((key, *changed, *self._back(before, booked)))
+            books.carry_out_soon((key, *changed, *self._back(before, booked, latest)))
             raise
         try:
             reply = await self._constrained(call, send, writer)
         except BaseException:
             if sent:
-                self._doubt(call, container, before)
+                self._doubt(call, container, latest)
                 books.carry_out_soon((key, *changed))
             else:
-                books.carry_out_soon((key, *changed, *self._back(before, booked)))
+                books.carry_out_soon((key, *changed, *self._back(before, booked, latest)))
             raise
         if reply.code == Code.OK:
             books.updates.drop(key)
             changed = (*changed, *self._confirm(call, container, key))
         elif reply.code in DOUBTFUL:
-            self._doubt(call, container, before)
+            self._doubt(call, container, latest)
         if changed or before is not self._request(key):
             if reply.code in DOUBTFUL:
                 # It may still have what it should give up: others get that when it certainly has not.
                 books.carry_out_soon((key, *changed))
                 changed = ()
             elif reply.code != Code.OK:
-                changed = (key, *changed, *self._back(before, booked))
+                changed = (key, *changed, *self._back(before, booked, latest))
             await self._waiting.for_growth(call, changed)
             books.on_change()
         return reply
@@ -106,15 +108,19 @@ class Resizing:
         held = self._books.ledger.held.get(key)
         return None if held is None else held.request
 
-    def _resize(self, call: Call, container: Container, before: Request) -> Decision | Reply | None:
-        """A decision if the caller wants other amounts, a refusal if it cannot have them."""
+    def _asked(self, call: Call, container: Container, latest: Request) -> Request:
+        """What the container asks for with this update."""
         if NOT_REQUESTED in call.metadata:
-            return None  # somebody puts values of their own right: nobody wants more or less
+            return latest  # somebody puts values of their own right: nobody wants more or less
         # What hook servers made of it is for the runtime; who has CPUs alone is not theirs to decide.
-        amounts = resized(before, convert.to_resources(asked_by_caller(call).linux), container.requested)
-        if amounts == before.amounts:
+        update = convert.to_resources(asked_by_caller(call).linux)
+        return replace(latest, amounts=resized(latest, update, container.requested))
+
+    def _resize(self, call: Call, container: Container, before: Request, latest: Request) -> Decision | Reply | None:
+        """A decision if the caller wants other amounts, a refusal if it cannot have them."""
+        request = self._asked(call, container, latest)
+        if request.amounts in (before.amounts, latest.amounts):
             return None
-        request = replace(before, amounts=amounts)
         decision = self._books.ledger.resize(request)
         if decision.refusal is None:
             return decision
@@ -122,28 +128,31 @@ class Resizing:
 
     def _confirm(self, call: Call, container: Container, key: Key) -> tuple[Key, ...]:
         """The runtime took it, after others perhaps that were decided later: the last one that it took counts."""
-        request = self._request(key)
-        decision = None if request is None else self._resize(call, container, request)
-        return () if decision is None or isinstance(decision, Reply) else (key, *decision.changed)
+        held = self._books.ledger.held.get(key)
+        if held is None:
+            return ()
+        decision = self._books.ledger.accept(self._asked(call, container, held.latest))
+        return () if decision is None or decision.refusal is not None else (key, *decision.changed)
 
-    def _back(self, before: Request, booked: Request) -> tuple[Key, ...]:
+    def _back(self, before: Request, booked: Request, latest: Request) -> tuple[Key, ...]:
         """The runtime did not take it: neither do we. What another update has booked meanwhile stays."""
         now = self._request(before.key)
         if now is None or now is before or now is not booked:
             return ()
-        return (before.key, *self._books.ledger.resize(before).changed)
+        decisions = [self._books.ledger.accept(one) for one in (before, latest)]
+        return (before.key, *(key for one in decisions if one is not None for key in one.changed))
 
-    def _doubt(self, call: Call, container: Container, before: Request) -> None:
+    def _doubt(self, call: Call, container: Container, latest: Request) -> None:
         """Nobody knows whether the runtime took it."""
         books = self._books
-        if NOT_REQUESTED in call.metadata or before.key not in books.ledger.held:
+        if NOT_REQUESTED in call.metadata or latest.key not in books.ledger.held:
             return
         asked, sent = (convert.to_resources(one.linux) for one in (call.body.original(), call.request))
-        wanted = books.wanted(before.key)
+        wanted = books.wanted(latest.key)
         ours = [field for name, field in FIELDS.items() if wanted is not None and getattr(wanted, name) is not None]
         books.updates.add(
             Unsettled(
-                before=before,
+                before=latest,
                 requested=container.requested,
                 had=container.resources,
                 asked=asked,

@@ -77,18 +77,18 @@ class Upkeep:
         both = set(old.requested.differing(new.requested)) & set(old.resources.differing(new.resources))
         told = {name: getattr(new.requested, name) for name in RESIZED if name in both}
         if told:
-            self._decide_again(held, resized(held.request, replace(NO_RESOURCES, **told), old.requested))
+            self._decide_again(held, resized(held.latest, replace(NO_RESOURCES, **told), old.requested))
 
     def catch_up(self, container: Container) -> None:
         """A container turned out to be there; it may have been resized before anybody here knew it."""
         held, asked = self._books.ledger.held[self._books.key_of(container)], container.requested
-        self._decide_again(held, resized(held.request, asked, asked))
+        self._decide_again(held, resized(held.latest, asked, asked))
 
     def _decide_again(self, held: Held, amounts: Amounts) -> None:
         books, request = self._books, held.request
-        if amounts == request.amounts:
+        decision = books.ledger.accept(replace(request, amounts=amounts))
+        if decision is None:
             return
-        decision = books.ledger.resize(replace(request, amounts=amounts))
         kv = {"container": request.title, "cpu_milli": amounts.milli}
         if decision.refusal is not None:
             _log.warning("Container resized outside the relay and the policy cannot place it", extra={"kv": kv})

@@ -122,6 +122,47 @@ def test_a_resize_that_is_refused_changes_nothing_but_its_past(ledger: Ledger) -
     assert held.request.milli == 4000
 
 
+def test_amounts_that_are_there_wait_for_room(ledger: Ledger) -> None:
+    """The container keeps its grant until then."""
+    a, b = Key("pod", "a"), Key("pod", "b")
+    ledger.allocate(asks("a", 2000))
+    ledger.allocate(asks("b", 4000))
+    before = ledger.assignment(a)
+    decision = ledger.accept(asks("a", 6000))
+    assert decision is not None
+    assert decision.refusal is not None
+    assert (ledger.unmet, ledger.assignment(a)) == ((a,), before)
+    held = ledger.held[a]
+    assert (held.request.milli, held.latest.milli) == (2000, 6000)
+    assert ledger.accept(asks("a", 6000)) is None  # nothing new
+    assert ledger.release(b).changed == (a,)
+    assert (ledger.unmet, held.request.milli, held.latest.milli) == ((), 6000, 6000)
+    assert len(ledger.assignment(a).cpus or ()) == 6
+
+
+def test_amounts_that_are_there_no_longer_wait_for_nothing(ledger: Ledger) -> None:
+    """They are what was granted, or something else that is."""
+    a = Key("pod", "a")
+    ledger.allocate(asks("a", 2000))
+    ledger.accept(asks("a", 9000))
+    assert ledger.held[a].latest.milli == 9000
+    assert ledger.accept(asks("a", 2000)) is None
+    assert ledger.held[a].latest.milli == 2000
+    ledger.accept(asks("a", 9000))
+    assert ledger.resize(asks("a", 3000)).refusal is None
+    assert (ledger.unmet, ledger.held[a].latest.milli) == ((), 3000)
+
+
+def test_one_without_a_place_waits_with_what_it_has_last(ledger: Ledger) -> None:
+    """It has no grant to keep."""
+    ledger.allocate(asks("a", 4000))
+    ledger.take_over(comes("b", 9000))
+    assert ledger.accept(asks("b", 6000)) is not None
+    assert (ledger.without_place, ledger.unmet) == ((Key("pod", "b"),), ())
+    assert ledger.release(Key("pod", "a")).changed == (Key("pod", "b"),)
+    assert ledger.held[Key("pod", "b")].request.milli == 6000
+
+
 def test_what_is_gone_leaves_nothing(ledger: Ledger) -> None:
     """Nor does it count when nobody knows it."""
     free = ledger.policy.book.pools

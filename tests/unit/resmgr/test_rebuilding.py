@@ -85,6 +85,22 @@ async def test_what_happens_meanwhile_is_caught_up_on() -> None:
     assert ledger.outcomes["allocate", "refused"] == 7
 
 
+async def test_amounts_without_room_are_known_to_the_new_books() -> None:
+    """Granted or not, and whenever the container got them."""
+    old = Ledger(policy(), lambda: 0.0)
+    for name in ("before", "meanwhile"):
+        old.allocate(wants(name, 2000))
+    old.accept(wants("before", 99000))
+
+    class Meanwhile(Breath):
+        async def take(self) -> None:
+            old.accept(wants("meanwhile", 88000))
+
+    ledger = await rebuilt(policy(), lambda: 0.0, lambda: old, earlier={}, breath=Meanwhile(lambda: 0.0))
+    assert {key.pod_id: held.latest.milli for key, held in ledger.held.items()} == {"before": 99000, "meanwhile": 88000}
+    assert {name: len(CpuSet.parse(cpus)) for name, cpus in own(ledger).items()} == {"before": 2, "meanwhile": 2}
+
+
 async def test_what_was_held_earlier_counts_more() -> None:
     """On the way back from a configuration that failed."""
     old = Ledger(policy(), lambda: 0.0)

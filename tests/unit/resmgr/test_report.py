@@ -179,6 +179,17 @@ async def test_what_is_not_in_step_shows(node: PolicyNode) -> None:
     ]
 
 
+async def test_containers_with_more_than_was_granted_are_problems(node: PolicyNode) -> None:
+    """They were resized around us, or nobody saw the reply."""
+    (held,) = find(node.books, "db/app")
+    node.books.ledger.accept(replace(held.request, amounts=replace(held.request.amounts, milli=99000)))
+    report = policy_report(node.manager, problems=[], state_file={})
+    assert report["problems"] == [
+        "container default/db/app has 99000m CPU at the runtime; the policy has room for 2000m"
+    ]
+    assert container_report(node.books, held)["state"] == "without room"
+
+
 async def test_containers_without_a_place_are_problems(node: PolicyNode) -> None:
     """The machine changed under them."""
     await node.books.changing.to(static("0-15"), forced=True)

@@ -1,11 +1,13 @@
 """Updates of the kubelet: what is decided, what they say when they reach the runtime, and what is taken back."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from interpose.api import cri_pb2 as cri
 from interpose.model.cpuset import CpuSet
+from interpose.policy.request import Amounts, Key
 from interpose.rpc.status import Code
 from interpose.store.requested import NOT_REQUESTED
 from interpose.testing.eventually import eventually
@@ -194,3 +196,30 @@ async def test_who_leaves_does_not_take_back_what_another_update_got(node: Polic
             await first
     await node.in_step()
     assert [len(CpuSet.parse(one)) for one in node.own] == [1]
+
+
+async def test_what_the_policy_has_no_room_for_is_known(node: PolicyNode, caller: Caller) -> None:
+    """Two updates at once, and the runtime takes the larger one when its CPUs are somebody else's already."""
+    made = (await caller.create(caller.pod("db"), 2000)).response.container_id
+    await node.in_step()
+    held = node.books.ledger.held[node.books.ledger.by_id[made]]
+    (neighbour,) = (one for one in node.books.writers.all.values() if one.id != made)
+    async with neighbour.lock:
+        first = asyncio.create_task(caller(resize(made, 4)))
+        await eventually(lambda: node.own == ["1-4"], "the decision")
+        assert (await caller(resize(made, 1), deadline=0.1)).code == Code.OK
+        other = replace(held.request, key=Key("other", "app"), amounts=Amounts(milli=13000))
+        assert node.books.ledger.allocate(other).refusal is None
+    assert (await first).code == Code.OK
+    assert node.runtime.containers[made].resources.cpu_quota == 400_000
+    assert (held.request.milli, held.latest.milli) == (1000, 4000)
+    # Whoever asks for that again is not refused; an update that the runtime refuses changes nothing.
+    assert (await caller(resize(made, 4))).code == Code.OK
+    node.runtime.fail(UPDATE, Code.INTERNAL, "no")
+    assert (await caller(resize(made, 2))).code == Code.INTERNAL
+    node.runtime.clear(UPDATE)
+    assert (held.request.milli, held.latest.milli) == (1000, 4000)
+    node.books.carry_out_soon(node.books.release((other.key,)))
+    await eventually(lambda: held.request.milli == 4000, "room for it")
+    await node.in_step()
+    assert [len(CpuSet.parse(one)) for one in node.own] == [4]

@@ -180,7 +180,14 @@ async def test_amounts_that_find_no_place_are_told_of(node: PolicyNode, caplog: 
     ticks(node, 1)
     text = "Container resized outside the relay and the policy cannot place it"
     await eventually(lambda: text in caplog.messages, "the refusal")
-    assert node.books.ledger.held[key].request.milli == 1000
+    held = node.books.ledger.held[key]
+    assert (held.request.milli, held.latest.milli) == (1000, 2000)
+    ticks(node, 20)
+    await eventually(lambda: not node.books.tasks, "later looks")
+    assert caplog.messages.count(text) == 1
+    node.books.carry_out_soon(node.books.release((other.key,)))
+    await eventually(lambda: node.own == [node.cpus(held.id)], "what it has")
+    assert held.request.milli == 2000
 
 
 # -- resizes around us
