@@ -28,7 +28,7 @@ test: $(STAMP) ## all tests; as root also those with a real containerd, whose pr
 
 test-busy: $(STAMP) ## the same beside BUSY=8 processes that keep all CPUs busy, ROUNDS times: no test may need a quiet machine
 	@tools/e2e_programs.sh
-	@$(BIN)/python tools/busy.py --processes $(BUSY) --rounds $(ROUNDS) -- tools/test.sh $(BIN) $(ARGS)
+	@COVERAGE=no $(BIN)/python tools/busy.py --processes $(BUSY) --rounds $(ROUNDS) -- tools/test.sh $(BIN) $(ARGS)
 
 lint: $(STAMP) ## format, style, types, layers, generated files, mirror of the tests, limits of time in tests, paths and hosts
 	@tools/lint.sh $(BIN)

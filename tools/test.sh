@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All tests: test.sh BIN [PYTEST-OPTIONS]. The pure parts with their branch coverage beside everything else, which waits
-# for processes and sockets most of the time; what they print comes one after the other.
+# All tests: test.sh BIN [PYTEST-OPTIONS]. The pure parts with their branch coverage (COVERAGE=no: without) beside
+# everything else, which waits for processes and sockets most of the time; what they print comes one after the other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,10 +19,18 @@ for folder in tests/unit/*; do
     esac
 done
 
+run_pytest() { # options may choose no test of a row
+    "$bin/python" -m pytest "$@" || [ $? = 5 ]
+}
+
 pure_tests() {
+    local tests=("${pure[@]/#/tests/unit/}" tests/property --ignore="$rounds" tests/scenario "${screens[@]/#/--ignore=}")
+    if [ "${COVERAGE:-yes}" = no ]; then
+        run_pytest -q -W error "$@" "${tests[@]}"
+        return
+    fi
     "$bin/coverage" erase
-    "$bin/coverage" run -m pytest -q -W error "$@" "${pure[@]/#/tests/unit/}" tests/property --ignore="$rounds" \
-        tests/scenario "${screens[@]/#/--ignore=}"
+    "$bin/coverage" run -m pytest -q -W error "$@" "${tests[@]}"
     "$bin/coverage" report --skip-covered --fail-under=100
 }
 
@@ -45,41 +53,48 @@ second=(
 )
 
 second_row() {
-    "$bin/python" -m pytest -q -rs -W error "$@" "${second[@]}" "${screens[@]}"
+    run_pytest -q -rs -W error "$@" "${second[@]}" "${screens[@]}"
 }
 
-printed=$(mktemp)
-# The row beside is a process group of its own, which bash does not interrupt with us. Interrupted, pytest stops what its
+# Rows beside are process groups of their own, which bash does not interrupt with us. Interrupted, pytest stops what its
 # tests have started.
-beside=
+printed=$(mktemp -d)
+beside=()
 stop_beside() {
-    if [ -n "$beside" ]; then
-        kill -INT -- "-$beside" 2>/dev/null && wait "$beside" || true
-    fi
-    rm -f "$printed"
+    for row in "${beside[@]}"; do
+        kill -INT -- "-$row" 2>/dev/null && wait "$row" || true
+    done
+    rm -rf "$printed"
 }
 trap stop_beside EXIT
 trap 'exit 130' INT
-set -m
-(
-    trap 'exit 130' INT
-    failed=0
-    echo "== pure parts (pyproject.toml lists them): unit and property tests and scenarios, branch coverage 100%"
-    (set -e; pure_tests "$@") || failed=1
-    echo "== policies in the way of calls, dumps, the page and the full screen, the cluster side, Docker mode, the runtime"
-    second_row "$@" || failed=1
-    exit "$failed"
-) >"$printed" 2>&1 &
-beside=$!
-set +m
+
+run_beside() { # TITLE COMMAND...
+    set -m
+    (
+        trap 'exit 130' INT
+        echo "== $1"
+        set -e
+        "${@:2}"
+    ) >"$printed/${#beside[@]}" 2>&1 &
+    beside+=($!)
+    set +m
+}
+
+run_beside "pure parts (pyproject.toml lists them): unit and property tests and scenarios, branch coverage 100%" \
+    pure_tests "$@"
+run_beside "policies in the way of calls, dumps, the page and the full screen, the cluster side, Docker mode, the runtime" \
+    second_row "$@"
 
 echo "== unit, integration, end to end"
-others=0
-"$bin/python" -m pytest -q -rs -W error "$@" "${rest[@]}" "$rounds" tests/integration "${second[@]/#/--ignore=}" \
-    tests/e2e || others=$?
+failed=0
+run_pytest -q -rs -W error "$@" "${rest[@]}" "$rounds" tests/integration "${second[@]/#/--ignore=}" \
+    tests/e2e || failed=1
 
-of_beside=0
-wait "$beside" || of_beside=$?
-beside=
-cat "$printed"
-((others == 0 && of_beside == 0))
+rows=("${beside[@]}")
+for number in "${!rows[@]}"; do
+    wait "${rows[number]}" || failed=1
+    cat "$printed/$number"
+done
+beside=()
+exit "$failed"
