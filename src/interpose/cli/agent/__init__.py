@@ -1,0 +1,1 @@
+"""`interpose agent`: the command and how the daemon is put together."""

@@ -1,0 +1,1 @@
+"""What several commands share: options, output, admin sockets, the life of a daemon."""

@@ -1,0 +1,1 @@
+"""`interpose config`: checking, showing and comparing settings and documents."""

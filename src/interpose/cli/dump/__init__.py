@@ -1,0 +1,1 @@
+"""`interpose dump`: recording, showing and replaying what passes a relay."""

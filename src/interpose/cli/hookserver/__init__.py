@@ -1,0 +1,1 @@
+"""`interpose hookserver`: the command and how the daemon is put together."""

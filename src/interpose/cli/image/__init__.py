@@ -1,0 +1,1 @@
+"""`interpose image`: images of the built-in runtime."""

@@ -1,0 +1,1 @@
+"""`interpose pod`: pods from manifests on any CRI runtime."""

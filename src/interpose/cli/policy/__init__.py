@@ -1,0 +1,1 @@
+"""Commands about policies and machines: explain, policies, simulate, topology."""

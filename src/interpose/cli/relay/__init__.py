@@ -1,0 +1,1 @@
+"""`interpose relay`: the command and how the daemon is put together."""

@@ -1,0 +1,1 @@
+"""`interpose runtime`: the command and how the daemon is put together."""

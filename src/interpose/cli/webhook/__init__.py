@@ -1,0 +1,1 @@
+"""`interpose webhook`: the command and how the daemon is put together."""

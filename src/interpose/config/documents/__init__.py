@@ -1,0 +1,1 @@
+"""Documents that people write: policies, machines, manifests, YAML itself."""

@@ -1,0 +1,1 @@
+"""Settings of the hook server and their table."""

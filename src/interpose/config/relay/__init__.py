@@ -1,0 +1,1 @@
+"""Settings of the relay and their tables."""

@@ -1,0 +1,1 @@
+"""Settings of the webhook and their table."""

@@ -1,0 +1,1 @@
+"""Values and decisions about CPUs and memory: no IO, no clock, no protobuf."""

@@ -1,0 +1,1 @@
+"""The policies static and what static-plus shares with it."""

@@ -1,0 +1,1 @@
+"""Frames become messages, documents and text."""

@@ -1,0 +1,1 @@
+"""Which calls are wanted, and in which order."""

@@ -1,0 +1,1 @@
+"""Calls, frames and what they are about, as values."""

@@ -1,0 +1,1 @@
+"""Calls as text, YAML, HAR and tables."""

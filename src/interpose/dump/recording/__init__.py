@@ -1,0 +1,1 @@
+"""Recordings on disk: written, rotated, found and read back."""

@@ -1,0 +1,1 @@
+"""What nobody may see in a dump."""

@@ -1,0 +1,1 @@
+"""Hook servers: the contract, the caller, and the server with its plugins."""

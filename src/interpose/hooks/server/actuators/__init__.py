@@ -1,0 +1,1 @@
+"""How the hook server gives effect to what plugins want."""

@@ -1,0 +1,1 @@
+"""Plugins in the way of calls, asked by a relay."""

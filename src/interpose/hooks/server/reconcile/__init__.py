@@ -1,0 +1,1 @@
+"""Plugins without calls: what is there is brought to what should be."""

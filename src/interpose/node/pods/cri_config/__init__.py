@@ -1,0 +1,1 @@
+"""A manifest as the messages of CRI."""

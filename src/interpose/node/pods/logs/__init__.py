@@ -1,0 +1,1 @@
+"""Logs of containers as CRI writes them: read, followed and rotated."""

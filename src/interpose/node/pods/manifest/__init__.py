@@ -1,0 +1,1 @@
+"""Manifests of pods: found, read and checked."""

@@ -1,0 +1,1 @@
+"""What became of pods, and how that is told."""

@@ -1,0 +1,1 @@
+"""Brings pods to what their manifests say: decide, act, again."""

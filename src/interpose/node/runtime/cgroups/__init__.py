@@ -1,0 +1,1 @@
+"""Cgroups of sandboxes and containers, and what is used in them."""

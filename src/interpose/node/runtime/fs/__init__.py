@@ -1,0 +1,1 @@
+"""Root file systems, mounts and files below them."""

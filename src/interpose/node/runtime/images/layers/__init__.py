@@ -1,0 +1,1 @@
+"""Layers of images: unpacked, flattened and mounted."""

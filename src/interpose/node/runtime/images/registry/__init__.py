@@ -1,0 +1,1 @@
+"""Registries: references, tokens, pulls."""

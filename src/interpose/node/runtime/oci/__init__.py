@@ -1,0 +1,1 @@
+"""The OCI specification of a container, and the programs that carry it out."""

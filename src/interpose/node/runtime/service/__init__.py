@@ -1,0 +1,1 @@
+"""The services of CRI: sandboxes, containers, images, streams."""

@@ -1,0 +1,1 @@
+"""The runtime's end of the connection to a shim."""

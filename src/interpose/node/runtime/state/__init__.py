@@ -1,0 +1,1 @@
+"""What the runtime remembers over restarts."""

@@ -1,0 +1,1 @@
+"""Bodies of Docker's API as messages of CRI, and back."""

@@ -1,0 +1,1 @@
+"""Where the configuration of a policy comes from, and how it changes."""

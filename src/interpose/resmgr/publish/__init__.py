@@ -1,0 +1,1 @@
+"""What a policy tells the cluster about its node."""

@@ -1,0 +1,1 @@
+"""What a policy remembers over restarts."""
